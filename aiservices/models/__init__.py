@@ -1,0 +1,1 @@
+"""Chat models: the protocol in ``base``, and the models that speak it."""
