@@ -1,0 +1,105 @@
+"""What was read, and every step away from the exact text that it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from .errors import Problem, shorten
+
+__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "show"]
+
+T = TypeVar("T")
+
+# What a JSON text holds: null, booleans, exact numbers (int, or Decimal where the text has a fraction or
+# an exponent: never a double), strings, arrays, objects.
+Json: TypeAlias = Any
+
+
+class Leniency(Enum):
+    """How far from the exact text a reading may go.
+
+    NONE: the reply is the value and nothing else. SAFE: steps that keep the meaning (a fence, prose
+    around the answer, ``"RED."`` for RED, ``"42"`` for 42). ALL: also steps that guess (``42.7`` for an int).
+    """
+
+    NONE = 0
+    SAFE = 1
+    ALL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion:
+    """One step away from the exact text: where (JSON path), which rule, what stood there, what was read."""
+
+    path: str
+    rule: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.rule}: {self.before} → {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """A value read from text, with the steps that reading it took (none when the text was exact)."""
+
+    value: T
+    coercions: tuple[Coercion, ...] = ()
+
+
+class Misfit(Exception):  # noqa: N818  # it never leaves the package: it is how one reading gives way to the next
+    """A text or JSON value does not fit a type; ``problems`` says why, path by path."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Place:
+    """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
+
+    All places of one attempt share one ledger, so that an attempt that fails can be undone by cutting
+    the ledger back to its former length.
+    """
+
+    leniency: Leniency = Leniency.SAFE
+    path: str = "$"
+    ledger: list[Coercion] = field(default_factory=list)
+
+    def at(self, key: str | int) -> Place:
+        """The place of an item or a field below this one."""
+        step = f"[{key}]" if isinstance(key, int) or not key.isidentifier() else f".{key}"
+        return Place(self.leniency, self.path + step, self.ledger)
+
+    def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
+        """Record a step. Raises Misfit where the leniency does not permit it."""
+        allowed = Leniency.ALL if guess else Leniency.SAFE
+        if self.leniency.value < allowed.value:
+            raise self.misfit(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
+        self.ledger.append(Coercion(self.path, rule, show(before), show(after)))
+
+    def misfit(self, message: str, found: Json) -> Misfit:
+        """The error that says what was expected here and what was found."""
+        return Misfit(Problem(self.path, message, show(found)))
+
+
+def show(value: object, limit: int = 60) -> str:
+    """A short text for a JSON value or a value read from one."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{shorten(value, limit)}"'
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(str, list(value)[:6]))}" if value else "an empty object"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    try:
+        return shorten(str(value), limit)
+    except ValueError:  # an int of more digits than str() converts
+        return "a very long number"
