@@ -1,0 +1,178 @@
+"""Declare an interface with prompts and return types; get a working object backed by a language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from output_parsers import (
+    Coercion,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Leniency,
+    OutputParser,
+    OutputParsingError,
+    ParserFactory,
+    ParserRegistry,
+    Problem,
+    Reading,
+    Target,
+    UnsupportedTypeError,
+)
+
+from .budget import Budget, CallContext
+from .declare import (
+    Description,
+    History,
+    MemoryId,
+    ToolContext,
+    UserName,
+    options,
+    structured_prompt,
+    system_message,
+    user_message,
+)
+from .errors import (
+    AiServiceError,
+    Attempt,
+    AuthenticationError,
+    BadRequestError,
+    ContentFilterError,
+    DefinitionError,
+    Fault,
+    FinishError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelNotFoundError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+    RefusalError,
+    ServiceOutputError,
+    TruncatedError,
+)
+from .flow import All, Ask, Do, Emit, Flow, Pause
+from .messages import (
+    AiMessage,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Message,
+    ReplyDelta,
+    SystemMessage,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
+from .models.base import Capabilities, ChatModel
+from .models.scripted import ScriptedChatModel
+from .pipeline import Answer, Interceptor, Proceed
+from .plan import Turn
+from .preview import Preview, preview
+from .returns import Result
+from .service import create
+from .strategy import Strategy
+
+if TYPE_CHECKING:
+    from .models.local import LocalChatModel
+    from .models.openai import OpenAiChatModel
+
+__all__ = [
+    "AiMessage",
+    "AiServiceError",
+    "All",
+    "Answer",
+    "Ask",
+    "Attempt",
+    "AuthenticationError",
+    "BadRequestError",
+    "Budget",
+    "CallContext",
+    "Capabilities",
+    "ChatModel",
+    "ChatOptions",
+    "ChatReply",
+    "ChatRequest",
+    "Coercion",
+    "ContentFilterError",
+    "DefinitionError",
+    "Description",
+    "Do",
+    "Emit",
+    "Fault",
+    "FinishError",
+    "FinishReason",
+    "Flow",
+    "History",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Interceptor",
+    "InvalidReplyError",
+    "JsonObjectFormat",
+    "JsonSchemaFormat",
+    "Leniency",
+    "LocalChatModel",
+    "MemoryId",
+    "Message",
+    "ModelConnectionError",
+    "ModelError",
+    "ModelNotFoundError",
+    "ModelServerError",
+    "ModelTimeoutError",
+    "OpenAiChatModel",
+    "OutputParser",
+    "OutputParsingError",
+    "ParserFactory",
+    "ParserRegistry",
+    "Pause",
+    "Preview",
+    "Problem",
+    "Proceed",
+    "RateLimitError",
+    "Reading",
+    "RefusalError",
+    "ReplyDelta",
+    "Result",
+    "ScriptedChatModel",
+    "ServiceOutputError",
+    "Strategy",
+    "SystemMessage",
+    "Target",
+    "ToolCall",
+    "ToolContext",
+    "TruncatedError",
+    "Turn",
+    "UnsupportedTypeError",
+    "Usage",
+    "UserMessage",
+    "UserName",
+    "create",
+    "options",
+    "preview",
+    "structured_prompt",
+    "system_message",
+    "user_message",
+]
+
+# Models are edge modules: they are loaded when they are asked for, never by importing the package.
+_LATE = {
+    "OpenAiChatModel": "aiservices.models.openai",
+    "LocalChatModel": "aiservices.models.local",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_LATE[name]), name)
+    globals()[name] = value
+    return value

@@ -1,21 +1,21 @@
 """The tree of errors that a service raises.
 
-    AiServiceError
-    ├── DefinitionError            the declaration is wrong (also a TypeError); holds every fault
-    ├── ServiceOutputError         the reply cannot be read (also an OutputParsingError)
-    ├── FinishError                the model did not finish its answer
-    │   ├── RefusalError           it refused
-    │   ├── TruncatedError         it was cut off by a length limit
-    │   └── ContentFilterError     the provider filtered it
-    └── ModelError                 the provider or the way to it failed
-        ├── ModelConnectionError   no connection, or it broke
-        ├── ModelTimeoutError      no answer in time
-        ├── AuthenticationError    401, 403
-        ├── ModelNotFoundError     404
-        ├── RateLimitError         429
-        ├── BadRequestError        400, 422 and other 4xx
-        ├── ModelServerError       5xx
-        └── InvalidReplyError      an answer that is no chat completion
+AiServiceError
+├── DefinitionError            the declaration is wrong (also a TypeError); holds every fault
+├── ServiceOutputError         the reply cannot be read (also an OutputParsingError)
+├── FinishError                the model did not finish its answer
+│   ├── RefusalError           it refused
+│   ├── TruncatedError         it was cut off by a length limit
+│   └── ContentFilterError     the provider filtered it
+└── ModelError                 the provider or the way to it failed
+    ├── ModelConnectionError   no connection, or it broke
+    ├── ModelTimeoutError      no answer in time
+    ├── AuthenticationError    401, 403
+    ├── ModelNotFoundError     404
+    ├── RateLimitError         429
+    ├── BadRequestError        400, 422 and other 4xx
+    ├── ModelServerError       5xx
+    └── InvalidReplyError      an answer that is no chat completion
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class OutputParsingError(ValueError):
 
 
 class UnsupportedTypeError(TypeError):
-    """No parser reads a type. ``path`` says where in the type it stands ("" at the root)."""
+    """No parser reads a type. ``path`` says what it is a part of ("" for a whole type)."""
 
     def __init__(self, type_name: str, path: str, tried: Sequence[str], reason: str = "") -> None:
         self.type_name = type_name

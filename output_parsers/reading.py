@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from .errors import Problem, shorten
 
-__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "show"]
+__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "expected", "show"]
 
 T = TypeVar("T")
 
@@ -39,7 +40,8 @@ class Coercion:
     after: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.rule}: {self.before} → {self.after}"
+        change = f": {self.before} → {self.after}" if self.before or self.after else ""
+        return f"{self.path}: {self.rule}{change}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Reading(Generic[T]):
     coercions: tuple[Coercion, ...] = ()
 
 
-class Misfit(Exception):  # noqa: N818  # it never leaves the package: it is how one reading gives way to the next
+class Misfit(Exception):  # it never leaves the package: it is how one reading gives way to the next
     """A text or JSON value does not fit a type; ``problems`` says why, path by path."""
 
     def __init__(self, *problems: Problem) -> None:
@@ -72,7 +74,10 @@ class Place:
 
     def at(self, key: str | int) -> Place:
         """The place of an item or a field below this one."""
-        step = f"[{key}]" if isinstance(key, int) or not key.isidentifier() else f".{key}"
+        if isinstance(key, int):
+            step = f"[{key}]"
+        else:
+            step = f".{key}" if key.isidentifier() else f"[{json.dumps(key, ensure_ascii=False)}]"
         return Place(self.leniency, self.path + step, self.ledger)
 
     def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
@@ -81,6 +86,12 @@ class Place:
         if self.leniency.value < allowed.value:
             raise self.misfit(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
         self.ledger.append(Coercion(self.path, rule, show(before), show(after)))
+
+    def left_out(self, rule: str) -> None:
+        """Record that something beside the value was passed over. Raises Misfit as ``took`` does."""
+        if self.leniency is Leniency.NONE:
+            raise Misfit(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
+        self.ledger.append(Coercion(self.path, rule, "", ""))
 
     def misfit(self, message: str, found: Json) -> Misfit:
         """The error that says what was expected here and what was found."""
@@ -103,3 +114,9 @@ def show(value: object, limit: int = 60) -> str:
         return shorten(str(value), limit)
     except ValueError:  # an int of more digits than str() converts
         return "a very long number"
+
+
+def expected(kind: str, error: Exception) -> str:
+    """What was expected, and what more an error says of the text."""
+    detail = str(error)
+    return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"

@@ -1,0 +1,222 @@
+"""What a user writes on an interface: prompts, options and the roles of parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, TypeAlias, TypeVar, cast
+
+from output_parsers.target import Description
+
+from .messages import ChatOptions
+from .models.base import ChatModel
+from .strategy import Strategy
+
+__all__ = [
+    "Declaration",
+    "Description",
+    "History",
+    "MemoryId",
+    "SystemSource",
+    "TemplateSource",
+    "ToolContext",
+    "UserName",
+    "declaration_of",
+    "names_around",
+    "options",
+    "structured_prompt",
+    "system_message",
+    "user_message",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_ATTRIBUTE = "__aiservices_declaration__"
+_PROMPT_ATTRIBUTE = "__aiservices_prompt__"
+
+
+class MemoryId:
+    """Role of a parameter: which conversation this call belongs to. ``Annotated[str, MemoryId]``."""
+
+
+class UserName:
+    """Role of a parameter: the name of the user who speaks. ``Annotated[str, UserName]``."""
+
+
+class History:
+    """Role of a parameter: messages said before this one. ``Annotated[list[Message], History]``."""
+
+
+class ToolContext:
+    """Role of a parameter: a value for tools, retrievers and listeners that the model never sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSource:
+    """A prompt template as it was written: its text, or the file that holds it."""
+
+    text: str | None = None
+    file: str | None = None
+
+
+SystemSource: TypeAlias = TemplateSource | Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """All that decorators said about one method or interface."""
+
+    user: TemplateSource | None = None
+    system: SystemSource | None = None
+    options: ChatOptions | None = None
+    model: ChatModel | str | None = None
+    strategy: Strategy | None = None
+    namespace: Mapping[str, Any] = field(default_factory=dict)
+
+
+def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
+    """The user message of a method, as a Jinja2 template: ``"Translate {{text}} into {{language}}"``.
+
+    ``from_file`` names a file beside the module that declares the method. ``{{it}}`` is the only
+    argument; ``{{format_instructions}}``, ``{{current_date}}``, ``{{current_time}}`` and
+    ``{{current_date_time}}`` are always known. The function comes back unchanged.
+    """
+    return _declare(user=_source("user_message", template, from_file))
+
+
+def system_message(
+    template: str | Callable[..., str] | None = None, *, from_file: str | Path | None = None
+) -> Callable[[Decorated], Decorated]:
+    """The system message of a method, or of all methods of an interface that have none of their own.
+
+    A template as in ``user_message``, or a callable that is given the arguments which it names and
+    returns the text as it is to be sent.
+    """
+    source: SystemSource
+    if callable(template):
+        if from_file is not None:
+            raise TypeError("system_message takes a template, a callable or from_file: one of them")
+        source = template
+    else:
+        source = _source("system_message", template, from_file)
+    return _declare(system=source)
+
+
+def options(
+    *,
+    model: ChatModel | str | None = None,
+    strategy: Strategy | str | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    max_tokens: int | None = None,
+    stop: tuple[str, ...] | list[str] | None = None,
+    seed: int | None = None,
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None,
+    timeout: float | None = None,
+    extra_body: Mapping[str, Any] | None = None,
+    extra_headers: Mapping[str, str] | None = None,
+) -> Callable[[Decorated], Decorated]:
+    """How one method, or each method of an interface, is asked; see ChatOptions. ``timeout`` is in seconds.
+
+    ``model`` is a ChatModel or a string such as ``"openai:NAME"``; ``strategy`` how structure is asked for.
+    """
+    chosen = ChatOptions(
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_tokens,
+        stop=None if stop is None else tuple(stop),
+        seed=seed,
+        reasoning_effort=reasoning_effort,
+        timeout=timeout,
+        extra_body=extra_body,
+        extra_headers=extra_headers,
+    )
+    return _declare(options=chosen, model=model, strategy=None if strategy is None else Strategy(strategy))
+
+
+def structured_prompt(
+    template: str | None = None, *, from_file: str | Path | None = None
+) -> Callable[[C], C]:
+    """Make a dataclass or model a prompt: where it is rendered, its template is, with its fields.
+
+    ``@structured_prompt("Create a recipe of a {{dish}}")`` on a class with a field ``dish``.
+    """
+    source = _source("structured_prompt", template, from_file)
+
+    def decorate(cls: C) -> C:
+        setattr(cls, _PROMPT_ATTRIBUTE, source)
+        return cls
+
+    return decorate
+
+
+def structured_prompt_of(cls: object) -> TemplateSource | None:
+    """The template of a structured prompt class; None for all others."""
+    found = getattr(cls, _PROMPT_ATTRIBUTE, None)
+    return found if isinstance(found, TemplateSource) else None
+
+
+def declaration_of(decorated: object) -> Declaration:
+    """What was declared on a function or class itself; an empty Declaration when nothing was."""
+    if isinstance(decorated, type):
+        found = getattr(decorated, _ATTRIBUTE, None)
+    else:
+        found = vars(decorated).get(_ATTRIBUTE) if hasattr(decorated, "__dict__") else None
+    return found if isinstance(found, Declaration) else Declaration()
+
+
+def names_around(frame: FrameType | None, *wanted: object) -> dict[str, Any]:
+    """The local names that a frame and those around it give to string annotations.
+
+    Only names that the annotations of ``wanted`` mention are kept, so that no frame stays alive.
+    """
+    mentioned = {name for thing in wanted for name in _mentioned(thing)}
+    found: dict[str, Any] = {}
+    while frame is not None and mentioned:
+        if frame.f_locals is not frame.f_globals:
+            for name in mentioned & frame.f_locals.keys():
+                found.setdefault(name, frame.f_locals[name])
+        frame = frame.f_back
+        mentioned -= found.keys()
+    return found
+
+
+def _mentioned(thing: object) -> set[str]:
+    annotations = getattr(thing, "__annotations__", {})
+    texts = [text for text in annotations.values() if isinstance(text, str)]
+    return {name for text in texts for name in re.findall(r"[^\W\d]\w*", text)}
+
+
+def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:
+    if (template is None) == (from_file is None):
+        raise TypeError(f"{decorator} takes a template or from_file: one of them")
+    if template is not None and not isinstance(template, str):
+        raise TypeError(f"{decorator} takes its template as a str, not {type(template).__name__}")
+    return TemplateSource(template, None if from_file is None else str(from_file))
+
+
+def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
+    frame = sys._getframe(2)
+
+    def decorate(decorated: Decorated) -> Decorated:
+        known = declaration_of(decorated)
+        a_class = isinstance(decorated, type)
+        around = {} if a_class else names_around(frame, decorated)
+        if "options" in said and known.options is not None:
+            said["options"] = said["options"].over(known.options)
+        merged = dataclasses.replace(
+            known,
+            namespace={**known.namespace, **around},
+            **{name: value for name, value in said.items() if value is not None},
+        )
+        setattr(decorated, _ATTRIBUTE, merged)
+        return decorated
+
+    return cast(Callable[[Decorated], Decorated], decorate)

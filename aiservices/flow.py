@@ -1,0 +1,222 @@
+"""The pipeline as a generator that yields what it needs, and the four drivers that fulfil it.
+
+A flow does no input or output of its own. It yields a need and is sent the outcome, or has the error
+thrown into it. So everything above the drivers is written once for blocking, async and streaming calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from .messages import ChatReply, ChatRequest, ReplyDelta
+from .models.base import ChatModel
+
+__all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "run", "stream"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Put a request to a model; the outcome is its ChatReply."""
+
+    model: ChatModel
+    request: ChatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Call a function without arguments; the outcome is what it returns. It may be async in async calls."""
+
+    function: Callable[[], Any | Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Fulfil several needs side by side; the outcome is the list of theirs, in the same order."""
+
+    needs: tuple[Ask | Do, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Hand an event to the caller of a stream; other callers do not see it. The outcome is None."""
+
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for some seconds; the outcome is None."""
+
+    seconds: float
+
+
+Need: TypeAlias = Ask | Do | All | Emit | Pause
+Flow: TypeAlias = Generator[Need, Any, T]
+
+
+def run(flow: Flow[T]) -> T:
+    """Drive a flow to its end in this thread."""
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    try:
+        while True:
+            need = step(outcome)
+            try:
+                outcome, step = _fulfil(need), flow.send
+            except BaseException as error:
+                outcome, step = error, flow.throw
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def arun(flow: Flow[T]) -> T:
+    """Drive a flow to its end in the running event loop."""
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    try:
+        while True:
+            need = step(outcome)
+            try:
+                outcome, step = await _afulfil(need), flow.send
+            except BaseException as error:
+                outcome, step = error, flow.throw
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def stream(flow: Flow[Any]) -> Iterator[Any]:
+    """Drive a flow and yield its events: each piece that a model writes, and what is emitted."""
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    with closing(flow):
+        try:
+            while True:
+                need = step(outcome)
+                try:
+                    if isinstance(need, Emit):
+                        yield need.event
+                        outcome, step = None, flow.send
+                    elif isinstance(need, Ask):
+                        outcome = yield from _streamed(need)
+                        step = flow.send
+                    else:
+                        outcome, step = _fulfil(need), flow.send
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    outcome, step = error, flow.throw
+        except StopIteration:
+            return
+
+
+async def astream(flow: Flow[Any]) -> AsyncIterator[Any]:
+    """As ``stream``, in the running event loop."""
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    with closing(flow):
+        try:
+            while True:
+                need = step(outcome)
+                try:
+                    if isinstance(need, Emit):
+                        yield need.event
+                        outcome, step = None, flow.send
+                    elif isinstance(need, Ask):
+                        async with aclosing(_as_generator(need)) as deltas:
+                            async for delta in deltas:
+                                outcome = delta.reply
+                                yield delta
+                        step = flow.send
+                    else:
+                        outcome, step = await _afulfil(need), flow.send
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    outcome, step = error, flow.throw
+        except StopIteration:
+            return
+
+
+def _fulfil(need: Need) -> Any:
+    match need:
+        case Ask(model, request):
+            return model.complete(request)
+        case Do(function):
+            outcome = function()
+            if inspect.isawaitable(outcome):
+                if inspect.iscoroutine(outcome):
+                    outcome.close()
+                raise TypeError(
+                    f"{_name(function)} is async and cannot run in a blocking call: use async def"
+                )
+            return outcome
+        case All(needs):
+            if len(needs) < 2:
+                return [_fulfil(one) for one in needs]
+            with ThreadPoolExecutor(len(needs)) as pool:
+                return list(pool.map(_fulfil, needs))
+        case Pause(seconds):
+            time.sleep(seconds)
+        case Emit():
+            pass
+    return None
+
+
+async def _afulfil(need: Need) -> Any:
+    match need:
+        case Ask(model, request):
+            return await model.acomplete(request)
+        case Do(function):
+            outcome = function()
+            return await outcome if inspect.isawaitable(outcome) else outcome
+        case All(needs):
+            tasks = [asyncio.ensure_future(_afulfil(one)) for one in needs]
+            try:
+                return await asyncio.gather(*tasks)
+            finally:  # where one failed, the others are not wanted any more
+                for task in tasks:
+                    task.cancel()
+        case Pause(seconds):
+            await asyncio.sleep(seconds)
+        case Emit():
+            pass
+    return None
+
+
+def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply | None]:
+    reply = None
+    deltas = need.model.stream(need.request)
+    try:
+        for delta in deltas:
+            reply = delta.reply
+            yield delta
+    finally:
+        if isinstance(deltas, Generator):
+            deltas.close()
+    return reply
+
+
+async def _as_generator(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
+    deltas = need.model.astream(need.request)
+    try:
+        async for delta in deltas:
+            yield delta
+    finally:
+        close = getattr(deltas, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))

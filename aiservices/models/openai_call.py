@@ -1,0 +1,126 @@
+"""One request to an OpenAI-compatible server: what is the same whether it blocks, waits or streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ModelError
+from ..messages import ChatReply, ChatRequest, ReplyDelta
+from .openai_clients import load_post
+from .openai_errors import Blame
+from .openai_log import WireLog, is_secret
+from .openai_place import Place
+from .openai_stream import BrokenStreamError, StreamReading
+from .openai_wire import BodyWriter, PreparedBody, ReportedError, UnreadableReplyError, read_reply
+
+__all__ = ["Call", "Caller"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What the calls of one model have in common."""
+
+    place: Place
+    bodies: BodyWriter
+    log: WireLog
+
+    def call(self, client: Any, request: ChatRequest, *, stream: bool) -> Call:
+        """The call of a request through a client of the SDK; BadRequestError if it has no JSON form."""
+        try:
+            prepared = self.bodies.prepare(request, stream=stream)
+            body = prepared.with_messages(request.messages)
+        except ValueError as error:
+            raise Blame(self.place.shown_with(self.bodies.model)).unwritable(error) from error
+        call = Call(self, client, prepared, body, stream)
+        if self.log.on:
+            headers = client.default_headers | client.auth_headers | call.extra_headers
+            self.log.request(call.where, headers, body)
+        return call
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that is ready to be sent, and the reading of what comes back."""
+
+    caller: Caller
+    client: Any
+    prepared: PreparedBody
+    body: bytes
+    stream: bool
+
+    @property
+    def where(self) -> str:
+        return self.caller.place.shown_with(self.prepared.model)
+
+    @property
+    def extra_headers(self) -> dict[str, str]:
+        return dict(self.prepared.options.extra_headers or {})
+
+    def send(self) -> Any:
+        """The response as it came; from an asynchronous client, an awaitable of it."""
+        settings: dict[str, Any] = {"max_retries": 0}
+        options = self.prepared.options
+        if options.timeout is not None:
+            settings["timeout"] = options.timeout
+        if options.extra_headers:
+            settings["headers"] = self.extra_headers
+        return load_post()(
+            self.client, self.caller.place.path(self.prepared.model), self.body, settings, self.stream
+        )
+
+    def read(self, response: Any) -> ChatReply:
+        """The reply in a response that is whole."""
+        raw: bytes = response.content
+        if self.caller.log.on:
+            self.caller.log.reply(self.where, response.status_code, response.headers, raw)
+        try:
+            return read_reply(raw)
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._blame().unreadable(error, raw) from error
+
+    def reading(self, response: Any) -> StreamReading:
+        """The reading of a response that has just begun."""
+        if self.caller.log.on:
+            self.caller.log.reply(self.where, response.status_code, response.headers, b"")
+        return StreamReading(whole="json" in response.headers.get("content-type", ""))
+
+    def feed(self, reading: StreamReading, chunk: bytes) -> list[ReplyDelta]:
+        if self.caller.log.on:
+            self.caller.log.piece(self.where, chunk)
+        return self._deltas(lambda: reading.feed(chunk), chunk)
+
+    def end(self, reading: StreamReading) -> list[ReplyDelta]:
+        try:
+            return self._deltas(reading.end, reading.seen)
+        except BrokenStreamError:
+            raise self._blame().broken_stream(reading.text) from None
+
+    def lost(self, reading: StreamReading, error: Exception) -> None:
+        """Raises what a lost connection means, unless the answer had come whole before."""
+        if not reading.finished:
+            failure = self.failure(error)
+            failure.body = reading.text
+            raise failure from error
+
+    def failure(self, error: Exception) -> ModelError:
+        if self.caller.log.on and (response := getattr(error, "response", None)) is not None:
+            self.caller.log.reply(self.where, response.status_code, response.headers, response.content)
+        return self._blame().failure(error)
+
+    def _deltas(self, read: Callable[[], list[ReplyDelta]], raw: bytes) -> list[ReplyDelta]:
+        try:
+            return read()
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._blame().unreadable(error, raw) from error
+
+    def _blame(self) -> Blame:
+        keys = [value for name, value in self.extra_headers.items() if is_secret(name)]
+        key = getattr(self.client, "api_key", None)
+        return Blame(
+            self.where,
+            tuple(secret for secret in (key, *keys) if isinstance(secret, str)),
+            self.caller.place.key_advice,
+            self.prepared.options.timeout,
+        )

@@ -1,0 +1,81 @@
+"""The parameters of a method: which are data for the prompt, and which have a role of their own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from .declare import History, MemoryId, ToolContext, UserName
+from .messages import ChatOptions, UserMessage
+
+__all__ = ["Parameter", "Role", "RoleFault", "parameters_of"]
+
+
+class Role(Enum):
+    """What a parameter is, other than data for the templates."""
+
+    MEMORY_ID = "MemoryId"
+    USER_NAME = "UserName"
+    HISTORY = "History"
+    TOOL_CONTEXT = "ToolContext"
+    USER_MESSAGE = "UserMessage"
+    OPTIONS = "ChatOptions"
+
+
+_MARKERS: dict[Any, Role] = {
+    MemoryId: Role.MEMORY_ID,
+    UserName: Role.USER_NAME,
+    History: Role.HISTORY,
+    ToolContext: Role.TOOL_CONTEXT,
+    UserMessage: Role.USER_MESSAGE,
+}
+
+
+class RoleFault(TypeError):  # becomes a Fault once it is known where it stands
+    """A parameter with two roles, or a role that two parameters have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter after ``self``; ``types`` are the classes its annotation names, unions taken apart."""
+
+    name: str
+    role: Role | None
+    types: tuple[Any, ...]
+
+
+def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """The parameters of a method but for its first. Raises RoleFault."""
+    found = tuple(
+        Parameter(name, _role(name, hints.get(name)), _types(hints.get(name)))
+        for name in list(signature.parameters)[1:]
+    )
+    for role in Role:
+        holders = [parameter.name for parameter in found if parameter.role is role]
+        if len(holders) > 1 and role is not Role.TOOL_CONTEXT:
+            raise RoleFault(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
+    return found
+
+
+def _role(name: str, hint: Any) -> Role | None:
+    metadata = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    marks = [item if isinstance(item, type) else type(item) for item in metadata]
+    roles = [_MARKERS[mark] for mark in marks if mark in _MARKERS]
+    if ChatOptions in _types(hint):
+        roles.append(Role.OPTIONS)
+    if len(roles) > 1:
+        both = " and ".join(role.value for role in roles)
+        raise RoleFault(f"the parameter {name} has two roles: {both}; it can have one")
+    return roles[0] if roles else None
+
+
+def _types(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(inner for argument in get_args(hint) for inner in _types(argument))
+    return (hint,)

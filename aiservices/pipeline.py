@@ -1,0 +1,132 @@
+"""Around one call: interceptors inward, the model, the reading of its reply, and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+from output_parsers.errors import OutputParsingError
+from output_parsers.reading import Coercion
+
+from .errors import (
+    AiServiceError,
+    Attempt,
+    ContentFilterError,
+    FinishError,
+    ModelError,
+    RefusalError,
+    ServiceOutputError,
+    TruncatedError,
+)
+from .flow import Ask, Flow, Pause
+from .messages import ChatReply, ChatRequest, FinishReason
+from .plan import Turn
+
+__all__ = ["Answer", "Interceptor", "Pipeline", "Proceed", "RequestTransformer"]
+
+RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a turn: the typed value, the reply it was read from, and the steps that reading took."""
+
+    value: Any
+    reply: ChatReply
+    coercions: tuple[Coercion, ...]
+
+
+Proceed: TypeAlias = Callable[[Turn], Flow[Answer]]
+
+
+class Interceptor(Protocol):
+    """Wraps a call: ``answer = yield from proceed(turn)`` goes on inward; written once for all kinds of call.
+
+    It may change the turn before it proceeds, change or refuse the answer after, proceed again, or
+    not at all. What it needs done it yields as a need (Ask, Do, All, Emit, Pause).
+    """
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]: ...
+
+
+class Pipeline:
+    """The way of every call of one service; made once, holds nothing of a call."""
+
+    def __init__(
+        self, interceptors: Sequence[Interceptor] = (), transform: RequestTransformer | None = None
+    ) -> None:
+        self._transform = transform
+        proceed: Proceed = self._ask
+        for interceptor in reversed(interceptors):
+            proceed = _wrapped(interceptor, proceed)
+        self._proceed = proceed
+
+    def flow(self, turn: Turn) -> Flow[Answer]:
+        """One call as a flow. Errors of ours leave it with all attempts on them."""
+        try:
+            return (yield from self._proceed(turn))
+        except AiServiceError as error:
+            error.attempts = tuple(turn.context.attempts)
+            error.add_note(f"in {turn.plan.where}")
+            raise
+
+    def _ask(self, turn: Turn) -> Flow[Answer]:
+        reply = yield from self._reply(turn)
+        _check_finish(reply, turn.plan.where)
+        try:
+            reading = turn.plan.wire.read(reply)
+        except OutputParsingError as error:
+            attempts = turn.context.attempts
+            attempts[-1] = replace(attempts[-1], error=error)
+            raise ServiceOutputError(turn.plan.where, error.text, error.problems, attempts) from error
+        return Answer(reading.value, reply, reading.coercions)
+
+    def _reply(self, turn: Turn) -> Flow[ChatReply]:
+        """The model's reply, asked for again where the way to it failed, within the call's budget."""
+        context = turn.context
+        model = turn.plan.model
+        request = turn.request if self._transform is None else self._transform(turn.request)
+        while True:
+            began = time.monotonic()
+            try:
+                reply: ChatReply = yield Ask(model, _in_time(request, context.seconds_left))
+            except ModelError as error:
+                context.attempts.append(Attempt(model.name, None, error, time.monotonic() - began))
+                wait = context.wait_before_retry(error)
+                if wait is None:
+                    raise
+                yield Pause(wait)
+            else:
+                context.attempts.append(Attempt(model.name, reply, None, time.monotonic() - began))
+                return reply
+
+
+def _wrapped(interceptor: Interceptor, proceed: Proceed) -> Proceed:
+    return lambda turn: interceptor(turn, proceed)
+
+
+def _in_time(request: ChatRequest, left: float | None) -> ChatRequest:
+    """The request with a timeout that ends with the call's budget."""
+    if left is None:
+        return request
+    timeout = request.options.timeout
+    shorter = left if timeout is None else min(left, timeout)
+    return replace(request, options=replace(request.options, timeout=max(shorter, 0.001)))
+
+
+def _check_finish(reply: ChatReply, where: str) -> None:
+    text = reply.text
+    error: FinishError
+    if reply.refusal is not None:
+        error = RefusalError(f"{where}: the model refused: {reply.refusal}", text=text, reason=reply.refusal)
+    elif reply.finish_reason is FinishReason.LENGTH:
+        said = f"{where}: the answer was cut off by a length limit; raise max_tokens or ask for less"
+        error = TruncatedError(said, text=text, reason="length")
+    elif reply.finish_reason is FinishReason.CONTENT_FILTER:
+        said = f"{where}: the provider's content filter stopped the answer"
+        error = ContentFilterError(said, text=text, reason="content_filter")
+    else:
+        return
+    raise error

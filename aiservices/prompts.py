@@ -1,0 +1,166 @@
+"""Prompt templates: compiled when an interface is planned, rendered when it is called."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from .declare import TemplateSource, structured_prompt_of
+from .errors import DefinitionError, Fault
+from .render import render_value
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+__all__ = [
+    "ALWAYS_KNOWN",
+    "FORMAT_INSTRUCTIONS",
+    "Prompt",
+    "TemplateFault",
+    "compile_prompt",
+    "field_names",
+    "record_prompt",
+    "render_argument",
+]
+
+FORMAT_INSTRUCTIONS = "format_instructions"
+_CLOCK: dict[str, Callable[[], str]] = {
+    "current_date": lambda: datetime.now().date().isoformat(),
+    "current_time": lambda: datetime.now().time().isoformat("seconds"),
+    "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
+}
+ALWAYS_KNOWN = frozenset({FORMAT_INSTRUCTIONS, *_CLOCK})
+
+
+class TemplateFault(ValueError):  # becomes a Fault once it is known where it stands
+    """A template that cannot be compiled; the message says where in it and why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prompt:
+    """A compiled template. ``variables`` are the names that it needs, the always known ones included."""
+
+    source: str
+    variables: frozenset[str]
+    _render: Callable[[Mapping[str, Any]], str]
+
+    def render(self, values: Mapping[str, Any], where: str) -> str:
+        """The text, with each value written once and never read as a template itself.
+
+        Raises DefinitionError when the template asks of a value what it has not.
+        """
+        clock = self.variables & _CLOCK.keys()
+        known = {**values, **{name: _CLOCK[name]() for name in clock}} if clock else values
+        try:
+            return self._render(known)
+        except Exception as error:
+            raise DefinitionError([Fault(where, f"the prompt cannot be rendered: {error}")]) from error
+
+
+def compile_prompt(source: TemplateSource, beside: str | None) -> Prompt:
+    """A template from its text or file (looked for beside the file ``beside``). Raises TemplateFault."""
+    return _compile(_text_of(source, beside))
+
+
+def record_prompt(cls: type) -> Prompt | None:
+    """The template of a structured prompt class; None for all others. Raises TemplateFault."""
+    source = structured_prompt_of(cls)
+    if source is None:
+        return None
+    return compile_prompt(source, _file_of(cls))
+
+
+def field_names(cls: Any) -> list[str]:
+    """The fields that the template of a structured prompt may name."""
+    if hasattr(cls, "model_fields"):
+        return list(cls.model_fields)
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    return list(get_type_hints(cls))
+
+
+def _text_of(source: TemplateSource, beside: str | None) -> str:
+    if source.text is not None:
+        return textwrap.dedent(source.text).strip("\n")
+    path = Path(str(source.file))
+    if not path.is_absolute() and beside is not None:
+        path = Path(beside).parent / path
+    try:
+        return path.read_text(encoding="utf-8").strip("\n")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TemplateFault(
+            f"the template file {str(source.file)!r} cannot be read ({reason}); "
+            "its path is taken from the folder of the module that declares the interface"
+        ) from error
+
+
+def _file_of(cls: type) -> str | None:
+    import sys
+
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, "__file__", None)
+
+
+@cache
+def _environment() -> SandboxedEnvironment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(
+        undefined=StrictUndefined, finalize=_finalize, autoescape=False, keep_trailing_newline=True
+    )
+
+
+@cache
+def _compile(text: str) -> Prompt:
+    from jinja2 import TemplateSyntaxError, meta
+
+    if not text.strip():
+        raise TemplateFault("the template is empty")
+    environment = _environment()
+    try:
+        variables = meta.find_undeclared_variables(environment.parse(text))
+        template = environment.from_string(text)
+    except TemplateSyntaxError as error:
+        line, column = _where(environment, text, error)
+        message = (error.message or "wrong syntax").rstrip(".")
+        raise TemplateFault(f"the template has a fault in line {line}, column {column}: {message}") from error
+    return Prompt(text, frozenset(variables - environment.globals.keys()), template.render)
+
+
+def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
+    """The line and column (from 1) of the tag that does not parse; jinja2 itself tells the line only."""
+    from jinja2 import TemplateSyntaxError
+
+    at = re.search(r" at (\d+)$", error.message or "")
+    if at is not None:
+        before = text[: int(at[1])]
+        return before.count("\n") + 1, len(before) - before.rfind("\n")
+    line = text.split("\n")[error.lineno - 1]
+    tags = [tag.start() for tag in re.finditer(r"\{[{%#]", line)]
+    for start, end in zip(tags, [*tags[1:], len(line)], strict=True):
+        try:
+            environment.parse(line[start:end])
+        except TemplateSyntaxError:
+            return error.lineno, start + 1
+    return error.lineno, 1
+
+
+def _finalize(value: Any) -> str:
+    prompt = None if isinstance(value, str) else record_prompt(type(value))
+    if prompt is not None:
+        fields = {name: getattr(value, name) for name in field_names(type(value))}
+        return prompt.render(fields, type(value).__name__)
+    return render_value(value)
+
+
+def render_argument(value: Any) -> str:
+    """An argument as the user message: a structured prompt by its template, all else as a value."""
+    return _finalize(value)

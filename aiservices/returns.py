@@ -1,0 +1,127 @@
+"""What a method hands back: the shape of its return annotation, and Result."""
+
+from __future__ import annotations
+
+import collections.abc
+import types
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar, get_args, get_origin
+
+from output_parsers.reading import Coercion
+from output_parsers.target import type_name
+
+from .errors import Attempt
+from .messages import ChatReply, FinishReason, Usage
+from .strategy import Strategy
+
+__all__ = ["Result", "Returns", "Shape", "ShapeFault", "shape_of"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """A value with everything about how it was got.
+
+    ``attempts`` are all requests made for it, the successful one last; ``usage`` is summed over them.
+    ``coercions`` are the steps away from the exact text that reading the value took (none for a clean
+    reply). ``seconds`` is the wall time of the whole call.
+    """
+
+    value: T
+    reply: ChatReply
+    strategy: Strategy
+    coercions: tuple[Coercion, ...]
+    attempts: tuple[Attempt, ...]
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """What the model wrote."""
+        return self.reply.text
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        return self.reply.finish_reason
+
+    @property
+    def model(self) -> str:
+        """The model's name as its provider gave it."""
+        return self.reply.model
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens summed over all attempts; zeros where the provider told none."""
+        total = Usage()
+        for attempt in self.attempts:
+            if attempt.reply is not None and attempt.reply.usage is not None:
+                total = total + attempt.reply.usage
+        return total
+
+
+class Shape(Enum):
+    """How a value is handed back."""
+
+    VALUE = "value"
+    RESULT = "result"
+    TEXT_STREAM = "text stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """What a return annotation says: the type of the value, its shape, and whether it is awaited."""
+
+    form: Any
+    shape: Shape
+    asynchronous: bool
+
+
+class ShapeFault(TypeError):  # becomes a Fault once it is known where it stands
+    """A return annotation that says nothing that can be done."""
+
+
+_ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
+_ASYNC_ITERATORS = (
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+    collections.abc.AsyncGenerator,
+)
+_AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
+
+
+def shape_of(hint: Any, *, asynchronous: bool) -> Returns:
+    """Take a return annotation apart. Raises ShapeFault with what to write instead."""
+    origin = get_origin(hint) or hint
+    if hint is None or hint is types.NoneType:
+        raise ShapeFault("it returns None; annotate the type that the model's answer is to have")
+    if origin in _AWAITABLES:
+        raise ShapeFault(f"it returns {type_name(hint)}; write async def and the type of the awaited value")
+    if origin in _ITERATORS or origin in _ASYNC_ITERATORS:
+        return _stream(hint, origin, asynchronous)
+    if origin is Result:
+        args = get_args(hint)
+        if not args or isinstance(args[0], TypeVar):
+            raise ShapeFault("Result needs the type of its value, as in Result[bool]")
+        return Returns(args[0], Shape.RESULT, asynchronous)
+    return Returns(hint, Shape.VALUE, asynchronous)
+
+
+def _stream(hint: Any, origin: Any, asynchronous: bool) -> Returns:
+    name = origin.__name__
+    args = get_args(hint)
+    if asynchronous:
+        item = type_name(args[0]) if args else "str"
+        raise ShapeFault(
+            f"async def with {name} is a coroutine that returns an iterator; "
+            f"write def and AsyncIterator[{item}]"
+        )
+    if not args:
+        raise ShapeFault(f"{name} needs the type of its items, as in {name}[str]")
+    if args[0] is not str:
+        items = type_name(args[0])
+        raise ShapeFault(
+            f"{name}[{items}] cannot be streamed; {name}[str] streams text, and list[{items}] "
+            "is handed back when it is whole"
+        )
+    return Returns(str, Shape.TEXT_STREAM, origin in _ASYNC_ITERATORS)

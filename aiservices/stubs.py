@@ -1,0 +1,66 @@
+"""Finds the methods of an interface that are to be implemented: those whose body says nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any, Generic, Protocol
+
+__all__ = ["is_stub", "methods_of"]
+
+_BODIES = (
+    "...",
+    "pass",
+    "return",
+    "raise NotImplementedError",
+    "raise NotImplementedError()",
+    "raise NotImplementedError('…')",
+)
+
+
+def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
+    """Each attribute of an interface with the class that defines it, overridden ones left out."""
+    seen: set[str] = set()
+    for cls in interface.__mro__:
+        if cls in (object, Protocol, Generic) or cls.__module__ in ("typing", "typing_extensions"):
+            continue
+        for name, attribute in vars(cls).items():
+            dunder = name.startswith("__") and name.endswith("__")
+            if name not in seen and not dunder and not name.startswith("_abc_"):
+                seen.add(name)
+                yield name, cls, attribute
+
+
+def is_stub(function: Callable[..., Any]) -> bool:
+    """Whether a body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``, and no more."""
+    if not isinstance(function, FunctionType):
+        return False
+    code = function.__code__
+    allowed = [None, ..., function.__doc__, *_messages(code)]
+    if any(not any(constant is known for known in allowed) for constant in code.co_consts):
+        return False
+    if code.co_names not in ((), ("NotImplementedError",)):
+        return False
+    documented = function.__doc__ is not None
+    return code.co_code in _stub_codes(inspect.iscoroutinefunction(function), documented)
+
+
+def _messages(code: CodeType) -> list[Any]:
+    """Texts that may stand in a raise; where nothing is raised, any text would be a value returned."""
+    raises = "NotImplementedError" in code.co_names
+    return [constant for constant in code.co_consts if raises and isinstance(constant, str)]
+
+
+@cache
+def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
+    """The bytecode of every stub: what a body compiles to does not depend on the parameters."""
+    define = "async def stub():" if asynchronous else "def stub():"
+    bodies = [f"'doc'\n {body}" for body in (*_BODIES, "")] if documented else _BODIES
+    codes = set()
+    for body in bodies:
+        space: dict[str, Any] = {}
+        exec(f"{define}\n {body}\n", space)
+        codes.add(space["stub"].__code__.co_code)
+    return frozenset(codes)

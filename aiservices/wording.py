@@ -1,0 +1,188 @@
+"""How the arguments of a method become its messages, checked against its templates."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .declare import SystemSource, TemplateSource
+from .errors import Fault
+from .parameters import Parameter, Role
+from .plan import SystemText
+from .prompts import ALWAYS_KNOWN, Prompt, TemplateFault, compile_prompt, field_names, record_prompt
+
+__all__ = ["Wording", "word"]
+
+_SHOWN_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The templates of a method, and which argument is the message or ``{{it}}``."""
+
+    user: Prompt | None
+    system: SystemText | None
+    message_argument: str | None
+    it: str | None
+
+
+def word(
+    function: Callable[..., Any],
+    user_source: TemplateSource | None,
+    system_source: SystemSource | None,
+    parameters: Sequence[Parameter],
+    where: str,
+    faults: list[Fault],
+) -> Wording | None:
+    """The wording of a method; adds to the faults, and gives None, where there is none."""
+    before = len(faults)
+    beside = function.__globals__.get("__file__")
+    user = _compiled(user_source, beside, "prompt", where, faults) if user_source else None
+    system, used = _system(system_source, beside, parameters, where, faults)
+    for parameter in parameters:
+        _check_records(parameter, where, faults)
+    if len(faults) > before:
+        return None
+    shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
+    data = [p.name for p in parameters if p.role is None]
+    used = used | _checked(user, shown, data, parameters, "prompt", where, faults)
+    given = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
+    message = None
+    if user is None:
+        message = _message_argument(given, [name for name in data if name not in used], where, faults)
+        used = used | {message}
+    elif given:
+        fault = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
+        faults.append(Fault(where, fault))
+    it = data[0] if len(data) == 1 and "it" not in shown else None
+    if "it" in used and it is not None:
+        used = used | {it}
+    if len(faults) == before:
+        faults.extend(_unused(data, used, where))
+    return Wording(user, system, message, it) if len(faults) == before else None
+
+
+def _compiled(
+    source: TemplateSource, beside: str | None, what: str, where: str, faults: list[Fault]
+) -> Prompt | None:
+    try:
+        return compile_prompt(source, beside)
+    except TemplateFault as error:
+        faults.append(Fault(where, f"{what}: {error}"))
+        return None
+
+
+def _system(
+    source: SystemSource | None,
+    beside: str | None,
+    parameters: Sequence[Parameter],
+    where: str,
+    faults: list[Fault],
+) -> tuple[SystemText | None, frozenset[str | None]]:
+    """The system message, and the parameters that it uses. It may use any of them, or none."""
+    shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
+    data = [p.name for p in parameters if p.role is None]
+    if source is None:
+        return None, frozenset()
+    if isinstance(source, TemplateSource):
+        prompt = _compiled(source, beside, "system message", where, faults)
+        return prompt, _checked(prompt, shown, data, parameters, "system message", where, faults)
+    names = list(inspect.signature(source).parameters)
+    faults.extend(
+        Fault(where, f"the system message callable takes {name}, {_not_a_parameter(name, shown)}")
+        for name in names
+        if name not in shown
+    )
+    call = source
+
+    def system(known: Mapping[str, Any]) -> str:
+        return call(**{name: known[name] for name in names})
+
+    return system, frozenset(names)
+
+
+def _checked(
+    prompt: Prompt | None,
+    shown: list[str],
+    data: list[str],
+    parameters: Sequence[Parameter],
+    what: str,
+    where: str,
+    faults: list[Fault],
+) -> frozenset[str | None]:
+    """The names that a template uses; a fault for each that is no parameter."""
+    if prompt is None:
+        return frozenset()
+    hidden = {p.name: p.role for p in parameters if p.role not in _SHOWN_ROLES}
+    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
+        if name == "it":
+            if len(data) != 1:
+                fault = (
+                    f"the {what} names {{{{it}}}}, which stands for the only argument; there are {len(data)}"
+                )
+                faults.append(Fault(where, fault))
+        elif name in hidden:
+            role = hidden[name]
+            said = role.value if role is not None else ""
+            faults.append(
+                Fault(where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt")
+            )
+        else:
+            faults.append(Fault(where, f"the {what} names {{{{{name}}}}}, {_not_a_parameter(name, shown)}"))
+    return frozenset(prompt.variables)
+
+
+def _not_a_parameter(name: str, shown: list[str]) -> str:
+    close = difflib.get_close_matches(name, shown, 1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return f"but the parameters are: {', '.join(shown) or 'none'}{meant}"
+
+
+def _message_argument(given: list[str], free: list[str], where: str, faults: list[Fault]) -> str | None:
+    if given:
+        return given[0]
+    if len(free) == 1:
+        return free[0]
+    if not free:
+        said = "it has no prompt and no argument that could be the user message; add @user_message"
+    else:
+        said = (
+            f"it has no prompt and several arguments ({', '.join(free)}); say with @user_message how they "
+            "make the user message"
+        )
+    faults.append(Fault(where, said))
+    return None
+
+
+def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[Fault]:
+    return [
+        Fault(
+            where,
+            f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
+            "(MemoryId, UserName, History, ToolContext)",
+        )
+        for name in data
+        if name not in used
+    ]
+
+
+def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> None:
+    """The templates of structured prompts are checked with the method that takes them."""
+    for cls in parameter.types:
+        if not isinstance(cls, type):
+            continue
+        try:
+            prompt = record_prompt(cls)
+        except TemplateFault as error:
+            faults.append(Fault(f"{where}, structured prompt {cls.__name__}", str(error)))
+            continue
+        if prompt is None:
+            continue
+        names = field_names(cls)
+        for name in sorted(prompt.variables - ALWAYS_KNOWN - set(names)):
+            said = _not_a_parameter(name, names).replace("the parameters are", "its fields are")
+            fault = f"its template names {{{{{name}}}}}, {said}"
+            faults.append(Fault(f"{where}, structured prompt {cls.__name__}", fault))

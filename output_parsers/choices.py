@@ -1,0 +1,231 @@
+"""Reads one of several: bool, Enum, Literal; and Flag, several of several."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import Enum, Flag
+from itertools import pairwise
+from typing import Any, Literal, TypeVar
+
+from .choice_text import Choice, Choices, NoChoice, plain
+from .node import Definitions, JsonSchema, Node
+from .reading import Json, Place
+from .target import Target
+
+__all__ = ["choice_node", "choices_of"]
+
+T = TypeVar("T")
+
+
+class ChoiceNode(Node[T]):
+    """One of several values, each shown by its label."""
+
+    prose = True
+
+    def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
+        self.choices = Choices(choices)
+        self.exact = exact
+        labels = ", ".join(_shown(choice) for choice in choices[:20])
+        self.kind = f"one of {labels}" if len(choices) > 1 else labels
+        self.name = name
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        values = [_json_of(choice) for choice in self.choices.choices]
+        kinds = {_json_type(value) for value in values}
+        schema: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
+        schema |= {"const": values[0]} if len(values) == 1 else {"enum": values}
+        said = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
+        return {**schema, "description": "; ".join(said)} if said else schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return " | ".join(_shown(choice) for choice in self.choices.choices)
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, str):
+            return self._find(found, at)
+        for choice in self.choices.choices:
+            value = choice.value.value if isinstance(choice.value, Enum) else choice.value
+            if type(value) is type(found) and value == found:
+                if choice.label != found and isinstance(choice.value, Enum):
+                    at.took("member by its value", found, choice.label)
+                return choice.value
+        raise at.misfit(f"expected {self.kind}", found)
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self._find(text.strip(), at)
+
+    def _find(self, text: str, at: Place) -> T:
+        try:
+            choice, rule = self.choices.find(text)
+        except NoChoice as error:
+            raise at.misfit(f"expected {self.kind}; {error}", text) from error
+        if rule is None and not isinstance(_json_of(choice), str):
+            rule = "text for a value that is none"
+        if rule is not None:
+            at.took(rule, text, choice.label)
+        return choice.value
+
+
+class BoolNode(ChoiceNode[bool]):
+    """true or false, and what people say for them."""
+
+    def __init__(self) -> None:
+        super().__init__("boolean", [_TRUE, _FALSE], exact=True)
+        self.kind = "true or false"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "boolean"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "true | false"
+
+    def read(self, found: Json, at: Place) -> bool:
+        if isinstance(found, bool):
+            return found
+        if isinstance(found, int) and found in (0, 1):
+            at.took("number as boolean", found, bool(found))
+            return bool(found)
+        return super().read(found, at)
+
+
+_TRUE = Choice("true", True, ("yes", "y", "on", "1"))
+_FALSE = Choice("false", False, ("no", "n", "off", "0"))
+
+
+class FlagNode(Node[Flag]):
+    """Some of the members of a Flag: a JSON list of their names."""
+
+    prose = True
+
+    def __init__(self, cls: type[Flag]) -> None:
+        self._cls = cls
+        self._choices = Choices([Choice(str(member.name), member) for member in cls])
+        labels = ", ".join(choice.label for choice in self._choices.choices)
+        self.kind = f"an array of {labels}"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        names = [choice.label for choice in self._choices.choices]
+        return {"type": "array", "items": {"type": "string", "enum": names}}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{' | '.join(_shown(choice) for choice in self._choices.choices)}, ...]"
+
+    def read(self, found: Json, at: Place) -> Flag:
+        if isinstance(found, str):
+            names: list[Json] = [part for part in found.replace("|", ",").split(",") if part.strip()]
+            at.took("names in one text", found, names)
+        elif isinstance(found, list):
+            names = found
+        else:
+            raise at.misfit(f"expected {self.kind}", found)
+        value = self._cls(0)
+        for index, name in enumerate(names):
+            value |= self._member(name, at.at(index))
+        return value
+
+    def read_text(self, text: str, at: Place) -> Flag:
+        return self.read(text, at)
+
+    def _member(self, name: Json, at: Place) -> Flag:
+        label = plain(name) if isinstance(name, str) else None
+        for choice in self._choices.choices:
+            if label is not None and label == plain(choice.label):
+                if name != choice.label:
+                    at.took("case or punctuation", name, choice.label)
+                return choice.value
+        names = ", ".join(choice.label for choice in self._choices.choices)
+        raise at.misfit(f"expected one of {names}", name)
+
+
+def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
+    """The members of an enum as choices.
+
+    A member is shown by its value where all values are different texts, else by its name; its name,
+    its value and its label are all read back as it, in any case. A description is the text that
+    stands under the member as a docstring, or its attribute ``description``.
+    """
+    members = list(cls)
+    by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
+    docs = _docs_of(cls)
+    choices = []
+    for member in members:
+        label = member.value if by_value else member.name
+        aliases = [name for name, known in cls.__members__.items() if known is member]
+        others = [*aliases, f"{cls.__name__}.{member.name}"]
+        if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
+            others.append(str(member.value))
+        said = getattr(member, "description", None)
+        description = said if isinstance(said, str) else docs.get(member.name)
+        choices.append(Choice(label, member, tuple(o for o in others if o != label), description))
+    return choices
+
+
+def attribute_docs(cls: type) -> dict[str, str]:
+    """The texts that stand as docstrings under the attributes of a class; empty where there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for statement, following in pairwise(body):
+        if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):
+            continue
+        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+        if isinstance(following.value.value, str) and isinstance(targets[0], ast.Name):
+            docs[targets[0].id] = inspect.cleandoc(following.value.value)
+    return docs
+
+
+_docs_of = attribute_docs
+
+
+def _json_of(choice: Choice[Any]) -> Json:
+    return choice.label if isinstance(choice.value, Enum) else choice.value
+
+
+def _shown(choice: Choice[Any]) -> str:
+    value = _json_of(choice)
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+def _json_type(value: Json) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "integer" if isinstance(value, int) else "string"
+
+
+def choice_node(target: Target) -> Node[Any] | None:
+    """The node of bool, an Enum, a Flag or a Literal; None for all others."""
+    form = target.form
+    if form is bool:
+        return BoolNode()
+    if target.origin is Literal:
+        return _literal(target.args)
+    if isinstance(form, type) and issubclass(form, Flag) and len(form) > 0:
+        return FlagNode(form)
+    if isinstance(form, type) and issubclass(form, Enum) and len(form) > 0:
+        choices = choices_of(form)
+        exact = all(choice.label == choice.value.value for choice in choices)
+        return ChoiceNode(form.__name__, choices, exact=exact)
+    return None
+
+
+def _literal(values: tuple[Any, ...]) -> Node[Any]:
+    choices = []
+    for value in values:
+        label = value.name if isinstance(value, Enum) else _shown(Choice(str(value), value)).strip('"')
+        others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
+        if isinstance(value, bool):
+            others = (_TRUE if value else _FALSE).others
+        choices.append(Choice(label, value, others))
+    exact = all(type(value) in (str, int) for value in values)
+    return ChoiceNode("literal", choices, exact=exact)

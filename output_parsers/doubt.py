@@ -1,0 +1,66 @@
+"""Says when the words around a value take it back, bound it, or make it a part of something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["CARDINALS", "SCALES", "bare_word", "doubt"]
+
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+
+CARDINALS = frozenset(
+    ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+) | frozenset(SCALES)
+
+# Wherever it stands, such a word may deny the value, or set another one beside it. A few of the commonest
+# of other languages are here because a denied value that is returned is the worst that can happen.
+_ANYWHERE = frozenset(
+    ["not", "no", "none", "never", "neither", "nor", "or", "either", "between", "unless", "except", "without", "wrong", "incorrect", "instead", "cannot", "unknown", "unsure", "than", "versus", "vs", "ago", "half", "halves", "thirds", "quarter", "quarters", "dozen", "dozens", "couple", "several", "twice", "double", "triple", "factorial", "nicht", "kein", "keine", "nein", "nie", "oder", "zwischen", "statt", "ne", "pas", "non", "ni", "ou", "jamais", "entre", "aucun", "nunca", "não", "nem", "не", "нет", "или", "ни"]
+)
+_PHRASE = re.compile(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
+
+# Beside a number these make it a day of the month.
+_MONTHS = frozenset(
+    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"]
+)
+_BEFORE = _MONTHS | frozenset(
+    ["over", "under", "above", "below", "nearly", "almost", "within", "every", "per", "by", "times", "plus", "minus", "negative", "before", "after", "since", "until", "till", "through", "past", "max", "min", "maximum", "minimum", "exceeds", "exceeding", "step", "version", "chapter", "section", "page", "figure", "table", "question", "problem", "exercise", "example", "option", "item", "phase", "part"]
+)
+_AFTER = _MONTHS | frozenset(
+    ["percent", "per", "pct", "percentage", "points", "more", "less", "fewer", "times", "plus", "minus", "squared", "cubed", "point", "out", "am", "pm", "a.m", "p.m", "o'clock", "o’clock", "below", "above", "bn", "mn", "mil", "k", "m", "b", "lakh", "crore"]
+)
+# These say how sure the writer is and leave the value as it stands, so what stands before them counts.
+_TRANSPARENT = frozenset(
+    ["about", "around", "approximately", "approx", "roughly", "circa", "some", "only", "just", "exactly", "the", "a", "an"]
+)
+_OPERATORS = frozenset(["+", "-", "−", "–", "*", "**", "/", "÷", "×", "x", "^", "%", "‰", "<", ">", "≤", "≥", "<=", ">=", "==", "!=", "≠", "±", "#", "&"])
+
+
+def bare_word(word: str) -> str:
+    """A word in lower case without the punctuation and markup at its ends."""
+    return word.strip(".,;:!?…()[]{}\"'“”‘’«»*_`").casefold()
+
+
+def doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
+    """Why a value between these words is not plainly the answer, or None. Linear in the words."""
+    for word in (*before, *after):
+        bare = bare_word(word)
+        if bare in _ANYWHERE or bare.endswith(("n't", "n’t")):
+            return f'"{bare}" leaves the answer open'
+    phrase = _PHRASE.search(" ".join(before).casefold())
+    if phrase:
+        return f'"{phrase[0]}" leaves the answer open'
+    return _neighbour_doubt(before, after)
+
+
+def _neighbour_doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
+    for word in reversed(before):
+        if bare_word(word) in _TRANSPARENT:
+            continue
+        if word in _OPERATORS or bare_word(word) in _BEFORE:
+            return f'"{word}" before it leaves the answer open'
+        break
+    if after and (after[0] in _OPERATORS or after[0] == "=" or bare_word(after[0]) in _AFTER):
+        return f'"{after[0]}" after it leaves the answer open'
+    return None

@@ -1,0 +1,48 @@
+"""A value inside an object under one key: what a provider that takes only objects is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from .node import Definitions, JsonSchema, Node
+from .reading import Json, Place
+
+__all__ = ["EnvelopeNode"]
+
+T = TypeVar("T")
+
+
+class EnvelopeNode(Node[T]):
+    """``{"value": …}``; a model that leaves the envelope out is understood."""
+
+    def __init__(self, field: str, inner: Node[T]) -> None:
+        self._field = field
+        self._inner = inner
+        self.kind = f"an object with {field!r}"
+        self.exact = inner.exact
+        self.prose = inner.prose
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {
+            "type": "object",
+            "properties": {self._field: self._inner.schema(definitions)},
+            "required": [self._field],
+            "additionalProperties": False,
+        }
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f'{{"{self._field}": {self._inner.hint((*within, self))}}}'
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, dict) and set(found) == {self._field}:
+            return self._inner.read(found[self._field], at.at(self._field))
+        value = self._inner.read(found, at)
+        at.took("envelope left out", found, value)
+        return value
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self._inner.read_text(text, at)

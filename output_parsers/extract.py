@@ -1,0 +1,144 @@
+"""Finds in a reply what may be the answer: its JSON, free of reasoning, fences, tags and prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .errors import Problem
+from .json_reader import read_exact, read_tolerant
+from .json_text import JsonFault
+from .reading import Json, Misfit, Place
+
+__all__ = ["Candidate", "Reply", "open_reply"]
+
+_REASONING = re.compile(
+    r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
+)
+_END_OF_REASONING = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_OPENING = re.compile(r"[{\[]")
+_JSON_START = re.compile(
+    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{+-]|\d|//|/\*|\#|[A-Za-z])"""
+)
+_BRACKETS = re.compile(r"""[\[\]{}]|"(?:[^"\\\n]|\\.)*\"""")
+_TAG = re.compile(r"\s*<([A-Za-z][\w-]{0,40})>(.*)</\1>\s*", re.DOTALL)
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`~]{0,40}\n(.*?)\n?\s*\1\s*", re.DOTALL)
+_INVISIBLE = "\ufeff\u200b\u2060\0"
+_BETWEEN = re.compile(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A JSON value in a reply, and the steps that finding it took."""
+
+    value: Json
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply without its reasoning; ``steps`` says what was taken off."""
+
+    text: str
+    steps: tuple[str, ...] = ()
+
+    @property
+    def looks_like_json(self) -> bool:
+        """Whether it begins as JSON does, so that reading it as prose would read around its structure."""
+        return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
+
+    def whole(self) -> Candidate | None:
+        """The JSON that the whole reply is; None when it is none. Raises Misfit when a key stands twice."""
+        if not self.text or self.text[0] not in '{["-0123456789tfn':
+            return None
+        try:
+            return Candidate(read_exact(self.text), self.steps)
+        except JsonFault as fault:
+            if "twice" in fault.message:
+                raise Misfit(Problem("$", fault.message)) from fault
+            return None
+
+    def candidates(self) -> list[Candidate]:
+        """The JSON values in the reply, outermost ones only. Raises Misfit when one of them is cut off."""
+        regions = list(self._regions())
+        found = [candidate for _, _, candidate in regions]
+        if len(regions) > 1 and self._adjoin([(start, end) for start, end, _ in regions]):
+            joined = [candidate.value for candidate in found]
+            found.append(Candidate(joined, (*self.steps, "JSON Lines")))
+        return found
+
+    def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
+        position = 0
+        text = self.text
+        while opening := _OPENING.search(text, position):
+            start = opening.start()
+            position = start + 1
+            if not _JSON_START.match(text, start):
+                continue
+            try:
+                read = read_tolerant(text, start)
+            except JsonFault as fault:
+                end = _closing(text, start)
+                if end is None:
+                    if fault.truncated:
+                        raise Misfit(Problem("$", f"the JSON is cut off: {fault.message}")) from fault
+                    return
+                position = end
+                continue
+            position = read.end
+            steps = [*self.steps]
+            if text[:start].strip() or text[read.end :].strip():
+                steps.append("text around the JSON left out")
+            steps += [repair.rule for repair in read.repairs]
+            yield start, read.end, Candidate(read.value, tuple(steps))
+
+    def _adjoin(self, spans: list[tuple[int, int]]) -> bool:
+        ends = [0, *(end for _, end in spans)]
+        starts = [*(start for start, _ in spans), len(self.text)]
+        gaps = zip(ends[1:-1], starts[1:-1], strict=True)
+        return all(_BETWEEN.fullmatch(self.text, end, start) for end, start in gaps)
+
+    def prose(self) -> Reply:
+        """The reply without a fence or a tag around the whole of it."""
+        text, steps = self.text, self.steps
+        for _ in range(3):
+            inner = _FENCE.fullmatch(text) or _TAG.fullmatch(text)
+            if inner is None:
+                break
+            text, steps = inner[2].strip(), (*steps, "fence or tag taken off")
+        return Reply(text, steps)
+
+
+def open_reply(text: str, at: Place) -> Reply:
+    """A reply without white space around it and without reasoning before it.
+
+    Raises Misfit when nothing but reasoning is there.
+    """
+    steps: tuple[str, ...] = ()
+    rest = text.strip().strip(_INVISIBLE).strip()
+    while opening := _REASONING.match(rest):
+        closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
+        if closing is None:
+            raise at.misfit("the reply ends inside its reasoning", text)
+        rest = rest[closing.end() :].strip()
+        steps = ("reasoning set aside",)
+    stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
+    if stray is not None and "<" + stray[0][2:] not in rest[: stray.start()].lower():
+        rest = rest[stray.end() :].strip()
+        steps = ("reasoning set aside",)
+    return Reply(rest, steps)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the bracket that opens at start is closed, strings aside; None when it never is."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, start):
+        mark = token[0]
+        if mark in "{[":
+            depth += 1
+        elif mark in "}]":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return None

@@ -1,0 +1,90 @@
+"""What reading JSON gives: a value with the tolerances it took, or a fault that says where and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .reading import Json
+
+__all__ = ["DEPTH", "JsonFault", "JsonText", "Repair", "cut_off", "lone_surrogate", "put", "too_deep"]
+
+# Deeper than any answer a type asks for, and shallow enough for the recursive readers that come after.
+DEPTH = 500
+
+
+class JsonFault(ValueError):
+    """A text cannot be read as JSON: why, and at which character.
+
+    ``truncated`` is true where the text ends before its value does, so that more text could mend it.
+    """
+
+    def __init__(self, message: str, position: int, *, truncated: bool = False) -> None:
+        super().__init__(f"{message} (at character {position})")
+        self.message = message
+        self.position = position
+        self.truncated = truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One tolerance that a reading used, and the character where it was needed."""
+
+    rule: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A JSON value read from a text, the tolerances it took (none: exact JSON), the index after its end."""
+
+    value: Json
+    repairs: tuple[Repair, ...]
+    end: int
+
+
+def cut_off(what: str, position: int) -> JsonFault:
+    """The fault of a text that ends inside the array, object or string that begins at ``position``."""
+    message = f"the text is cut off: the {what} that begins here is not closed"
+    return JsonFault(message, position, truncated=True)
+
+
+def too_deep(position: int) -> JsonFault:
+    """The fault of a text that is nested beyond DEPTH."""
+    return JsonFault(f"nested deeper than {DEPTH} levels", position)
+
+
+def lone_surrogate(position: int) -> JsonFault:
+    """The fault of half a surrogate pair: a string with it cannot be encoded, so it is of no use."""
+    return JsonFault("half a surrogate pair is not a character", position)
+
+
+def put(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
+    """Add a field. A key that stands twice is harmless with equal values; with others it is a JsonFault."""
+    if key in fields and not _same(fields[key], value):
+        raise JsonFault(f'the key "{key}" stands twice with different values', position)
+    fields[key] = value
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equality that keeps ``1``, ``1.0`` and ``true`` apart, without recursion."""
+    pairs: list[tuple[Json, Json]] = [(one, other)]
+    while pairs:
+        a, b = pairs.pop()
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, dict):
+            if a.keys() != b.keys():
+                return False
+            pairs += _zip(a.values(), (b[key] for key in a))
+        elif isinstance(a, list):
+            if len(a) != len(b):
+                return False
+            pairs += _zip(a, b)
+        elif a != b:
+            return False
+    return True
+
+
+def _zip(some: Iterable[Json], others: Iterable[Json]) -> list[tuple[Json, Json]]:
+    return list(zip(some, others, strict=True))

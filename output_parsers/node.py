@@ -1,0 +1,146 @@
+"""What every part of a type can do: show its schema, hint at its form, and read a value."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+from .reading import Json, Place
+
+__all__ = ["Definitions", "JsonSchema", "Node", "Shared", "walk"]
+
+T = TypeVar("T")
+JsonSchema = dict[str, Any]
+
+
+class Node(ABC, Generic[T]):
+    """One part of a type, taken apart once. All that is said of the type comes from its nodes.
+
+    ``kind`` says in words what is expected (``an integer``); ``exact`` whether pydantic-core's strict
+    reading of JSON gives just what ``read`` gives, provided that it is so for all ``parts``;
+    ``prose`` whether a whole reply in prose may stand for a value.
+    """
+
+    kind: str
+    exact: bool = False
+    prose: bool = False
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return ()
+
+    @abstractmethod
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        """The JSON Schema of this part."""
+
+    @abstractmethod
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        """A short description for a prompt, in the manner of TypeScript. ``within`` holds the open parts."""
+
+    @abstractmethod
+    def read(self, found: Json, at: Place) -> T:
+        """The value that a JSON value stands for. Raises Misfit when it stands for none."""
+
+    def read_text(self, text: str, at: Place) -> T:
+        """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
+        raise at.misfit(f"expected {self.kind}", text)
+
+    def count_keys(self, value: Any) -> int:
+        """How many JSON keys an exact text of this value has."""
+        return 0
+
+
+class Shared(Node[T]):
+    """Stands for a part that is being taken apart already: the way round in a recursive type."""
+
+    kind = "a value"
+
+    def __init__(self) -> None:
+        self.node: Node[T] | None = None
+
+    @property
+    def target(self) -> Node[T]:
+        assert self.node is not None, "a recursive part is used before it is taken apart"
+        return self.node
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.target.exact
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.target,)
+
+    @property
+    def prose(self) -> bool:  # type: ignore[override]
+        return self.target.prose
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self.target.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self.target.hint(within)
+
+    def read(self, found: Json, at: Place) -> T:
+        return self.target.read(found, at)
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self.target.read_text(text, at)
+
+    def count_keys(self, value: Any) -> int:
+        return self.target.count_keys(value)
+
+
+class Definitions:
+    """The named schemas of one whole schema: what is used twice, or inside itself, is written once."""
+
+    def __init__(self, named: frozenset[Node[Any]] = frozenset()) -> None:
+        self.named = named
+        self.schemas: dict[str, JsonSchema] = {}
+        self.repeated: set[Node[Any]] = set()
+        self._names: dict[Node[Any], str] = {}
+        self._seen: set[Node[Any]] = set()
+        self._open: list[Node[Any]] = []
+
+    def place(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
+        """The schema of an object: in place, or as a reference to its definition."""
+        if node in self._seen:
+            self.repeated.add(node)
+            if node in self._open and node not in self._names:
+                return {}  # only in the pass that finds what repeats
+        self._seen.add(node)
+        if node not in self.named:
+            return self._inside(node, build)
+        if node not in self._names:
+            self._names[node] = self._free_name(name)
+            self.schemas[self._names[node]] = {}
+            self.schemas[self._names[node]] = self._inside(node, build)
+        return {"$ref": f"#/$defs/{self._names[node]}"}
+
+    def _inside(self, node: Node[Any], build: Any) -> JsonSchema:
+        self._open.append(node)
+        try:
+            built: JsonSchema = build(self)
+            return built
+        finally:
+            self._open.pop()
+
+    def _free_name(self, name: str) -> str:
+        free, number = name, 2
+        while free in self.schemas:
+            free, number = f"{name}{number}", number + 1
+        return free
+
+
+def walk(node: Node[Any]) -> Iterator[Node[Any]]:
+    """A node and all its parts, each once."""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        waiting.extend(current.parts)

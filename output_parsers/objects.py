@@ -1,0 +1,213 @@
+"""Reads records: JSON objects with known keys."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from pydantic import PydanticUserError, RootModel, ValidationError
+
+from .errors import Problem, UnsupportedTypeError
+from .fields import FieldSpec, RecordSpec, record_spec
+from .foreign import problems_of
+from .node import Definitions, JsonSchema, Node
+from .reading import Json, Misfit, Place
+from .schema import described
+from .target import Target, type_name
+
+__all__ = ["ObjectNode", "object_node", "plain_key"]
+
+Build = Callable[[Target], Node[Any]]
+
+
+class ObjectNode(Node[Any]):
+    """A record: each field read by its node, then the class made from the values."""
+
+    def __init__(self, spec: RecordSpec) -> None:
+        self.spec = spec
+        self.name = spec.cls.__name__
+        self.kind = f"an object ({self.name})"
+        self.nodes: dict[str, Node[Any]] = {}
+        self.descriptions: dict[str, str | None] = {}
+        self._by_key = {key: field for field in spec.fields for key in field.keys}
+        self._by_plain: dict[str, FieldSpec | None] = {}
+        for key, field in self._by_key.items():
+            known = self._by_plain.setdefault(plain_key(key), field)
+            if known is not field:
+                self._by_plain[plain_key(key)] = None
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.spec.exact
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return tuple(self.nodes.values())
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return definitions.place(self, self.name, self._schema)
+
+    def _schema(self, definitions: Definitions) -> JsonSchema:
+        properties = {
+            field.keys[0]: described(
+                self.nodes[field.name].schema(definitions), self.descriptions[field.name]
+            )
+            for field in self.spec.fields
+        }
+        schema: JsonSchema = {
+            "type": "object",
+            "title": self.name,
+            "properties": properties,
+            "required": [field.keys[0] for field in self.spec.fields if field.required],
+            "additionalProperties": self.spec.extra == "allow",
+        }
+        return described(schema, self.spec.description)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        if self in within:
+            return self.name
+        inside = (*within, self)
+        lines = []
+        for field in self.spec.fields:
+            optional = "" if field.required else "?"
+            said = self.descriptions[field.name]
+            text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(inside)}'
+            lines.append((text, " ".join(said.split()) if said else ""))
+        short = "{" + ", ".join(text for text, _ in lines) + "}"
+        if len(short) <= 100 and not any(said for _, said in lines) and "\n" not in short:
+            return short
+        rows = [f"{text},  // {said}" if said else f"{text}," for text, said in lines]
+        return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
+
+    def read(self, found: Json, at: Place) -> Any:
+        if not isinstance(found, dict):
+            raise at.misfit(f"expected {self.kind}", found)
+        given, extra, problems = self._match(found, at)
+        values: dict[str, Any] = {}
+        for field in self.spec.fields:
+            if field.name not in given:
+                if field.required:
+                    said = f"the required field {field.keys[0]!r} is missing"
+                    problems.append(Problem(at.at(field.keys[0]).path, said))
+                continue
+            key, value = given[field.name]
+            try:
+                read = self.nodes[field.name].read(value, at.at(key))
+            except Misfit as misfit:
+                problems.extend(misfit.problems)
+            else:
+                values[field.keys[0] if self.spec.by_key else field.name] = read
+        if problems:
+            raise Misfit(*problems)
+        return self._make({**extra, **values}, found, at)
+
+    def _match(
+        self, found: dict[str, Json], at: Place
+    ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
+        """Which key gives which field: by its very name first, then by its name in another case."""
+        given: dict[str, tuple[str, Json]] = {}
+        problems: list[Problem] = []
+        others: list[tuple[str, Json]] = []
+        extra: dict[str, Json] = {}
+        for key, value in found.items():
+            field = self._by_key.get(key)
+            if field is None or field.name in given:
+                others.append((key, value))
+            else:
+                given[field.name] = (key, value)
+        exactly = set(given)
+        for key, value in others:
+            field = self._by_plain.get(plain_key(key))
+            if field is not None and field.name not in exactly:
+                if field.name in given:
+                    problems.append(Problem(at.at(key).path, f"another key means {field.keys[0]!r} too"))
+                    continue
+                at.at(key).took("key in another form", key, field.keys[0])
+                given[field.name] = (key, value)
+            elif self.spec.extra == "allow":
+                extra[key] = value
+            elif self.spec.extra == "forbid":
+                problems.append(Problem(at.at(key).path, f"{self.name} has no field of this name"))
+            else:
+                at.at(key).left_out("unknown key left out")
+        return given, extra, problems
+
+    def _make(self, values: dict[str, Any], found: Json, at: Place) -> Any:
+        try:
+            return self.spec.make(values)
+        except ValidationError as error:
+            raise Misfit(*problems_of(error, at)) from error
+        except (ValueError, TypeError, AssertionError) as error:
+            raise at.misfit(f"{self.name} refuses the values: {error}", found) from error
+
+    def count_keys(self, value: Any) -> int:
+        names = value.model_fields_set  # only pydantic models are exact, and only exact parts are counted
+        inside = sum(node.count_keys(getattr(value, name)) for name, node in self._keyed if name in names)
+        return len(names) + inside
+
+    @cached_property
+    def _keyed(self) -> list[tuple[str, Node[Any]]]:
+        return [(name, node) for name, node in self.nodes.items() if node.parts]
+
+
+class RootNode(Node[Any]):
+    """A pydantic RootModel: reads what it holds."""
+
+    def __init__(self, cls: type[RootModel[Any]], inner: Node[Any]) -> None:
+        self._cls = cls
+        self._inner = inner
+        self.kind = inner.kind
+        self.prose = inner.prose
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._inner.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint((*within, self)) if self not in within else self._cls.__name__
+
+    def read(self, found: Json, at: Place) -> Any:
+        return self._make(self._inner.read(found, at), at)
+
+    def read_text(self, text: str, at: Place) -> Any:
+        return self._make(self._inner.read_text(text, at), at)
+
+    def _make(self, value: Any, at: Place) -> Any:
+        try:
+            return self._cls.model_validate(value)
+        except ValidationError as error:
+            raise Misfit(*problems_of(error, at)) from error
+
+
+def plain_key(key: str) -> str:
+    """A key without case, accents, spaces and punctuation: firstName, first_name and First Name are one."""
+    parts = unicodedata.normalize("NFKD", key).casefold()
+    return re.sub(r"[\W_]+", "", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+def object_node(target: Target, build: Build, register: Callable[[Node[Any]], None]) -> Node[Any] | None:
+    """The node of a record class; None for all others. ``register`` makes the node known to its own parts."""
+    cls = target.form
+    if isinstance(cls, type) and issubclass(cls, RootModel):
+        below = target.child(cls.model_fields["root"].annotation)
+        return RootNode(cls, build(below))
+    try:
+        spec = record_spec(target)
+    except (NameError, PydanticUserError) as error:
+        reason = f"its annotations cannot be resolved ({error})"
+        raise UnsupportedTypeError(type_name(target.form), target.path, ["records"], reason) from error
+    if spec is None:
+        return None
+    node = ObjectNode(spec)
+    register(node)
+    for field in spec.fields:
+        below = target.child(field.form, field.name)
+        node.nodes[field.name] = build(below)
+        node.descriptions[field.name] = below.description or field.description
+    return node

@@ -1,0 +1,165 @@
+"""Reads a whole reply as one type: the parser that the registry makes for every type that is built in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from .clean import NOT_CLEAN, clean_reader
+from .constraints import ConstrainedNode
+from .custom import CustomNode, OutputParser
+from .envelope import EnvelopeNode
+from .errors import OutputParsingError, Problem
+from .extract import Reply, open_reply
+from .node import JsonSchema, Node
+from .reading import Json, Leniency, Misfit, Place, Reading
+from .scalars import TextNode
+from .schema import described, schema_of
+from .target import Target, type_name
+
+__all__ = ["TypeParser"]
+
+T = TypeVar("T")
+
+
+class TypeParser(Generic[T]):
+    """Text from a model → a value of one type. An OutputParser with more to it."""
+
+    def __init__(self, target: Target, node: Node[T], *, field: str | None = None) -> None:
+        self.name = type_name(target.form)
+        self._target = target
+        self._node: Node[T] = node
+        self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
+        self._field = field
+
+    @staticmethod
+    def around(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
+        """A TypeParser that leaves the reading of the value itself to a user's parser."""
+        return TypeParser(Target(Any), CustomNode(name, parser))
+
+    @cached_property
+    def plain_text(self) -> bool:
+        """Whether the reply itself is the value, so that no structure is asked for."""
+        node: Node[Any] = self._read_node
+        while isinstance(node, ConstrainedNode):
+            node = node.inner
+        return isinstance(node, TextNode)
+
+    @property
+    def schema(self) -> JsonSchema | None:
+        """The JSON Schema of what a model is to write; None when plain text is wanted."""
+        return None if self.plain_text else self._schema
+
+    @cached_property
+    def _schema(self) -> JsonSchema:
+        return described(schema_of(self._read_node), self._target.description)
+
+    @property
+    def hint(self) -> str:
+        """The form of the value in few words, in the manner of TypeScript."""
+        return self._read_node.hint()
+
+    def format_instructions(self) -> str:
+        """What a prompt must say so that a model writes this type; "" when anything goes."""
+        if self.plain_text:
+            return ""
+        schema = self.schema or {}
+        if "type" in schema and schema["type"] in ("object", "array"):
+            return f"Reply with JSON only, in this form:\n{self.hint}"
+        if self._read_node.prose:
+            return f"Reply with the value only, in this form: {self.hint}"
+        return f"Reply with JSON only, in one of these forms:\n{self.hint}"
+
+    def enveloped(self, field: str = "value") -> TypeParser[T]:
+        """The parser of the same value inside an object under one key, as providers demand of a root."""
+        return TypeParser(self._target, self._node, field=field)
+
+    def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
+        """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
+        return self.read(text, leniency).value
+
+    def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
+        """The value with the steps away from the exact text that reading it took."""
+        if self._clean is not None:
+            value = self._clean(text)
+            if value is not NOT_CLEAN:
+                return Reading(value)
+        place = Place(leniency)
+        try:
+            value = self._aligned(text, place)
+        except Misfit as misfit:
+            raise OutputParsingError(text, misfit.problems) from misfit
+        except RecursionError as error:
+            problem = Problem("$", "it is nested too deeply")
+            raise OutputParsingError(text, [problem]) from error
+        return Reading(value, tuple(place.ledger))
+
+    @cached_property
+    def _clean(self) -> Callable[[str], Any] | None:
+        return (
+            None if self.plain_text else clean_reader(self._target.annotated, self._node, field=self._field)
+        )
+
+    def _aligned(self, text: str, at: Place) -> T:
+        node = self._read_node
+        reply = open_reply(text, at)
+        if self.plain_text:
+            return node.read_text(_took(reply, at) if reply.steps else text, at)
+        if not reply.text:
+            raise at.misfit(f"expected {node.kind}; the reply is empty", text)
+        whole = reply.whole()
+        if whole is not None:
+            return _only(at, [(whole.steps, lambda: node.read(whole.value, at))])
+        if node.prose and not reply.looks_like_json:
+            return self._from_prose(reply, at)
+        return self._from_json(reply, at)
+
+    def _from_prose(self, reply: Reply, at: Place) -> T:
+        prose = reply.prose()
+        return _only(at, [(prose.steps, lambda: self._read_node.read_text(prose.text, at))])
+
+    def _from_json(self, reply: Reply, at: Place) -> T:
+        node = self._read_node
+        found = reply.candidates()
+        readings = [(c.steps, _reading(node, c.value, at)) for c in found]
+        if not found:
+            if reply.looks_like_json:
+                raise at.misfit("the JSON is broken", reply.text)
+            return self._from_prose(reply, at)
+        return _only(at, readings)
+
+
+def _reading(node: Node[T], value: Json, at: Place) -> Callable[[], T]:
+    return lambda: node.read(value, at)
+
+
+def _took(reply: Reply, at: Place) -> str:
+    for step in reply.steps:
+        at.left_out(step)
+    return reply.text
+
+
+def _only(at: Place, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]) -> T:
+    """The one value that the readings give; equal values are one, different ones are an error."""
+    fits: list[tuple[T, list[Any]]] = []
+    misfits: list[Misfit] = []
+    for steps, read in readings:
+        before = len(at.ledger)
+        try:
+            for step in steps:
+                at.left_out(step)
+            value = read()
+        except Misfit as misfit:
+            misfits.append(misfit)
+        else:
+            fits.append((value, at.ledger[before:]))
+        del at.ledger[before:]
+    if not fits:
+        raise min(misfits, key=lambda misfit: len(misfit.problems))
+    value, steps_taken = fits[0]
+    for other, _ in fits[1:]:
+        if type(other) is not type(value) or other != value:
+            raise Misfit(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
+    at.ledger.extend(steps_taken)
+    return value

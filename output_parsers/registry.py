@@ -1,0 +1,153 @@
+"""Finds the parser for a type: the user's factories first, then the types that are built in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from typing_extensions import TypeForm
+
+from .choices import choice_node
+from .constraints import constrained
+from .custom import CustomNode, OutputParser
+from .errors import UnsupportedTypeError
+from .foreign import foreign_node, validates_first
+from .mappings import mapping_node
+from .node import Node, Shared
+from .objects import object_node
+from .parser import TypeParser
+from .scalars import scalar_node
+from .sequences import sequence_node
+from .target import Target, type_name
+from .temporal import temporal_node
+from .unions import union_node
+
+__all__ = ["DEFAULT_REGISTRY", "ParserFactory", "ParserRegistry"]
+
+T = TypeVar("T")
+
+
+class ParserFactory(Protocol):
+    """Makes parsers for the types that it knows. None means "not mine"; an exception means broken."""
+
+    def __call__(self, target: Target, parsers: ParserRegistry, /) -> OutputParser[Any] | None: ...
+
+
+_TRIED = ("scalars", "dates and times", "choices", "sequences", "mappings", "unions", "records", "pydantic")
+
+
+class ParserRegistry:
+    """The parsers by type. Immutable: ``with_factories`` gives a new registry."""
+
+    def __init__(self, factories: tuple[ParserFactory, ...] = ()) -> None:
+        self._factories = factories
+        self._known: dict[Any, OutputParser[Any]] = {}
+
+    def with_factories(self, *more: ParserFactory) -> ParserRegistry:
+        """A registry that asks these factories first, in this order, then those that it had."""
+        return ParserRegistry((*more, *self._factories))
+
+    def parser_for(
+        self,
+        form: TypeForm[T],
+        *,
+        after: ParserFactory | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> OutputParser[T]:
+        """The parser for a type. Raises UnsupportedTypeError when nothing reads it.
+
+        ``after`` skips the factories up to and including that one, so that a factory can build on
+        what would have read the type without it. ``namespace`` holds local names that string
+        annotations may use.
+        """
+        cached = after is None and not namespace and _hashable(form)
+        if cached and form in self._known:
+            return self._known[form]
+        parser = self._make(Target.of(form, namespace=namespace), after)
+        if cached:
+            self._known[form] = parser
+        return parser
+
+    def _make(self, target: Target, after: ParserFactory | None) -> OutputParser[Any]:
+        own = self._users(target, after)
+        if own is not None:
+            return own
+        return TypeParser(target, _Builder(self, after).build(target))
+
+    def _users(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
+        factories = self._factories
+        if after is not None and after in factories:
+            factories = factories[factories.index(after) + 1 :]
+        for factory in factories:
+            parser = factory(target, self)
+            if parser is not None:
+                return parser
+        return None
+
+
+class _Builder:
+    """Takes one whole type apart; knows the parts that it is inside of, so that recursion ends."""
+
+    def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
+        self._registry = registry
+        self._after = after
+        self._open: dict[Any, Shared[Any]] = {}
+
+    def build(self, target: Target) -> Node[Any]:
+        key = (target.form, target.metadata) if _hashable((target.form, target.metadata)) else None
+        if key is not None and key in self._open:
+            return self._open[key]
+        own = self._registry._users(target, self._after) if target.path else None
+        if own is not None:
+            return CustomNode(type_name(target.form), own)
+        if validates_first(target):
+            return self._known(target, foreign_node(target))
+        shared: Shared[Any] = Shared()
+        if key is not None:
+            self._open[key] = shared
+        try:
+            node = constrained(target, self._built_in(target, shared))
+            shared.node = node
+        finally:
+            if key is not None:
+                del self._open[key]
+        return node
+
+    def _built_in(self, target: Target, shared: Shared[Any]) -> Node[Any]:
+        def register(node: Node[Any]) -> None:
+            shared.node = node
+
+        plain = replace(target, metadata=())
+        node = (
+            scalar_node(target)
+            or temporal_node(target)
+            or choice_node(target)
+            or sequence_node(target, self.build)
+            or mapping_node(target, self.build)
+            or union_node(target, self.build)
+            or object_node(target, self.build, register)
+            or foreign_node(plain)
+        )
+        return self._known(target, node)
+
+    def _known(self, target: Target, node: Node[Any] | None) -> Node[Any]:
+        if node is None:
+            tried = [*map(_factory_name, self._registry._factories), *_TRIED]
+            raise UnsupportedTypeError(type_name(target.form), target.path, tried)
+        return node
+
+
+def _factory_name(factory: Callable[..., Any]) -> str:
+    return getattr(factory, "__name__", type(factory).__name__)
+
+
+def _hashable(form: Any) -> bool:
+    try:
+        hash(form)
+    except TypeError:
+        return False
+    return True
+
+
+DEFAULT_REGISTRY = ParserRegistry()

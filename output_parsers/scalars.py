@@ -1,0 +1,280 @@
+"""Reads the types that are one JSON scalar: text, numbers, bytes, identifiers, paths, None."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+from uuid import UUID
+
+from .found import Found, Unreadable
+from .node import Definitions, JsonSchema, Node
+from .number_text import find_number, read_number
+from .reading import Json, Leniency, Place, expected
+from .target import Target
+
+__all__ = ["scalar_node"]
+
+T = TypeVar("T")
+_MOST_DIGITS = 5000  # an int of more digits than this is an attack, not an answer
+
+
+class TextNode(Node[str]):
+    """Text: the reply as it is, or a JSON string."""
+
+    prose = True
+
+    kind = "text"
+    exact = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "string"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "string"
+
+    def read(self, found: Json, at: Place) -> str:
+        if isinstance(found, str):
+            return found
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool):
+            at.took("number as text", found, str(found))
+            return str(found)
+        raise at.misfit("expected text", found)
+
+    def read_text(self, text: str, at: Place) -> str:
+        return text
+
+
+class NumberNode(Node[T]):
+    """A number: a JSON number, or text that says one number."""
+
+    prose = True
+
+    json_type = "number"
+    schema_extra: JsonSchema = {}
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": self.json_type, **self.schema_extra}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self.json_type
+
+    @abstractmethod
+    def convert(self, number: int | Decimal, at: Place) -> T:
+        """The value of an exact number. Raises Misfit when the type cannot hold it."""
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool):
+            return self.convert(found, at)
+        if isinstance(found, str):
+            return self._said(found, read_number, at)
+        raise at.misfit(f"expected {self.kind}", found)
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self._said(text, find_number, at)
+
+    def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Place) -> T:
+        try:
+            found = reader(text)
+        except Unreadable as error:
+            raise at.misfit(expected(self.kind, error), text) from error
+        value = self.convert(found.value, at)
+        at.took(found.rule or "number as text", text, value)
+        return value
+
+
+class IntNode(NumberNode[int]):
+    kind = "an integer"
+    json_type = "integer"
+    exact = True
+
+    def convert(self, number: int | Decimal, at: Place) -> int:
+        if isinstance(number, int):
+            return number
+        if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
+            raise at.misfit("expected an integer of a sensible size", number)
+        whole = int(number)
+        if whole != number:
+            at_most = at.leniency is Leniency.ALL
+            if not at_most:
+                raise at.misfit("expected an integer", number)
+            at.took("fraction cut off", number, whole, guess=True)
+        elif number.as_tuple().exponent != 0:
+            at.took("whole number written with a fraction", number, whole)
+        return whole
+
+
+class FloatNode(NumberNode[float]):
+    kind = "a number"
+    exact = True
+
+    def convert(self, number: int | Decimal, at: Place) -> float:
+        try:
+            value = float(number)
+        except OverflowError:
+            value = math.inf
+        if math.isinf(value) or math.isnan(value):
+            raise at.misfit("expected a number that a float can hold", number)
+        return value
+
+
+class DecimalNode(NumberNode[Decimal]):
+    kind = "a decimal number"
+
+    def convert(self, number: int | Decimal, at: Place) -> Decimal:
+        return Decimal(number)
+
+
+class FractionNode(NumberNode[Fraction]):
+    kind = "a fraction"
+    json_type = "string"
+    _FORM = re.compile(r"\s*([+-]?\d{1,2000})\s*/\s*(\d{1,2000})\s*")
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return '"numerator/denominator"'
+
+    def read(self, found: Json, at: Place) -> Fraction:
+        form = self._FORM.fullmatch(found) if isinstance(found, str) else None
+        if form is None:
+            return super().read(found, at)
+        if int(form[2]) == 0:
+            raise at.misfit("expected a fraction; its denominator is 0", found)
+        return Fraction(int(form[1]), int(form[2]))
+
+    def read_text(self, text: str, at: Place) -> Fraction:
+        return self.read(text, at) if self._FORM.fullmatch(text) else super().read_text(text, at)
+
+    def convert(self, number: int | Decimal, at: Place) -> Fraction:
+        if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
+            raise at.misfit("expected a fraction of a sensible size", number)
+        return Fraction(number)
+
+
+class NoneNode(Node[None]):
+    prose = True
+    kind = "null"
+    exact = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "null"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "null"
+
+    def read(self, found: Json, at: Place) -> None:
+        if found is not None:
+            raise at.misfit("expected null", found)
+
+    def read_text(self, text: str, at: Place) -> None:
+        if text.strip().lower() not in ("null", "none"):
+            raise at.misfit("expected null", text)
+        at.took("null as text", text, None)
+
+
+class StringFormNode(Node[T]):
+    """A type that JSON writes as a string of some form: bytes, UUID, paths."""
+
+    prose = True
+
+    def __init__(self, kind: str, hint: str, read: Callable[[str], T], schema: JsonSchema) -> None:
+        self.kind = kind
+        self._hint = hint
+        self._read = read
+        self._schema = schema
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return dict(self._schema)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._hint
+
+    def read(self, found: Json, at: Place) -> T:
+        if not isinstance(found, str):
+            raise at.misfit(f"expected {self.kind}", found)
+        try:
+            return self._read(found)
+        except ValueError as error:
+            raise at.misfit(f"expected {self.kind}", found) from error
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self.read(text.strip(), at)
+
+
+class AnyNode(Node[Any]):
+    """Whatever JSON says; numbers become int or float."""
+
+    kind = "JSON"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "any JSON"
+
+    def read(self, found: Json, at: Place) -> Any:
+        if isinstance(found, dict):
+            return {key: self.read(value, at.at(key)) for key, value in found.items()}
+        if isinstance(found, list):
+            return [self.read(value, at.at(index)) for index, value in enumerate(found)]
+        if isinstance(found, Decimal):
+            return FloatNode().convert(found, at)
+        return found
+
+    def read_text(self, text: str, at: Place) -> Any:
+        raise at.misfit("expected JSON", text)
+
+
+def _read_uuid(text: str) -> UUID:
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
+        raise ValueError("not a UUID")
+    return UUID(text)
+
+
+def _read_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
+    def read(text: str) -> PurePath:
+        if not text or "\n" in text or "\0" in text:
+            raise ValueError("not a path")
+        return cls(text)
+
+    return read
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("text that cannot be encoded") from error
+
+
+_PLAIN: dict[Any, Callable[[], Node[Any]]] = {
+    str: TextNode,
+    int: IntNode,
+    float: FloatNode,
+    Decimal: DecimalNode,
+    Fraction: FractionNode,
+    None: NoneNode,
+    Any: AnyNode,
+    object: AnyNode,
+    bytes: lambda: StringFormNode("text for bytes", "string", _encode, {"type": "string"}),
+    UUID: lambda: StringFormNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}),
+}
+
+
+def scalar_node(target: Target) -> Node[Any] | None:
+    """The node of a scalar type; None for all others."""
+    form = target.form
+    try:
+        make = _PLAIN.get(form)
+    except TypeError:  # an unhashable form
+        return None
+    if make is not None:
+        return make()
+    if isinstance(form, type) and issubclass(form, PurePath):
+        cls = Path if form is Path else form
+        return StringFormNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
+    return None

@@ -1,0 +1,130 @@
+"""Reads lists, sets and tuples."""
+
+from __future__ import annotations
+
+import collections.abc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .node import Definitions, JsonSchema, Node
+from .reading import Json, Misfit, Place
+from .scalars import TextNode
+from .target import Target
+from .text_lists import split_items
+
+__all__ = ["sequence_node"]
+
+Build = Callable[[Target], Node[Any]]
+
+_MAKERS: dict[Any, Callable[[Iterable[Any]], Any]] = {
+    list: list,
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Collection: list,
+    collections.abc.Iterable: list,
+    collections.abc.Set: frozenset,
+    collections.abc.MutableSet: set,
+}
+
+
+class ListNode(Node[Any]):
+    """Any number of items of one type, made into a list, set, frozenset or open tuple."""
+
+    def __init__(self, item: Node[Any], make: Callable[[Iterable[Any]], Any], *, exact: bool) -> None:
+        self.item = item
+        self._make = make
+        self.exact = exact
+        self.kind = "an array"
+        self._bare = not any(True for _ in item.parts)
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.item,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "array", "items": self.item.schema(definitions)}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{self.item.hint((*within, self))}, ...]"
+
+    def read(self, found: Json, at: Place) -> Any:
+        if not isinstance(found, list):
+            raise at.misfit("expected an array", found)
+        items = []
+        misfits: list[Misfit] = []
+        for index, item in enumerate(found):
+            try:
+                items.append(self.item.read(item, at.at(index)))
+            except Misfit as misfit:
+                misfits.append(misfit)
+        if misfits:
+            raise Misfit(*(problem for misfit in misfits for problem in misfit.problems))
+        try:
+            return self._make(items)
+        except TypeError as error:
+            raise at.misfit(f"expected items that a set can hold: {error}", found) from error
+
+    def read_text(self, text: str, at: Place) -> Any:
+        """One item a line, with or without bullets or numbers; or commas on one line."""
+        items = split_items(text)
+        if items is None:
+            raise at.misfit("expected an array", text)
+        # a line of text may be an item or be said about the items; a line that reads as a number is an item
+        at.took("items in a text", text, items, guess=isinstance(self.item, TextNode))
+        return self.read(items, at)
+
+    def count_keys(self, value: Any) -> int:
+        return 0 if self._bare else sum(map(self.item.count_keys, value))
+
+
+class TupleNode(Node[tuple[Any, ...]]):
+    """A fixed number of items, each of its own type."""
+
+    def __init__(self, items: tuple[Node[Any], ...]) -> None:
+        self.items = items
+        self.exact = True
+        self.kind = f"an array of exactly {len(items)}"
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return self.items
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        items = [item.schema(definitions) for item in self.items]
+        schema: JsonSchema = {"type": "array", "minItems": len(items), "maxItems": len(items)}
+        return {**schema, "prefixItems": items, "items": False} if items else schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{', '.join(item.hint((*within, self)) for item in self.items)}]"
+
+    def read(self, found: Json, at: Place) -> tuple[Any, ...]:
+        if not isinstance(found, list) or len(found) != len(self.items):
+            raise at.misfit(f"expected {self.kind}", found)
+        return tuple(
+            node.read(item, at.at(index))
+            for index, (node, item) in enumerate(zip(self.items, found, strict=True))
+        )
+
+    def count_keys(self, value: Any) -> int:
+        return sum(node.count_keys(item) for node, item in zip(self.items, value, strict=True))
+
+
+def sequence_node(target: Target, build: Build) -> Node[Any] | None:
+    """The node of a list, set or tuple; None for all others. Without arguments, items are any JSON."""
+    origin, args = target.origin, target.args
+    if origin is tuple:
+        if not args and target.form is not tuple:
+            return TupleNode(())
+        if not args or args[-1] is ...:
+            return ListNode(_item(target, args, build), tuple, exact=True)
+        return TupleNode(tuple(build(target.child(arg)) for arg in args))
+    make = _MAKERS.get(origin) if isinstance(origin, collections.abc.Hashable) else None
+    if make is None:
+        return None
+    return ListNode(_item(target, args, build), make, exact=origin in (list, set, frozenset))
+
+
+def _item(target: Target, args: tuple[Any, ...], build: Build) -> Node[Any]:
+    return build(target.child(args[0] if args else Any))

@@ -1,0 +1,166 @@
+"""A type taken apart once: what is to be read, and what was said about it."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ForwardRef, NewType, TypeVar, Union, get_args, get_origin
+
+import typing_extensions
+
+from .errors import UnsupportedTypeError
+from .hints import substitute
+
+__all__ = ["Description", "Target", "type_name"]
+
+_QUALIFIERS = (
+    typing_extensions.Required,
+    typing_extensions.NotRequired,
+    typing_extensions.ReadOnly,
+    typing_extensions.Final,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a value means, for the model: ``Annotated[int, Description("in metres")]``."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """One type to be read.
+
+    ``form`` is the type without aliases, NewType and Annotated; ``metadata`` what Annotated held
+    (outermost last); ``path`` says what it is a part of, from the inside out (``""`` at the root);
+    ``namespace`` holds local names that string annotations may use.
+    """
+
+    form: Any
+    metadata: tuple[Any, ...] = ()
+    path: str = ""
+    namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @staticmethod
+    def of(form: Any, path: str = "", namespace: Mapping[str, Any] | None = None) -> Target:
+        """Take aliases, NewType, Annotated, qualifiers and forward references off a type."""
+        metadata: tuple[Any, ...] = ()
+        known = namespace or {}
+        for _ in range(100):  # an alias of itself has no end
+            origin = get_origin(form)
+            if origin is Annotated:
+                metadata = form.__metadata__ + metadata
+                form = form.__origin__
+            elif origin in _QUALIFIERS:
+                (form,) = get_args(form)
+            elif isinstance(form, (str, ForwardRef)):
+                form = _resolve(form, known, path)
+            elif isinstance(form, NewType):
+                form = form.__supertype__
+            elif _is_alias(origin):
+                form = substitute(
+                    origin.__value__, dict(zip(origin.__type_params__, get_args(form), strict=True))
+                )
+            elif _is_alias(form):
+                form = form.__value__
+            elif isinstance(form, TypeVar):
+                form = _bound(form, path)
+            else:
+                return Target(None if form is types.NoneType else form, metadata, path, known)
+        raise UnsupportedTypeError(type_name(form), path, ["type aliases"], "it stands for itself")
+
+    @property
+    def origin(self) -> Any:
+        """``list`` for ``list[int]``, ``Union`` for both spellings of a union, the class for a class."""
+        origin = get_origin(self.form)
+        return Union if origin is types.UnionType else origin or self.form
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return get_args(self.form)
+
+    @property
+    def description(self) -> str | None:
+        """What was said about it nearest to its use: Description, Field(description=…) or Doc."""
+        for item in reversed(self.metadata):
+            if isinstance(item, Description):
+                return item.text
+            said = getattr(item, "description", None) or getattr(item, "documentation", None)
+            if isinstance(said, str):
+                return said
+        return None
+
+    def child(self, form: Any, field: str | None = None) -> Target:
+        """The target of a part: of a field by its name; of an item, a key or a member of a union without."""
+        here = type_name(self.form) + (f".{field}" if field else "")
+        return Target.of(form, f"{here}, in {self.path}" if self.path else here, self.namespace)
+
+    @property
+    def annotated(self) -> Any:
+        """The type with what Annotated held, as it was written but for aliases."""
+        return Annotated[(self.form, *self.metadata)] if self.metadata else self.form
+
+
+def type_name(form: Any) -> str:
+    """A type as its user would write it."""
+    if form is None or form is types.NoneType:
+        return "None"
+    if isinstance(form, type) and not get_args(form):
+        return form.__qualname__.rpartition("<locals>.")[2]
+    arguments = get_args(form)
+    origin = get_origin(form)
+    if origin in (Union, types.UnionType):
+        return " | ".join(type_name(argument) for argument in arguments)
+    if origin is Annotated:
+        return type_name(arguments[0])
+    if arguments and origin is not None:
+        name = getattr(origin, "__name__", None) or getattr(form, "_name", None) or str(origin)
+        inside = ", ".join("..." if a is ... else _argument_name(a) for a in arguments)
+        return f"{name}[{inside}]"
+    name = getattr(form, "__name__", None) or getattr(form, "_name", None)
+    return name if isinstance(name, str) else repr(form)
+
+
+def _argument_name(argument: Any) -> str:
+    if isinstance(argument, (str, int, bytes)) or (argument is not None and not _is_type(argument)):
+        return repr(argument)
+    return type_name(argument)
+
+
+def _is_type(argument: Any) -> bool:
+    return (
+        isinstance(argument, (type, TypeVar))
+        or get_origin(argument) is not None
+        or hasattr(argument, "__name__")
+        or argument is Any
+    )
+
+
+def _is_alias(form: Any) -> bool:
+    if isinstance(form, typing_extensions.TypeAliasType):
+        return True
+    builtin = getattr(sys.modules["typing"], "TypeAliasType", None)
+    return builtin is not None and isinstance(form, builtin)
+
+
+def _resolve(form: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
+    text = form if isinstance(form, str) else form.__forward_arg__
+    module = None if isinstance(form, str) else form.__forward_module__
+    known = dict(vars(sys.modules[module])) if isinstance(module, str) and module in sys.modules else {}
+    try:
+        return eval(text, {**vars(types), **vars(sys.modules["typing"]), **known, **namespace})
+    except Exception as error:
+        raise UnsupportedTypeError(repr(text), path, ["forward references"], str(error)) from error
+
+
+def _bound(form: TypeVar, path: str) -> Any:
+    if form.__bound__ is not None:
+        return form.__bound__
+    if form.__constraints__:
+        return Union[form.__constraints__]  # noqa: UP007  # a tuple of forms cannot be written with |
+    raise UnsupportedTypeError(
+        str(form), path, ["type variables"], "it stands for nothing here; write the type in its place"
+    )

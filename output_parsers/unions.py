@@ -1,0 +1,151 @@
+"""Reads one of several types: the one that fits with the fewest steps, never a guess between two."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Union
+
+from .choices import ChoiceNode
+from .errors import Problem
+from .node import Definitions, JsonSchema, Node, Shared
+from .objects import ObjectNode
+from .reading import Coercion, Json, Misfit, Place
+from .scalars import NoneNode
+from .target import Target
+
+__all__ = ["union_node"]
+
+Build = Callable[[Target], Node[Any]]
+
+
+class UnionNode(Node[Any]):
+    """One of several types."""
+
+    def __init__(self, options: tuple[Node[Any], ...], tag: str | None) -> None:
+        self.options = options
+        self._declared_tag = tag
+        rest = [option for option in options if not isinstance(option, NoneNode)]
+        # pydantic tries the members in an order of its own; with one besides None there is nothing to order
+        self.prose = all(option.prose for option in options)
+        self.exact = len(rest) == 1 and len(options) == 2
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return " or ".join(option.kind for option in self.options)
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return self.options
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"anyOf": [option.schema(definitions) for option in self.options]}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return " | ".join(option.hint((*within, self)) for option in self.options)
+
+    def read(self, found: Json, at: Place) -> Any:
+        options = self._tagged(found, at) or self.options
+        return self._best(options, at, lambda option: option.read(found, at))
+
+    def read_text(self, text: str, at: Place) -> Any:
+        return self._best(self.options, at, lambda option: option.read_text(text, at))
+
+    def _best(self, options: tuple[Node[Any], ...], at: Place, read: Callable[[Node[Any]], Any]) -> Any:
+        before = len(at.ledger)
+        fits: list[tuple[int, Any, list[Coercion]]] = []
+        misfits: list[Misfit] = []
+        for option in options:
+            try:
+                value = read(option)
+            except Misfit as misfit:
+                misfits.append(misfit)
+            else:
+                fits.append((len(at.ledger) - before, value, at.ledger[before:]))
+            del at.ledger[before:]
+        if not fits:
+            raise self._nearest(misfits, at)
+        least = min(cost for cost, _, _ in fits)
+        best = [(value, steps) for cost, value, steps in fits if cost == least]
+        value, steps = best[0]
+        if any(type(other) is not type(value) or other != value for other, _ in best[1:]):
+            kinds = " and ".join(type(other).__name__ for other, _ in best)
+            raise Misfit(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
+        at.ledger.extend(steps)
+        return value
+
+    def _nearest(self, misfits: list[Misfit], at: Place) -> Misfit:
+        """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
+        depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in misfits}
+        here = at.path.count(".") + at.path.count("[")
+        deeper = [misfit for misfit in misfits if depth[id(misfit)] > here]
+        if deeper:
+            return min(deeper, key=lambda misfit: len(misfit.problems))
+        found = misfits[-1].problems[0].found
+        return Misfit(Problem(at.path, f"expected {self.kind}", found))
+
+    def _tagged(self, found: Json, at: Place) -> tuple[Node[Any], ...] | None:
+        """The member whose tag the object carries; None where tags do not tell the members apart."""
+        if not isinstance(found, dict):
+            return None
+        for key in self._tags():
+            if key not in found:
+                continue
+            chosen = []
+            for option in self.options:
+                node = _object(option)
+                if node is None or not _reads(_tag_node(node, key), found[key], at):
+                    continue
+                chosen.append(option)
+            if len(chosen) == 1:
+                return tuple(chosen)
+        return None
+
+    def _tags(self) -> list[str]:
+        if self._declared_tag is not None:
+            return [self._declared_tag]
+        objects = [node for option in self.options if (node := _object(option)) is not None]
+        if len(objects) < 2:
+            return []
+        keys = [field.keys[0] for field in objects[0].spec.fields]
+        return [key for key in keys if all(_tag_node(node, key) is not None for node in objects)]
+
+    def count_keys(self, value: Any) -> int:
+        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        return 0 if value is None else rest[0].count_keys(value)
+
+
+def _object(node: Node[Any]) -> ObjectNode | None:
+    while isinstance(node, Shared):
+        node = node.target
+    return node if isinstance(node, ObjectNode) else None
+
+
+def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
+    for field in node.spec.fields:
+        if key in field.keys and isinstance(node.nodes[field.name], ChoiceNode):
+            return node.nodes[field.name]
+    return None
+
+
+def _reads(node: Node[Any] | None, value: Json, at: Place) -> bool:
+    if node is None:
+        return False
+    try:
+        node.read(value, Place(at.leniency, at.path))
+    except Misfit:
+        return False
+    return True
+
+
+def union_node(target: Target, build: Build) -> Node[Any] | None:
+    """The node of a union, ``Optional`` included; None for all others."""
+    if target.origin not in (Union, types.UnionType):
+        return None
+    tag = next((item.discriminator for item in target.metadata if _has_tag(item)), None)
+    options = tuple(build(target.child(arg)) for arg in target.args)
+    return UnionNode(options, tag)
+
+
+def _has_tag(item: Any) -> bool:
+    return isinstance(getattr(item, "discriminator", None), str)
