@@ -29,7 +29,10 @@ _CLOCK = (
     r"(?:\s?(?P<zone>Z|(?:UTC|GMT)(?:[+-][0-9]{2}(?::?[0-9]{2})?)?|[+-][0-9]{2}(?::?[0-9]{2})?))?"
     r"(?![\w/:+-])(?![.,][0-9])"
 )
-_BASIC = r"T(?P<bhour>[0-9]{2})(?P<bminute>[0-9]{2})(?P<bsecond>[0-9]{2})?(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
+_BASIC = (
+    r"T(?P<bhour>[0-9]{2})(?P<bminute>[0-9]{2})(?P<bsecond>[0-9]{2})?"
+    r"(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
+)
 _ANYWHERE = re.compile(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
 _AFTER_DATE = re.compile(
     rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK}|{_BASIC})", re.IGNORECASE

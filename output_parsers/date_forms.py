@@ -10,7 +10,7 @@ from enum import Enum
 
 from .found import Unreadable
 
-__all__ = ["DateOrder", "WrittenDate", "dates_in"]
+__all__ = ["WEEKDAYS", "DateOrder", "WrittenDate", "dates_in"]
 
 
 class DateOrder(Enum):
@@ -35,8 +35,11 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAY = r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY = (
+    r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?"
+    r"|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+)
 _DAY = r"[0-9]{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"[0-9]{4}"
 _GAP = r"[\s,.-]{1,3}"
@@ -47,7 +50,8 @@ _WORDS = "|".join(
         rf"{_YEAR}{_GAP}{_MONTH}[\s-]{{0,2}}{_DAY}",
     )
 )
-# A time may follow at once, as in 2024-02-13T10:30; any other letter, digit or separator makes it something else.
+# A time may follow at once, as in 2024-02-13T10:30; any other letter, digit or separator makes it something
+# else than a date.
 _DATE = re.compile(
     rf"(?<![\w/.+-])(?<![0-9]:)(?:(?P<weekday>{_WEEKDAY})\.?,?\s{{1,2}})?(?:the\s)?(?:"
     r"(?P<iso>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -72,8 +76,8 @@ def dates_in(text: str, order: DateOrder | None) -> Iterator[WrittenDate]:
                 error if isinstance(error, Unreadable) else Unreadable(f"no such date: {match[0]}")
             ) from error
         weekday = match["weekday"]
-        if weekday and not _WEEKDAYS[value.weekday()].startswith(weekday[:3].casefold()):
-            raise Unreadable(f"{value} is a {_WEEKDAYS[value.weekday()].title()}, not a {weekday}")
+        if weekday and not WEEKDAYS[value.weekday()].startswith(weekday[:3].casefold()):
+            raise Unreadable(f"{value} is a {WEEKDAYS[value.weekday()].title()}, not a {weekday}")
         yield WrittenDate(value, rule or ("weekday" if weekday else None), match.start(), match.end())
 
 
@@ -99,12 +103,9 @@ def _year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str
     if len(match["last"]) == 2:
         raise Unreadable(f"{text} has a year of two digits")
     year, p, q = int(match["last"]), int(match["p"]), int(match["q"])
-    meanings = {
-        DateOrder.DMY: (q, p),
-        DateOrder.MDY: (p, q),
-    }
+    meanings = {DateOrder.DMY: (q, p), DateOrder.MDY: (p, q)}
     possible = {
-        o: date(year, month, day) for o, (month, day) in meanings.items() if _exists(year, month, day)
+        known: date(year, month, day) for known, (month, day) in meanings.items() if _exists(year, month, day)
     }
     if not possible:
         raise Unreadable(f"no such date: {text}")
@@ -115,7 +116,7 @@ def _year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str
     if len(set(possible.values())) > 1:
         by_day, by_month = possible[DateOrder.DMY], possible[DateOrder.MDY]
         raise Unreadable(f"{text} may be {by_day} or {by_month}")
-    ((read, value),) = list(possible.items())[:1]
+    read, value = next(iter(possible.items()))
     return value, read.value
 
 

@@ -9,32 +9,54 @@ __all__ = ["CARDINALS", "SCALES", "bare_word", "doubt"]
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 
-CARDINALS = frozenset(
-    ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-) | frozenset(SCALES)
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CARDINALS = _words(
+    """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
+    million billion trillion
+    """
+)
 
 # Wherever it stands, such a word may deny the value, or set another one beside it. A few of the commonest
 # of other languages are here because a denied value that is returned is the worst that can happen.
-_ANYWHERE = frozenset(
-    ["not", "no", "none", "never", "neither", "nor", "or", "either", "between", "unless", "except", "without", "wrong", "incorrect", "instead", "cannot", "unknown", "unsure", "than", "versus", "vs", "ago", "half", "halves", "thirds", "quarter", "quarters", "dozen", "dozens", "couple", "several", "twice", "double", "triple", "factorial", "nicht", "kein", "keine", "nein", "nie", "oder", "zwischen", "statt", "ne", "pas", "non", "ni", "ou", "jamais", "entre", "aucun", "nunca", "não", "nem", "не", "нет", "или", "ни"]
+_ANYWHERE = _words(
+    """
+    not no none never neither nor or either between unless except without wrong incorrect instead cannot
+    unknown unsure than versus vs ago half halves thirds quarter quarters dozen dozens couple several
+    twice double triple factorial nicht kein keine nein nie oder zwischen statt ne pas non ni ou jamais
+    entre aucun nunca não nem не нет или ни
+    """
 )
 _PHRASE = re.compile(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
 
 # Beside a number these make it a day of the month.
-_MONTHS = frozenset(
-    ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"]
+_MONTHS = _words(
+    """
+    january february march april may june july august september october november december jan feb mar apr
+    jun jul aug sep sept oct nov dec
+    """
 )
-_BEFORE = _MONTHS | frozenset(
-    ["over", "under", "above", "below", "nearly", "almost", "within", "every", "per", "by", "times", "plus", "minus", "negative", "before", "after", "since", "until", "till", "through", "past", "max", "min", "maximum", "minimum", "exceeds", "exceeding", "step", "version", "chapter", "section", "page", "figure", "table", "question", "problem", "exercise", "example", "option", "item", "phase", "part"]
+_BEFORE = _MONTHS | _words(
+    """
+    over under above below nearly almost within every per by times plus minus negative before after since
+    until till through past max min maximum minimum exceeds exceeding step version chapter section page
+    figure table question problem exercise example option item phase part
+    """
 )
-_AFTER = _MONTHS | frozenset(
-    ["percent", "per", "pct", "percentage", "points", "more", "less", "fewer", "times", "plus", "minus", "squared", "cubed", "point", "out", "am", "pm", "a.m", "p.m", "o'clock", "o’clock", "below", "above", "bn", "mn", "mil", "k", "m", "b", "lakh", "crore"]
+_AFTER = _MONTHS | _words(
+    """
+    percent per pct percentage points more less fewer times plus minus squared cubed point out am pm a.m
+    p.m o'clock o’clock below above bn mn mil k m b lakh crore
+    """
 )
 # These say how sure the writer is and leave the value as it stands, so what stands before them counts.
-_TRANSPARENT = frozenset(
-    ["about", "around", "approximately", "approx", "roughly", "circa", "some", "only", "just", "exactly", "the", "a", "an"]
-)
-_OPERATORS = frozenset(["+", "-", "−", "–", "*", "**", "/", "÷", "×", "x", "^", "%", "‰", "<", ">", "≤", "≥", "<=", ">=", "==", "!=", "≠", "±", "#", "&"])
+_TRANSPARENT = _words("about around approximately approx roughly circa some only just exactly the a an")
+_OPERATORS = _words("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == != ≠ ± # &")
 
 
 def bare_word(word: str) -> str:

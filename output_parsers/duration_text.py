@@ -40,7 +40,7 @@ _UNIT = (
     r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
     r"|(?P<us>microseconds?|usecs?|[uµμ]s)|(?P<m>minutes?|mins?|m)|(?P<s>seconds?|secs?|s))"
 )
-_PART = re.compile(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![\w/²³])", re.IGNORECASE)
+_PART = re.compile(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
 # A sign belongs to the duration only where nothing stands right before it.
 _FIRST = re.compile(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
 _JOINT = re.compile(r"[\s,]{0,3}(?:and\s{1,2})?")

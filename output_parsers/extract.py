@@ -17,23 +17,27 @@ _REASONING = re.compile(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
 )
 _END_OF_REASONING = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
-_OPENING = re.compile(r"[{\[]")
+# A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
+_OPENING = re.compile(r"[{\[]|(?:\A|(?:`{3,}|~{3,})\w{0,20}\n)\s*\(")
 _JSON_START = re.compile(
-    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{+-]|\d|//|/\*|\#|[A-Za-z])"""
+    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
+    r"""|\(\s*["'`“”‘’\[{(\d+-]"""
 )
 _BRACKETS = re.compile(r"""[\[\]{}]|"(?:[^"\\\n]|\\.)*\"""")
-_TAG = re.compile(r"\s*<([A-Za-z][\w-]{0,40})>(.*)</\1>\s*", re.DOTALL)
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`~]{0,40}\n(.*?)\n?\s*\1\s*", re.DOTALL)
+_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})>")
+_FENCE = re.compile(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
+_FENCE_MARK = re.compile(r"`{3,}|~{3,}")
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _BETWEEN = re.compile(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A JSON value in a reply, and the steps that finding it took."""
+    """A JSON value in a reply, the steps that finding it took, and whether it stands in a fence."""
 
     value: Json
     steps: tuple[str, ...] = ()
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +73,18 @@ class Reply:
         return found
 
     def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
-        position = 0
+        position = seen = 0
+        fenced = False
         text = self.text
         while opening := _OPENING.search(text, position):
-            start = opening.start()
+            start = opening.end() - 1
             position = start + 1
             if not _JSON_START.match(text, start):
                 continue
             try:
                 read = read_tolerant(text, start)
             except JsonFault as fault:
-                end = _closing(text, start)
+                end = position if text[start] == "(" else _closing(text, start)
                 if end is None:
                     if fault.truncated:
                         raise Misfit(Problem("$", f"the JSON is cut off: {fault.message}")) from fault
@@ -91,7 +96,10 @@ class Reply:
             if text[:start].strip() or text[read.end :].strip():
                 steps.append("text around the JSON left out")
             steps += [repair.rule for repair in read.repairs]
-            yield start, read.end, Candidate(read.value, tuple(steps))
+            for _ in _FENCE_MARK.finditer(text, seen, start):
+                fenced = not fenced
+            seen = read.end
+            yield start, read.end, Candidate(read.value, tuple(steps), fenced)
 
     def _adjoin(self, spans: list[tuple[int, int]]) -> bool:
         ends = [0, *(end for _, end in spans)]
@@ -103,10 +111,10 @@ class Reply:
         """The reply without a fence or a tag around the whole of it."""
         text, steps = self.text, self.steps
         for _ in range(3):
-            inner = _FENCE.fullmatch(text) or _TAG.fullmatch(text)
+            inner = _inside(text)
             if inner is None:
                 break
-            text, steps = inner[2].strip(), (*steps, "fence or tag taken off")
+            text, steps = inner, (*steps, "fence or tag taken off")
         return Reply(text, steps)
 
 
@@ -128,6 +136,17 @@ def open_reply(text: str, at: Place) -> Reply:
         rest = rest[stray.end() :].strip()
         steps = ("reasoning set aside",)
     return Reply(rest, steps)
+
+
+def _inside(text: str) -> str | None:
+    """What stands between a fence or a tag that begins the text and its like that ends it."""
+    fence, tag = _FENCE.match(text), _TAG.match(text)
+    opening = fence or tag
+    if opening is None:
+        return None
+    end = fence[1] if fence else f"</{opening[1]}>"
+    whole = len(text) >= opening.end() + len(end) and text.endswith(end)
+    return text[opening.end() : -len(end)].strip() if whole else None
 
 
 def _closing(text: str, start: int) -> int | None:

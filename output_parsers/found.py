@@ -44,7 +44,7 @@ _LAYERS = 6  # deeper wrapping is no reply, and each layer copies the text
 
 
 def unwrap(text: str) -> tuple[str, str | None]:
-    """The text without white space, quotes, markup and one full stop; the rule, if more than white space went."""
+    """The text without white space, quotes, markup and full stop; the rule, unless only white space went."""
     bare = text.strip().strip("\ufeff").strip()
     before = bare
     for _ in range(_LAYERS):

@@ -7,6 +7,7 @@ import collections.abc
 from collections.abc import Callable
 from typing import Any
 
+from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
 from .reading import Json, Misfit, Place
 from .scalars import TextNode
@@ -44,6 +45,7 @@ class DictNode(Node[dict[Any, Any]]):
         return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
 
     def read(self, found: Json, at: Place) -> dict[Any, Any]:
+        found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit("expected an object", found)
         pairs: dict[Any, Any] = {}

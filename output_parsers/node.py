@@ -19,12 +19,14 @@ class Node(ABC, Generic[T]):
 
     ``kind`` says in words what is expected (``an integer``); ``exact`` whether pydantic-core's strict
     reading of JSON gives just what ``read`` gives, provided that it is so for all ``parts``;
-    ``prose`` whether a whole reply in prose may stand for a value.
+    ``prose`` whether a whole reply in prose may stand for a value; ``named`` whether its schema goes by a
+    name where it stands twice.
     """
 
     kind: str
     exact: bool = False
     prose: bool = False
+    named: bool = False
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
@@ -55,8 +57,10 @@ class Shared(Node[T]):
     """Stands for a part that is being taken apart already: the way round in a recursive type."""
 
     kind = "a value"
+    exact = True  # it adds nothing to what its target says of itself
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.node: Node[T] | None = None
 
     @property
@@ -65,28 +69,19 @@ class Shared(Node[T]):
         return self.node
 
     @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return self.target.exact
-
-    @property
     def parts(self) -> tuple[Node[Any], ...]:
         return (self.target,)
 
-    @property
-    def prose(self) -> bool:  # type: ignore[override]
-        return self.target.prose
-
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return self.target.schema(definitions)
+        if self.target.named:
+            return self.target.schema(definitions)
+        return definitions.place(self.target, self.name, self.target.schema)
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self.target.hint(within)
+        return self.name if self.target in within else self.target.hint(within)
 
     def read(self, found: Json, at: Place) -> T:
         return self.target.read(found, at)
-
-    def read_text(self, text: str, at: Place) -> T:
-        return self.target.read_text(text, at)
 
     def count_keys(self, value: Any) -> int:
         return self.target.count_keys(value)

@@ -31,8 +31,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _LIST_MARKER = re.compile(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
 _BOXED = re.compile(r"\\boxed\{([^{}]{1,80})\}")
 _ANSWER = re.compile(
-    r"(?:(?:so|therefore|thus|hence),? )?(?:[*_]{1,2})?(?:(?:the )?(?:final |correct )?(?:answer|result|solution)"
-    r"(?: is:?|:|:?[*_]{1,2}:?| =)|=)\s{0,9}(.{1,80})",
+    r"(?:(?:so|therefore|thus|hence),? )?(?:[*_]{1,2})?"
+    r"(?:(?:the )?(?:final |correct )?(?:answer|result|solution)(?: is:?|:|:?[*_]{1,2}:?| =)|=)"
+    r"\s{0,9}(.{1,80})",
     re.IGNORECASE,
 )
 # In "Answer:42" and "x=42" the number is a word of its own.
@@ -74,7 +75,10 @@ def _stated_answer(text: str) -> Found[Decimal] | None:
     if len(stated) > _MOST_MENTIONS:
         raise Unreadable(f"{len(stated)} answers")
     try:
-        return Found(_same([read_number(inner.strip(" *_")).value for inner in stated]), "stated answer")
+        readings = [read_number(inner.strip(" *_")) for inner in stated]
+        return Found(
+            _same([found.value for found in readings]), join_rules(readings[0].rule, "stated answer")
+        )
     except Unreadable:
         return None  # "Answer: 42 apples" may still hold one number
 
@@ -94,7 +98,8 @@ def _only_digits(text: str) -> Found[Decimal]:
     hits = [at for at, word in enumerate(spelled) if _DIGIT.search(word)]
     if len(hits) > _MOST_MENTIONS:
         raise Unreadable(f"{len(hits)} numbers")
-    value = _same([_number_at(spelled, at).value for at in hits])
+    readings = [_number_at(spelled, at) for at in hits]
+    value = _same([found.value for found in readings])
     if len({words[at][1] for at in hits}) < len(hits):
         raise Unreadable(f"several numbers in a sentence: {_list(spelled[at] for at in hits)}")
     for at in hits:
@@ -102,7 +107,7 @@ def _only_digits(text: str) -> Found[Decimal]:
         if after and bare_word(after[0]) in SCALES:
             after = after[1:]
         _refuse_doubt(spelled[:at], after)
-    return Found(value, "number in a sentence")
+    return Found(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
 def _number_at(words: list[str], at: int) -> Found[Decimal]:
@@ -137,7 +142,7 @@ def _only_words(text: str) -> Found[Decimal] | None:
     if bare_word(spelled) == "one":
         raise Unreadable('"one" may be a number or stand for something')
     _refuse_doubt(words[:start], words[end:])
-    return replace(read_words(spelled.strip(".,;:!?()\"'*_`")), rule="number in words, in a sentence")
+    return replace(read_words(spelled.strip(".,;:!?()\"'*_`")), rule="number in words, number in a sentence")
 
 
 def _refuse_doubt(before: list[str], after: list[str]) -> None:

@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import pairwise
 
 from .doubt import CARDINALS, bare_word
 from .found import Found, Unreadable
@@ -31,7 +32,7 @@ def _only_number_words(text: str) -> bool:
     whole, _, digits = text.partition(" point ")
     joined = all(word in CARDINALS or word in ("and", "point") for word in words)
     # the library drops a doubled "and" and leading zeros in silence
-    doubled = any(pair == ("and", "and") for pair in zip(words, words[1:], strict=False))
+    doubled = any(pair == ("and", "and") for pair in pairwise(words))
     padded = words[0] == "zero" and len(re.split(r"[\s-]+", whole)) > 1
     return (
         joined and not doubled and not padded and "point" not in digits and words[0] not in ("and", "point")

@@ -13,6 +13,7 @@ from pydantic import PydanticUserError, RootModel, ValidationError
 from .errors import Problem, UnsupportedTypeError
 from .fields import FieldSpec, RecordSpec, record_spec
 from .foreign import problems_of
+from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
 from .reading import Json, Misfit, Place
 from .schema import described
@@ -25,6 +26,8 @@ Build = Callable[[Target], Node[Any]]
 
 class ObjectNode(Node[Any]):
     """A record: each field read by its node, then the class made from the values."""
+
+    named = True
 
     def __init__(self, spec: RecordSpec) -> None:
         self.spec = spec
@@ -83,6 +86,7 @@ class ObjectNode(Node[Any]):
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
     def read(self, found: Json, at: Place) -> Any:
+        found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit(f"expected {self.kind}", found)
         given, extra, problems = self._match(found, at)

@@ -16,7 +16,7 @@ from .node import JsonSchema, Node
 from .reading import Json, Leniency, Misfit, Place, Reading
 from .scalars import TextNode
 from .schema import described, schema_of
-from .target import Target, type_name
+from .target import Target
 
 __all__ = ["TypeParser"]
 
@@ -27,7 +27,7 @@ class TypeParser(Generic[T]):
     """Text from a model → a value of one type. An OutputParser with more to it."""
 
     def __init__(self, target: Target, node: Node[T], *, field: str | None = None) -> None:
-        self.name = type_name(target.form)
+        self.name = target.name
         self._target = target
         self._node: Node[T] = node
         self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
@@ -122,12 +122,17 @@ class TypeParser(Generic[T]):
     def _from_json(self, reply: Reply, at: Place) -> T:
         node = self._read_node
         found = reply.candidates()
-        readings = [(c.steps, _reading(node, c.value, at)) for c in found]
         if not found:
             if reply.looks_like_json:
                 raise at.misfit("the JSON is broken", reply.text)
             return self._from_prose(reply, at)
-        return _only(at, readings)
+        fenced = [candidate for candidate in found if candidate.fenced]
+        if 0 < len(fenced) < len(found):  # a fence marks the answer; what stands outside speaks of it
+            try:
+                return _only(at, [(c.steps, _reading(node, c.value, at)) for c in fenced])
+            except Misfit:
+                found = [candidate for candidate in found if not candidate.fenced]
+        return _only(at, [(c.steps, _reading(node, c.value, at)) for c in found])
 
 
 def _reading(node: Node[T], value: Json, at: Place) -> Callable[[], T]:

@@ -103,7 +103,7 @@ class _Builder:
             return CustomNode(type_name(target.form), own)
         if validates_first(target):
             return self._known(target, foreign_node(target))
-        shared: Shared[Any] = Shared()
+        shared: Shared[Any] = Shared(target.name)
         if key is not None:
             self._open[key] = shared
         try:

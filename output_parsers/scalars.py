@@ -21,7 +21,8 @@ from .target import Target
 __all__ = ["scalar_node"]
 
 T = TypeVar("T")
-_MOST_DIGITS = 5000  # an int of more digits than this is an attack, not an answer
+_MOST_DIGITS = 4300  # Python itself neither reads nor shows an int of more digits
+_MOST_BITS = int(_MOST_DIGITS / math.log10(2))
 
 
 class TextNode(Node[str]):
@@ -95,6 +96,8 @@ class IntNode(NumberNode[int]):
 
     def convert(self, number: int | Decimal, at: Place) -> int:
         if isinstance(number, int):
+            if number.bit_length() > _MOST_BITS:
+                raise at.misfit("expected an integer of a sensible size", number)
             return number
         if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
             raise at.misfit("expected an integer of a sensible size", number)

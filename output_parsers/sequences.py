@@ -6,6 +6,7 @@ import collections.abc
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
 from .reading import Json, Misfit, Place
 from .scalars import TextNode
@@ -37,7 +38,6 @@ class ListNode(Node[Any]):
         self._make = make
         self.exact = exact
         self.kind = "an array"
-        self._bare = not any(True for _ in item.parts)
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
@@ -50,6 +50,7 @@ class ListNode(Node[Any]):
         return f"[{self.item.hint((*within, self))}, ...]"
 
     def read(self, found: Json, at: Place) -> Any:
+        found = opened(found, "[", at)
         if not isinstance(found, list):
             raise at.misfit("expected an array", found)
         items = []
@@ -76,7 +77,7 @@ class ListNode(Node[Any]):
         return self.read(items, at)
 
     def count_keys(self, value: Any) -> int:
-        return 0 if self._bare else sum(map(self.item.count_keys, value))
+        return sum(map(self.item.count_keys, value)) if self.item.parts else 0
 
 
 class TupleNode(Node[tuple[Any, ...]]):
@@ -100,6 +101,7 @@ class TupleNode(Node[tuple[Any, ...]]):
         return f"[{', '.join(item.hint((*within, self)) for item in self.items)}]"
 
     def read(self, found: Json, at: Place) -> tuple[Any, ...]:
+        found = opened(found, "[", at)
         if not isinstance(found, list) or len(found) != len(self.items):
             raise at.misfit(f"expected {self.kind}", found)
         return tuple(

@@ -43,11 +43,13 @@ class Target:
     metadata: tuple[Any, ...] = ()
     path: str = ""
     namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    alias: str | None = field(default=None, compare=False)
 
     @staticmethod
     def of(form: Any, path: str = "", namespace: Mapping[str, Any] | None = None) -> Target:
         """Take aliases, NewType, Annotated, qualifiers and forward references off a type."""
         metadata: tuple[Any, ...] = ()
+        alias: str | None = None
         known = namespace or {}
         for _ in range(100):  # an alias of itself has no end
             origin = get_origin(form)
@@ -61,15 +63,16 @@ class Target:
             elif isinstance(form, NewType):
                 form = form.__supertype__
             elif _is_alias(origin):
-                form = substitute(
-                    origin.__value__, dict(zip(origin.__type_params__, get_args(form), strict=True))
-                )
+                known = _around(origin, known)
+                filling = dict(zip(origin.__type_params__, get_args(form), strict=True))
+                form = substitute(origin.__value__, filling)
             elif _is_alias(form):
+                known, alias = _around(form, known), alias or form.__name__
                 form = form.__value__
             elif isinstance(form, TypeVar):
                 form = _bound(form, path)
             else:
-                return Target(None if form is types.NoneType else form, metadata, path, known)
+                return Target(None if form is types.NoneType else form, metadata, path, known, alias)
         raise UnsupportedTypeError(type_name(form), path, ["type aliases"], "it stands for itself")
 
     @property
@@ -77,6 +80,11 @@ class Target:
         """``list`` for ``list[int]``, ``Union`` for both spellings of a union, the class for a class."""
         origin = get_origin(self.form)
         return Union if origin is types.UnionType else origin or self.form
+
+    @property
+    def name(self) -> str:
+        """The name of the alias that it was written with, else the type as its user would write it."""
+        return self.alias or type_name(self.form)
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -144,6 +152,12 @@ def _is_alias(form: Any) -> bool:
         return True
     builtin = getattr(sys.modules["typing"], "TypeAliasType", None)
     return builtin is not None and isinstance(form, builtin)
+
+
+def _around(alias: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that the value of an alias may use, its own among them."""
+    module = sys.modules.get(getattr(alias, "__module__", None) or "")
+    return {**(vars(module) if module else {}), alias.__name__: alias, **known}
 
 
 def _resolve(form: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:

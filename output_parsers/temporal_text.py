@@ -1,8 +1,9 @@
 """Reads the date, the time or both that a text is, or that stand alone in a sentence.
 
-Nothing is filled in: a date needs its year of four digits, a date with a time needs both. ISO 8601 is read as it
-is; ``01/02/2024`` only where a DateOrder says how it is meant; ``9:05`` and a range of times not at all. Numbers
-are never seconds since 1970. An offset is kept; a zone that is only a name (EST, Europe/Berlin) is refused.
+Nothing is filled in: a date needs its year of four digits, a date with a time needs both. ISO 8601 is read as
+it is; ``01/02/2024`` only where a DateOrder says how it is meant; ``9:05`` and a range of times not at all.
+Numbers are never seconds since 1970. An offset is kept; a zone that is only a name (EST, Europe/Berlin) is
+refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import date, datetime, time
 from itertools import islice
 
 from .clock_text import WrittenTime, time_at, times_in
-from .date_forms import DateOrder, WrittenDate, dates_in
+from .date_forms import WEEKDAYS, DateOrder, WrittenDate, dates_in
 from .doubt import bare_word, doubt
 from .duration_text import read_timedelta
 from .found import Found, Unreadable, join_rules, unwrap
@@ -26,9 +27,11 @@ _TIME_BEFORE_DATE = re.compile(r"[\s,]{1,3}(?:on\s{1,2})?")
 _CLOSING = re.compile(r"\s*(?:[.!;)\"'”’*`]|\Z)")
 # Beside a date or a time these move it, or say which half of the day or which zone is meant.
 _MOVES = frozenset(
-    ["eve", "day", "days", "week", "weeks", "month", "months", "year", "years", "morning", "afternoon", "evening", "night", "tonight", "noon", "midnight", "utc", "gmt", "zone", "eastern", "pacific", "central", "mountain", "by", "from", "later", "earlier", "yesterday", "tomorrow"]
+    """
+    eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
+    utc gmt zone eastern pacific central mountain by from later earlier yesterday tomorrow bc bce b.c
+    """.split()
 )
-_WEEKDAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def read_date(text: str, order: DateOrder | None = None) -> Found[date]:
@@ -109,7 +112,7 @@ def _parts(text: str, mentions: list[WrittenDate], end: int) -> list[str]:
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """The rule for a value inside a sentence, None where nothing is around it; Unreadable if that is in doubt."""
+    """The rule for a value in a sentence, None where nothing is around it. Raises Unreadable if in doubt."""
     if not any(part.strip() for part in parts):
         return None
     before, after = parts[0].split(), " ".join(parts[1:]).split()
@@ -122,8 +125,8 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
             raise Unreadable(f"a number beside the {kind}: {word[:40]!r}")
         if bare in _MOVES and not (kind == "date" and bare in ("day", "year", "month")):
             raise Unreadable(f'"{bare}" beside the {kind} may change it')
-        if day and bare in _WEEKDAY_NAMES and bare != _WEEKDAY_NAMES[day.weekday()]:
-            raise Unreadable(f"{day} is a {_WEEKDAY_NAMES[day.weekday()].title()}, not a {bare.title()}")
+        if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
+            raise Unreadable(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
     return f"{kind} in a sentence"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Union
 
 from .choices import ChoiceNode
@@ -11,12 +13,21 @@ from .errors import Problem
 from .node import Definitions, JsonSchema, Node, Shared
 from .objects import ObjectNode
 from .reading import Coercion, Json, Misfit, Place
-from .scalars import NoneNode
+from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
 __all__ = ["union_node"]
 
 Build = Callable[[Target], Node[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A member that can read the value, what it reads, and the steps that it takes."""
+
+    option: Node[Any]
+    value: Any
+    steps: list[Coercion]
 
 
 class UnionNode(Node[Any]):
@@ -27,12 +38,15 @@ class UnionNode(Node[Any]):
         self._declared_tag = tag
         rest = [option for option in options if not isinstance(option, NoneNode)]
         # pydantic tries the members in an order of its own; with one besides None there is nothing to order
-        self.prose = all(option.prose for option in options)
         self.exact = len(rest) == 1 and len(options) == 2
 
     @property
     def kind(self) -> str:  # type: ignore[override]
         return " or ".join(option.kind for option in self.options)
+
+    @property
+    def prose(self) -> bool:  # type: ignore[override]
+        return all(option.prose for option in self.options)
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
@@ -46,14 +60,16 @@ class UnionNode(Node[Any]):
 
     def read(self, found: Json, at: Place) -> Any:
         options = self._tagged(found, at) or self.options
-        return self._best(options, at, lambda option: option.read(found, at))
+        return self._best(options, found, at, lambda option: option.read(found, at))
 
     def read_text(self, text: str, at: Place) -> Any:
-        return self._best(self.options, at, lambda option: option.read_text(text, at))
+        return self._best(self.options, text, at, lambda option: option.read_text(text, at))
 
-    def _best(self, options: tuple[Node[Any], ...], at: Place, read: Callable[[Node[Any]], Any]) -> Any:
+    def _best(
+        self, options: tuple[Node[Any], ...], found: Json, at: Place, read: Callable[[Node[Any]], Any]
+    ) -> Any:
         before = len(at.ledger)
-        fits: list[tuple[int, Any, list[Coercion]]] = []
+        fits: list[_Fit] = []
         misfits: list[Misfit] = []
         for option in options:
             try:
@@ -61,18 +77,13 @@ class UnionNode(Node[Any]):
             except Misfit as misfit:
                 misfits.append(misfit)
             else:
-                fits.append((len(at.ledger) - before, value, at.ledger[before:]))
+                fits.append(_Fit(option, value, at.ledger[before:]))
             del at.ledger[before:]
         if not fits:
             raise self._nearest(misfits, at)
-        least = min(cost for cost, _, _ in fits)
-        best = [(value, steps) for cost, value, steps in fits if cost == least]
-        value, steps = best[0]
-        if any(type(other) is not type(value) or other != value for other, _ in best[1:]):
-            kinds = " and ".join(type(other).__name__ for other, _ in best)
-            raise Misfit(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
-        at.ledger.extend(steps)
-        return value
+        best = _choose(fits, found, at)
+        at.ledger.extend(best.steps)
+        return best.value
 
     def _nearest(self, misfits: list[Misfit], at: Place) -> Misfit:
         """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
@@ -113,6 +124,30 @@ class UnionNode(Node[Any]):
     def count_keys(self, value: Any) -> int:
         rest = [option for option in self.options if not isinstance(option, NoneNode)]
         return 0 if value is None else rest[0].count_keys(value)
+
+
+def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
+    """The fit with the fewest steps. Text and any JSON give way to a member that says more.
+
+    Raises Misfit when two are left that give different values.
+    """
+    least = min(len(fit.steps) for fit in fits)
+    best = [fit for fit in fits if len(fit.steps) == least]
+    telling = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
+    first = telling[0]
+    if not all(_same(first.value, fit.value) for fit in telling[1:]):
+        kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
+        raise Misfit(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
+    return next((fit for fit in telling if type(fit.value) is type(found)), first)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, and of one type or both numbers: two named tuples may be equal and mean different things."""
+    return bool(one == other) and (type(one) is type(other) or (_is_number(one) and _is_number(other)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def _object(node: Node[Any]) -> ObjectNode | None:
