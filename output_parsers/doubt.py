@@ -26,12 +26,13 @@ CARDINALS = _words(
 # of other languages are here because a denied value that is returned is the worst that can happen.
 _ANYWHERE = _words(
     """
-    not no none never neither nor or either between unless except without wrong incorrect instead cannot
-    unknown unsure than versus vs ago half halves thirds quarter quarters dozen dozens couple several
-    twice double triple factorial nicht kein keine nein nie oder zwischen statt ne pas non ni ou jamais
-    entre aucun nunca não nem не нет или ни
+    if not no none never neither nor or either between unless except without wrong incorrect instead
+    cannot unknown unsure than versus vs ago half halves thirds quarter quarters dozen dozens couple
+    several twice double triple factorial nicht kein keine nein nie oder zwischen statt ne pas non ni ou
+    jamais entre aucun nunca não nem не нет или ни
     """
 )
+_MARKUP = re.compile(r"[{\[]|<[/\w]")
 _PHRASE = re.compile(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
 
 # Beside a number these make it a day of the month.
@@ -43,9 +44,10 @@ _MONTHS = _words(
 )
 _BEFORE = _MONTHS | _words(
     """
-    over under above below nearly almost within every per by times plus minus negative before after since
-    until till through past max min maximum minimum exceeds exceeding step version chapter section page
-    figure table question problem exercise example option item phase part
+    room phone tel telephone call top over under above below nearly almost within every per by times plus
+    minus negative before after since until till through past max min maximum minimum exceeds exceeding
+    step version chapter section page figure table question problem exercise example option item phase
+    part
     """
 )
 _AFTER = _MONTHS | _words(
@@ -67,6 +69,8 @@ def bare_word(word: str) -> str:
 def doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Why a value between these words is not plainly the answer, or None. Linear in the words."""
     for word in (*before, *after):
+        if _MARKUP.search(word):
+            return "JSON, markup or a reference stands beside it"
         bare = bare_word(word)
         if bare in _ANYWHERE or bare.endswith(("n't", "n’t")):
             return f'"{bare}" leaves the answer open'

@@ -71,8 +71,8 @@ def read_timedelta(text: str) -> Found[timedelta]:
     if _CALENDAR.match(bare):
         raise Unreadable("months and years have no fixed length")
     spelled, rule = _with_digits(bare)
-    found = _with_units(spelled)
-    return Found(found.value, join_rules(wrapping, rule, found.rule))
+    value, steps, around = _with_units(spelled)
+    return Found(value, join_rules(None if around else wrapping, rule, steps, around))
 
 
 def _of_groups(match: re.Match[str]) -> timedelta:
@@ -100,20 +100,19 @@ def _with_digits(text: str) -> tuple[str, str | None]:
     return digits, None if digits == text else "number in words"
 
 
-def _with_units(text: str) -> Found[timedelta]:
-    """The only run of numbers with units in the text, or the only ISO duration."""
+def _with_units(text: str) -> tuple[timedelta, str | None, str | None]:
+    """The only run of numbers with units, or ISO duration, in the text; its rule; the sentence's rule."""
     iso = _ISO_IN_TEXT.search(text)
     parts = [] if iso else _run_of_parts(text)
     if iso:
         value, start, end, rule = _of_groups(iso), iso.start(), iso.end(), None
     elif parts:
         sign = _SIGN.search(text, max(0, parts[0].start() - 2), parts[0].start())
-        seconds = _total(parts)
-        value = _timedelta(-seconds if sign and sign[0] == "-" else seconds)
+        value = _timedelta(_total(parts, "-" if sign and sign[0] == "-" else ""))
         start, end, rule = sign.start() if sign else parts[0].start(), parts[-1].end(), "units"
     else:
         raise Unreadable("expected a duration")
-    return Found(value, join_rules(rule, _sentence_rule(text[:start], text[end:])))
+    return value, rule, _sentence_rule(text[:start], text[end:])
 
 
 def _run_of_parts(text: str) -> list[re.Match[str]]:
@@ -129,14 +128,16 @@ def _run_of_parts(text: str) -> list[re.Match[str]]:
     return parts
 
 
-def _total(parts: list[re.Match[str]]) -> Fraction:
+def _total(parts: list[re.Match[str]], sign: str) -> Fraction:
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
         raise Unreadable("the units of the duration are not each once and in falling order")
     if units == ["m"] and parts[0]["m"].casefold() == "m":
         raise Unreadable(f"{parts[0][0]} may be minutes or months")
-    numbers = (Fraction(read_lexeme(part["number"]).value) for part in parts)
+    if sign and len(parts) > 1:  # str(timedelta) means the first unit alone, people mean all
+        raise Unreadable("the minus sign may be that of the first unit or of all")
+    numbers = (Fraction(read_lexeme(f"{sign}{part['number']}").value) for part in parts)
     return sum((number * _SECONDS[unit] for number, unit in zip(numbers, units, strict=True)), Fraction(0))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .json_text import JsonFault, Repair, lone_surrogate
+from .json_text import JsonFault, Repairs, lone_surrogate
 
 __all__ = ["decode"]
 
@@ -17,7 +17,7 @@ _MEANS = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _QUOTES = frozenset("'`“”„‘’")
 
 
-def decode(body: str, position: int, repairs: list[Repair], *, python: bool = False) -> str:
+def decode(body: str, position: int, repairs: Repairs, *, python: bool = False) -> str:
     """The text that ``body``, which begins at ``position``, means; what is not JSON in it is noted.
 
     ``python``: the string stood in single quotes, where ``\\x41`` is an escape. A backslash that begins no
@@ -29,7 +29,7 @@ def decode(body: str, position: int, repairs: list[Repair], *, python: bool = Fa
     if control:
         if "\0" in body:
             raise JsonFault("a NUL character stands in a string", position + body.index("\0"))
-        repairs.append(Repair("control character in a string", position + control.start()))
+        repairs.note("control character in a string", position + control.start())
     text = _unescape(body, position, repairs, python=python) if "\\" in body else body
     if _SURROGATE.search(text):
         try:
@@ -39,7 +39,7 @@ def decode(body: str, position: int, repairs: list[Repair], *, python: bool = Fa
     return text
 
 
-def _unescape(body: str, position: int, repairs: list[Repair], *, python: bool) -> str:
+def _unescape(body: str, position: int, repairs: Repairs, *, python: bool) -> str:
     """Replace the escapes, which two writers may have meant differently.
 
     Who writes ``\\d`` or ``\\alpha`` does not escape backslashes: then ``\\b`` and ``\\f`` begin words too,
@@ -49,7 +49,7 @@ def _unescape(body: str, position: int, repairs: list[Repair], *, python: bool) 
     unknown = [escape for escape in escapes if escape[2] and escape[2] not in _MEANS]
     plain = any(char[2].isalpha() and not (python and _HEX.match(body, char.start(2))) for char in unknown)
     if unknown:
-        repairs.append(Repair("invalid escape", position + unknown[0].start()))
+        repairs.note("invalid escape", position + unknown[0].start())
     parts: list[str] = []
     done = 0
     for escape in escapes:

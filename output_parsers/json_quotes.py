@@ -53,7 +53,6 @@ _AFTER = {
 # A closing bracket, even of the wrong kind, with structure behind it: the container judges it.
 _ANY_CLOSER = re.compile(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
 _COLON = re.compile(r"\s*+:")
-_KEY_BEFORE = re.compile(r"[,\n]\s*[\w$-]+\s*:\s*\Z")
 _CODE_BEFORE = re.compile(r"[{\[]\s*\Z")
 _SEPARATOR_BEFORE = re.compile(r"[,\n]\s*\Z")
 _WINDOW = 80  # how far back a quote looks: enough for a key, and it keeps the whole linear
@@ -117,7 +116,7 @@ class _Search:
                 pass
             elif self._ends(at):
                 return Span(at, self.inner, self.first)
-            else:
+            elif not self._closes_low_quote(position, at):
                 self._skip(at)
             if self.first < 0:
                 self.first = at
@@ -132,6 +131,11 @@ class _Search:
     def _is_apostrophe(self, at: int) -> bool:
         inside = self.opening in "'‘’" and at > self.start
         return inside and self.text[at - 1].isalnum() and self.text[at + 1 : at + 2].isalnum()
+
+    def _closes_low_quote(self, position: int, at: int) -> bool:
+        """Whether the quote is the second one of „this", as some write in German, Polish or Romanian."""
+        low = self.text.rfind("„", position, at)
+        return low >= 0 and max(self.text.rfind(high, low, at) for high in "“”") < 0
 
     def _ends(self, at: int) -> bool:
         if not self.closer:
@@ -168,9 +172,9 @@ class _Search:
         """Raise JsonFault where the quote at ``at`` may be the end of this string or part of a next field."""
         text, even = self.text, self.inner % 2 == 0
         before = text[max(self.start, at - _WINDOW) : at]
-        if _KEY_BEFORE.search(before) or (self.last_follows_separator and _COLON.match(text, at + 1)):
+        if self.last_follows_separator and _COLON.match(text, at + 1):
             raise doubtful_quotes(self.start - 1)
         self.last_follows_separator = _SEPARATOR_BEFORE.search(before) is not None
         inches = before[-1:].isdigit() and text[at + 1 : at + 2] == " "
-        if even and not inches and _floating(self.opening).match(text, at + 1):
+        if _floating(self.opening).match(text, at + 1) and not inches if even else self._looks_opening(at):
             raise doubtful_quotes(self.start - 1)

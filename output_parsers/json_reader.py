@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
 from .json_scanner import scan
 from .json_text import DEPTH, JsonFault, JsonText, Repair, lone_surrogate, put, too_deep
-from .json_words import exact_decimal, exact_int
 from .reading import Json
 
 __all__ = ["JsonFault", "JsonText", "Repair", "read_exact", "read_tolerant"]
@@ -20,9 +19,9 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+_GOES_ON = re.compile(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
-_NESTING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{]++)|([\]}]++)', re.DOTALL)
 
 
 def read_exact(text: str) -> Json:
@@ -56,9 +55,9 @@ def read_tolerant(text: str, start: int = 0) -> JsonText:
 
 
 def _ended(text: str, start: int, found: JsonText) -> JsonText:
-    """Refuse a value with a quote right after its end, which then was text in a string, if none is before."""
+    """Refuse a value behind which a string seems to end, for then its own end was text in that string."""
     wrapped = start > 0 and text[start - 1] == '"'
-    if text.startswith('"', found.end) and not wrapped:
+    if _GOES_ON.match(text, found.end) and not wrapped:
         raise JsonFault("the text goes on after what looks like its end", found.end)
     return found
 
@@ -81,17 +80,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise JsonFault(f"{name} is not a JSON number", 0)
 
 
-def _integer(digits: str) -> int:
-    return exact_int(digits, 0)
-
-
-def _decimal(digits: str) -> Decimal:
-    return exact_decimal(digits, 0)
-
-
-_DECODER = json.JSONDecoder(
-    parse_int=_integer, parse_float=_decimal, parse_constant=_refuse_constant, object_pairs_hook=_fields
-)
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_fields)
 
 
 def _read_exact(text: str, start: int) -> tuple[Json, int]:
@@ -100,23 +89,33 @@ def _read_exact(text: str, start: int) -> tuple[Json, int]:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         raise JsonFault(f"this is not exact JSON: {error.msg}", error.pos) from None
+    except JsonFault:
+        raise
+    except ValueError:
+        raise JsonFault("a number has too many digits", start) from None
+    except InvalidOperation:
+        raise JsonFault("the exponent of a number is too large", start) from None
     except RecursionError:
         raise too_deep(start) from None
-    _check_nesting(text, start, end)
+    if text.count("[", start, end) + text.count("{", start, end) > DEPTH:
+        _check_depth(value, start)
     _check_surrogates(text, start, end)
     return value, end
 
 
-def _check_nesting(text: str, start: int, end: int) -> None:
+def _check_depth(value: Json, position: int) -> None:
     """Raise JsonFault beyond DEPTH, which some versions of Python read and others do not."""
-    if text.count("[", start, end) + text.count("{", start, end) <= DEPTH:
-        return
-    depth = 0
-    for token in _NESTING.finditer(text, start, end):
-        opened, closed = token.groups()
-        depth += len(opened or "") - len(closed or "")
+    level, depth = [value], 0
+    while level:
+        depth += 1
         if depth > DEPTH:
-            raise too_deep(token.start())
+            raise too_deep(position)
+        level = [
+            child
+            for outer in level
+            for child in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(child, (dict, list))
+        ]
 
 
 def _check_surrogates(text: str, start: int, end: int) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .errors import shorten
-from .json_escapes import decode
-from .json_quotes import OPENING_QUOTES, doubtful_quotes, find_end
-from .json_text import DEPTH, JsonFault, JsonText, Repair, cut_off, put, too_deep
+from .json_plain import plain_fields, plain_items
+from .json_quotes import OPENING_QUOTES
+from .json_strings import Strings
+from .json_text import DEPTH, JsonFault, JsonText, Repairs, cut_off, put, too_deep
 from .json_words import UNQUOTED, read_word
 from .reading import Json
 
@@ -16,29 +17,20 @@ __all__ = ["scan"]
 
 _CLOSER = {"{": "}", "[": "]", "(": ")"}
 _NAME = {"}": "object", "]": "array", ")": "tuple"}
-_QUOTE_RULE = {'"': "", "'": "single-quoted string", "`": "backtick string"}
 
+_SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _ODD_SPACE = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]++")
 _COMMENT = re.compile(r"//[^\r\n]*+|#(?:\s[^\r\n]*+|\Z)|/\*.*?\*/", re.DOTALL)
 _PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
-# Strings with nothing odd in them, followed by what surely ends them: most strings, in one match.
-_PLAIN_STRING = {
-    "}": re.compile(
-        r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"'
-        r'(?=[ \t\r\n]*+(?:}|,[ \t\r\n]*+(?:}|"[^"\\]*+"[ \t\r\n]*+:)))'
-    ),
-    "]": re.compile(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"(?=[ \t\r\n]*+(?:\]|,[ \t\r\n]*+["{\[\]]))'),
-}
-_BARE_KEY = re.compile(r"""[^\s,:{}\[\]()"'`“”‘’=\\]++(?:[ \t]++[^\s,:{}\[\]()"'`“”‘’=\\]++)*+""")
+_KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
+_BARE_KEY = re.compile(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
 _SEPARATOR = re.compile(r":|=>|=(?!=)")
-_PLUS = re.compile(r"\s*+\+\s*+(?=[\"'`])")
 _KEY_AHEAD = re.compile(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
 _FITS_AFTER = {
     "]": re.compile(r"\s*+(?:\]|,\s*+[{\[])"),
     "}": re.compile(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
 }
-_MORE_QUOTES = re.compile(r'[^"`]*+"')
 
 
 @dataclass(slots=True)
@@ -47,8 +39,8 @@ class _Frame:
 
     closer: str
     start: int
-    items: list[Json] = field(default_factory=list)
-    fields: dict[str, Json] = field(default_factory=dict)
+    items: list[Json]  # of an array or a tuple
+    fields: dict[str, Json]  # of an object
     key: str = ""
     key_start: int = 0
     empty: bool = True
@@ -73,9 +65,9 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.repairs: list[Repair] = []
+        self.repairs = Repairs()
         self.stack: list[_Frame] = []
-        self.single_quote = -1  # the start of the string with an odd number of quotes inside
+        self.strings = Strings(text, self.repairs)
         self.value_end = 0  # of the last value
         self.after_word = False  # the last value was a string without quotes
 
@@ -89,16 +81,13 @@ class _Scanner:
             else:
                 value, position = self._scalar(char, position)
                 if not self.stack:
-                    return JsonText(value, tuple(self.repairs), position)
+                    return JsonText(value, self.repairs.as_tuple(), position)
                 self.stack[-1].add(value)
                 self.value_end = position
             value, position = self._advance(position)
             if not self.stack:
-                self._check_end(position)
-                return JsonText(value, tuple(self.repairs), position)
-
-    def _note(self, rule: str, position: int) -> None:
-        self.repairs.append(Repair(rule, position))
+                self.strings.check_end(position)
+                return JsonText(value, self.repairs.as_tuple(), position)
 
     def _cut_off(self) -> JsonFault:
         frame = self.stack[-1]
@@ -107,6 +96,8 @@ class _Scanner:
     def _blank(self, position: int) -> int:
         """The index of the next character that is neither white space nor in a comment."""
         text = self.text
+        if text[position : position + 1] in _SOLID:
+            return position
         while True:
             position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing too
             char = text[position : position + 1]
@@ -120,13 +111,13 @@ class _Scanner:
                 rule = "white space not in JSON"
             if found is None:
                 return position
-            self._note(rule, position)
+            self.repairs.note(rule, position)
             position = found.end()
 
     def _open(self, char: str, position: int) -> None:
         if len(self.stack) >= DEPTH:
             raise too_deep(position)
-        self.stack.append(_Frame(_CLOSER[char], position))
+        self.stack.append(_Frame(_CLOSER[char], position, [], {}))
         self.after_word = False
 
     def _advance(self, position: int) -> tuple[Json, int]:
@@ -144,6 +135,10 @@ class _Scanner:
             if char not in "}])":
                 if not (frame.empty or frame.comma):
                     self._missing_comma(frame, position)
+                after = self._plain(frame, position)
+                if after > position:
+                    position = after
+                    continue
                 return None, self._key(frame, position) if frame.closer == "}" else position
             if char != frame.closer:
                 self._missing_bracket(frame, char, position)
@@ -155,6 +150,22 @@ class _Scanner:
                 self.stack[-1].add(value)
         return value, position
 
+    def _plain(self, frame: _Frame, position: int) -> int:
+        """Read what has nothing odd in it as far as it goes; the index after it and the comma behind it."""
+        if frame.closer == "}":
+            after, comma = plain_fields(self.text, position, frame.fields)
+        elif frame.closer == "]":
+            after, comma = plain_items(self.text, position, frame.items)
+        else:
+            return position
+        if after > position:
+            if self.text[position] == "'":
+                self.repairs.note("single-quoted string", position)
+            frame.empty = self.after_word = False
+            frame.comma, frame.comma_at = comma >= 0, comma
+            self.value_end = after
+        return after
+
     def _comma(self, frame: _Frame, position: int) -> int:
         """Go past the comma after a value; in an object past several, for nothing can be missing there."""
         text = self.text
@@ -162,7 +173,7 @@ class _Scanner:
             if frame.comma:
                 if frame.closer != "}":
                     raise JsonFault("a value is missing between two commas", position)
-                self._note("doubled comma", position)
+                self.repairs.note("doubled comma", position)
             frame.comma, frame.comma_at = True, position
             position = self._blank(position + 1)
         return position
@@ -172,22 +183,22 @@ class _Scanner:
         self.after_word = False
         if frame.closer == ")":
             lone = len(frame.items) == 1 and not frame.comma
-            self._note("parentheses" if lone else "tuple", frame.start)
+            self.repairs.note("parentheses" if lone else "tuple", frame.start)
             return frame.items[0] if lone else frame.items
         if frame.comma:
-            self._note("trailing comma", frame.comma_at)
+            self.repairs.note("trailing comma", frame.comma_at)
         return frame.fields if frame.closer == "}" else frame.items
 
     def _missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
         """Note that a closing bracket is missing before this one, where nothing else can be meant.
 
-        In ``[{"a": [1}, {"a": [2]}]`` the first ``}`` cannot stand for ``]``: in an object no ``, {`` can follow.
+        In ``[{"a": [1}, {"a": [2]}]`` ``}`` cannot stand for ``]``: in an object no ``, {`` follows.
         """
         outer = [frame.closer for frame in self.stack[-3:-1]]
         plain = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
         if not plain or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
             raise JsonFault(f"{char} stands where {frame.closer} is due", position)
-        self._note("missing bracket", position)
+        self.repairs.note("missing bracket", position)
 
     def _missing_comma(self, frame: _Frame, position: int) -> None:
         """Note that a comma is missing, where what follows plainly begins a new key or value."""
@@ -195,12 +206,13 @@ class _Scanner:
         if frame.closer == "}":
             plain = _KEY_AHEAD.match(text, position) is not None
         elif text[position] in _CLOSER or text[position] in OPENING_QUOTES:
-            plain = (before.isspace() or before in "}])/") and not self.after_word
+            # Two strings side by side in parentheses are one in Python, hence only in an array.
+            plain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
         else:
             plain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
         if not plain:
             raise JsonFault(f"a comma or {frame.closer} is missing", position)
-        self._note("missing comma", position)
+        self.repairs.note("missing comma", position)
 
     def _key(self, frame: _Frame, position: int) -> int:
         """Read a key and what separates it from its value; the index where the value begins."""
@@ -210,12 +222,12 @@ class _Scanner:
             frame.key = plain[1]
             return plain.end()
         if self.text[position] in OPENING_QUOTES:
-            frame.key, position = self._string(position, "")
+            frame.key, position = self.strings.read_one(position, "")
         else:
             bare = _BARE_KEY.match(self.text, position)
             if bare is None:
                 raise JsonFault("a key is missing", position)
-            self._note("unquoted key", position)
+            self.repairs.note("unquoted key", position)
             frame.key, position = bare[0], bare.end()
         position = self._blank(position)
         separator = _SEPARATOR.match(self.text, position)
@@ -224,73 +236,19 @@ class _Scanner:
                 raise self._cut_off()
             raise JsonFault(f'the key "{shorten(frame.key)}" has no value', frame.key_start)
         if separator[0] != ":":
-            self._note("key separator", position)
+            self.repairs.note("key separator", position)
         return self._blank(separator.end())
 
     def _scalar(self, char: str, position: int) -> tuple[Json, int]:
         """Read a string, number, literal or word; the value and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
-        if char == '"' and closer in _PLAIN_STRING:
-            plain = _PLAIN_STRING[closer].match(self.text, position)
-            if plain:
-                return plain[1], plain.end()
         if char in OPENING_QUOTES:
-            return self._joined(position, closer)
+            return self.strings.read(position, closer)
         if not char and self.stack:
             raise self._cut_off()
         word = read_word(self.text, position, closer)
         if word.rule:
-            self._note(word.rule, position)
+            self.repairs.note(word.rule, position)
             self.after_word = word.rule == UNQUOTED
         return word.value, word.end
-
-    def _joined(self, position: int, closer: str) -> tuple[str, int]:
-        """Read a string, and the strings that are added to it with ``+``."""
-        value, end = self._string(position, closer)
-        plus = _PLUS.match(self.text, end)
-        if plus is None:
-            return value, end
-        self._note("joined strings", position)
-        parts = [value]
-        while plus:
-            value, end = self._string(plus.end(), closer)
-            parts.append(value)
-            plus = _PLUS.match(self.text, end)
-        return "".join(parts), end
-
-    def _string(self, position: int, closer: str) -> tuple[str, int]:
-        text, quote = self.text, self.text[position]
-        start, width = position + 1, 1
-        triple = quote * 3
-        if triple == "```" and text.startswith(triple, position):
-            raise JsonFault("a code fence is not a value", position)
-        if quote in "\"'" and text.startswith(triple, position):
-            self._note("triple-quoted string", position)
-            start, width = position + 3, 3
-            end = text.find(triple, start)
-            if end < 0:
-                raise cut_off("string", position)
-        else:
-            end = self._end_of_string(start, closer)
-        body = decode(text[start:end], start, self.repairs, python=quote == "'")
-        return body, end + width
-
-    def _end_of_string(self, start: int, closer: str) -> int:
-        span = find_end(self.text, start, closer)
-        rule = _QUOTE_RULE.get(self.text[start - 1], "curly quotes")
-        if rule:
-            self._note(rule, start - 1)
-        if span.first >= 0:
-            self._note("unescaped quote", span.first)
-        if span.inner % 2:
-            # Where one string is cut too short, another one takes the other half of its pair of quotes.
-            if self.single_quote >= 0:
-                raise doubtful_quotes(self.single_quote)
-            self.single_quote = start - 1
-        return span.end
-
-    def _check_end(self, position: int) -> None:
-        """Raise JsonFault where quotes after the end show that the value may not have ended there."""
-        if self.single_quote >= 0 and _MORE_QUOTES.match(self.text, position):
-            raise doubtful_quotes(self.single_quote)

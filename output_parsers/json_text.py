@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from .reading import Json
 
-__all__ = ["DEPTH", "JsonFault", "JsonText", "Repair", "cut_off", "lone_surrogate", "put", "too_deep"]
+__all__ = [
+    "DEPTH",
+    "JsonFault",
+    "JsonText",
+    "Repair",
+    "Repairs",
+    "cut_off",
+    "lone_surrogate",
+    "put",
+    "too_deep",
+]
 
 # Deeper than any answer a type asks for, and shallow enough for the recursive readers that come after.
 DEPTH = 500
@@ -28,7 +38,7 @@ class JsonFault(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One tolerance that a reading used, and the character where it was needed."""
+    """One tolerance that a reading used, and the character where it was first needed."""
 
     rule: str
     position: int
@@ -41,6 +51,25 @@ class JsonText:
     value: Json
     repairs: tuple[Repair, ...]
     end: int
+
+
+class Repairs:
+    """The tolerances that a reading has used so far, each once."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, int] = {}
+
+    def note(self, rule: str, position: int) -> None:
+        """Record that a tolerance was used, if it is the first time."""
+        self._first.setdefault(rule, position)
+
+    def first(self, rule: str) -> int:
+        """Where a tolerance was first used, or -1."""
+        return self._first.get(rule, -1)
+
+    def as_tuple(self) -> tuple[Repair, ...]:
+        """The tolerances in the order in which they were first used."""
+        return tuple(Repair(rule, position) for rule, position in self._first.items())
 
 
 def cut_off(what: str, position: int) -> JsonFault:

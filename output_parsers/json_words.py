@@ -39,7 +39,7 @@ _NUMBERS = re.compile(r"[-+]?[0-9.]++(?:[ \t]++[-+]?[0-9.]++)++")
 _CALL = re.compile(r"[\w.]++\(|new\s")
 # A colon belongs to a word in a time (12:30) and in an address (https://); elsewhere it follows a key.
 _STRAY_COLON = re.compile(r"(?<![0-9]):|:(?![0-9])|(?<=\s[0-9]):(?![0-9]{2})")
-_ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
+_ADDRESS = re.compile(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
 _STRAY_QUOTE = re.compile(r"(?<!\w)'|'(?!\w)|[`\\]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -137,5 +137,7 @@ def _refuse_if_doubtful(text: str, word: str, position: int, end: int) -> None:
         raise JsonFault(f"a string without quotes runs into {following}", end)
     if _STRAY_COLON.search(_ADDRESS.sub("", word)) or _STRAY_QUOTE.search(word):
         raise JsonFault("a string without quotes can end in two ways", position)
+    if "\0" in word:
+        raise JsonFault("a NUL character stands in a string", position)
     if _SURROGATE.search(word):
         raise lone_surrogate(position)

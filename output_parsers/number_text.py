@@ -43,7 +43,7 @@ _GLUED_LABEL = re.compile(r"(?<=[^\W\d_])([:=])(?=\S)")
 def read_number(text: str) -> Found[Decimal]:
     """The number that the whole text is. Raises Unreadable, and nothing else. Linear time."""
     bare, wrapping = unwrap(text)
-    found = read_lexeme(bare) if _DIGIT.search(bare) else read_words(bare)
+    found = _read_bare(bare)
     return replace(found, rule=join_rules(wrapping, found.rule))
 
 
@@ -62,12 +62,21 @@ def find_number(text: str) -> Found[Decimal]:
         return found
 
 
+def _read_bare(text: str) -> Found[Decimal]:
+    return read_lexeme(text) if _DIGIT.search(text) else read_words(text)
+
+
+def _read_inside(text: str) -> Found[Decimal]:
+    """A number inside a text: quotes, markup and the full stop around it are the text's."""
+    return _read_bare(unwrap(text)[0])
+
+
 def _stated_answer(text: str) -> Found[Decimal] | None:
     boxed = _BOXED.findall(text)
     if len(boxed) > _MOST_MENTIONS:
         raise Unreadable(f"{len(boxed)} answers")
     if boxed:
-        return Found(_same([read_number(inner).value for inner in boxed]), "boxed answer")
+        return Found(_same([_read_inside(inner).value for inner in boxed]), "boxed answer")
     sentences = [sentence.strip() for sentence in _SENTENCE_END.split(text.strip())]
     if not _ANSWER.fullmatch(sentences[-1]):
         return None
@@ -75,7 +84,7 @@ def _stated_answer(text: str) -> Found[Decimal] | None:
     if len(stated) > _MOST_MENTIONS:
         raise Unreadable(f"{len(stated)} answers")
     try:
-        readings = [read_number(inner.strip(" *_")) for inner in stated]
+        readings = [_read_inside(inner.strip(" *_")) for inner in stated]
         return Found(
             _same([found.value for found in readings]), join_rules(readings[0].rule, "stated answer")
         )
@@ -121,7 +130,7 @@ def _number_at(words: list[str], at: int) -> Found[Decimal]:
     bare = re.sub(r"(?<=[0-9])°[CFK]?\.?\Z", "", bare)
     scale = bare_word(words[at + 1]) if at + 1 < len(words) else ""
     try:
-        return read_number(f"{bare} {scale}" if scale in SCALES else bare)
+        return _read_inside(f"{bare} {scale}" if scale in SCALES else bare)
     except Unreadable as error:
         if str(error) != "expected a number":
             raise

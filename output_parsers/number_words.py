@@ -57,7 +57,9 @@ def _library_value(text: str) -> Decimal:
 
 
 def has_cardinal(word: str) -> bool:
-    """Whether a word is, or contains after a hyphen, a number word."""
+    """Whether a word is, or contains after a hyphen, a number word, or has a sign such as ½, ² or 四."""
+    if not word.isascii() and any(sign.isnumeric() and not sign.isdecimal() for sign in word):
+        return True
     return any(part in CARDINALS for part in bare_word(word).split("-"))
 
 

@@ -48,7 +48,7 @@ def read_date(text: str, order: DateOrder | None = None) -> Found[date]:
     around = _sentence_rule("date", _parts(bare, mentions, end), first.value)
     if around and bare[first.start : first.end].isdecimal():
         raise Unreadable("eight digits in a sentence may be any number")
-    return Found(first.value, join_rules(wrapping, first.rule, dropped, around))
+    return Found(first.value, join_rules(None if around else wrapping, first.rule, dropped, around))
 
 
 def read_time(text: str) -> Found[time]:
@@ -65,7 +65,7 @@ def read_time(text: str) -> Found[time]:
     only = times[0]
     around = _sentence_rule("time", [bare[: only.start], bare[only.end :]])
     _refuse_words_after(bare, only)
-    return Found(only.value, join_rules(wrapping, only.rule, around))
+    return Found(only.value, join_rules(None if around else wrapping, only.rule, around))
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> Found[datetime]:
@@ -83,7 +83,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> Found[datetime]:
     if clock.start > day.start:
         _refuse_words_after(bare, clock)
     value = datetime.combine(day.value, clock.value)
-    return Found(value, join_rules(wrapping, day.rule, clock.rule, around))
+    return Found(value, join_rules(None if around else wrapping, day.rule, clock.rule, around))
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[WrittenDate]:

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,12 @@ from aiservices.models.weights import is_ready, place_of, weights_named
 
 SMALL = weights_named("smollm2")
 
+# find_spec and not importorskip: how the runtime is imported for the first time matters to its speed.
 needs_weights = [
     pytest.mark.local_model,
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first'),
     pytest.mark.skipif(
-        not is_ready(SMALL),
-        reason="SmolLM2 is not here: python -m aiservices.models.local pull smollm2",
+        not is_ready(SMALL), reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2"
     ),
 ]
 
@@ -54,7 +56,6 @@ LONG = ChatRequest.of("Count from 1 to 500, one number a line.", options=ChatOpt
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[LocalChatModel]:
-    pytest.importorskip("xllamacpp")
     model = LocalChatModel("smollm2", context_tokens=1024)
     yield model
     model.close()
@@ -314,6 +315,13 @@ class TestTheProcess:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr) == ("False\n", "")
 
+    def test_it_runs_any_gguf_file_by_its_path(self, tmp_path: Path) -> None:
+        mine = tmp_path / "mine.gguf"
+        mine.symlink_to(place_of(SMALL))
+        model = LocalChatModel(mine, threads=1)
+        assert model.complete(ChatRequest.of("Hi", options=ChatOptions(max_tokens=3))).model == "mine"
+        model.close()
+
 
 class TestNames:
     def test_a_model_string_finds_it(self, tmp_path: Path) -> None:
@@ -324,15 +332,6 @@ class TestNames:
         assert isinstance(found, ChatModel)
         assert found.name == "local:mine"
         assert found.capabilities == Capabilities(json_schema=True, json_mode=True, constrained=True)
-
-    @pytest.mark.local_model
-    @pytest.mark.skipif(not is_ready(SMALL), reason=needs_weights[1].kwargs["reason"])
-    def test_any_gguf_file_can_be_run_by_its_path(self, tmp_path: Path) -> None:
-        mine = tmp_path / "mine.gguf"
-        mine.symlink_to(place_of(SMALL))
-        model = LocalChatModel(mine, threads=1)
-        assert model.complete(ChatRequest.of("Hi", options=ChatOptions(max_tokens=3))).model == "mine"
-        model.close()
 
     def test_an_unknown_name_is_told_with_the_names(self) -> None:
         with pytest.raises(LookupError) as caught:

@@ -1,0 +1,48 @@
+"""Starts Python anew, with the packages that are measured in its path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiservices
+
+__all__ = ["run_fresh", "serving"]
+
+_HERE = Path(__file__).resolve().parent.parent
+_PACKAGES = Path(aiservices.__file__).resolve().parent.parent
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(_PACKAGES), str(_HERE)])),
+    }
+
+
+def run_fresh(*arguments: str) -> tuple[str, str]:
+    """Standard output and standard error of a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, *arguments], env=_environment(), capture_output=True, text=True, check=True
+    )
+    return done.stdout, done.stderr
+
+
+@contextmanager
+def serving(core: int | None = None) -> Iterator[str]:
+    """The base URL of a server in a process of its own, which ends with the block."""
+    pinned = [] if core is None else ["--core", str(core)]
+    command = [sys.executable, "-m", "benchmarks.server", *pinned]
+    with subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        finally:
+            server.stdin.close()

@@ -1,0 +1,100 @@
+"""What a stage found, as a table to read and as plain data to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+__all__ = ["Comparison", "Skipped", "Stage", "lines"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The cost of ours over that of something else, round by round.
+
+    ``target`` is the largest ratio that is aimed at, None where there is no aim. ``note`` says more.
+    """
+
+    case: str
+    against: str
+    ratios: tuple[float, ...]
+    target: float | None = None
+    note: str = ""
+
+    @property
+    def spread(self) -> tuple[float, float, float]:
+        """The smallest ratio, the median and the largest."""
+        return min(self.ratios), median(self.ratios), max(self.ratios)
+
+    def as_data(self) -> dict[str, Any]:
+        least, middle, most = self.spread
+        return {
+            "case": self.case,
+            "against": self.against,
+            "min": least,
+            "median": middle,
+            "max": most,
+            "ratios": list(self.ratios),
+            "target": self.target,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A comparison that could not be made, and why."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """All that one stage found; ``remarks`` are further lines to read."""
+
+    name: str
+    rows: Sequence[Comparison | Skipped]
+    remarks: Sequence[str] = ()
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [row for row in self.rows if isinstance(row, Comparison)]
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        return [row for row in self.rows if isinstance(row, Skipped)]
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "comparisons": [row.as_data() for row in self.comparisons],
+            "skipped": [{"case": row.case, "reason": row.reason} for row in self.skipped],
+            "remarks": list(self.remarks),
+        }
+
+
+_HEAD = ("case", "against", "min", "median", "max", "aim", "")
+
+
+def lines(stage: Stage) -> Iterable[str]:
+    """The table of a stage, line by line."""
+    yield f"{stage.name}: time of ours ÷ time of the other"
+    table = [_HEAD, *map(_cells, stage.comparisons)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
+    for row in table:
+        cells = (
+            cell.rjust(width) if 2 <= column <= 5 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  " + "  ".join(cells).rstrip()
+    for row in stage.skipped:
+        yield f"  skipped: {row.case}: {row.reason}"
+    for remark in stage.remarks:
+        yield f"  {remark}"
+    yield ""
+
+
+def _cells(row: Comparison) -> tuple[str, ...]:
+    figures = (f"{ratio:.2f}" for ratio in row.spread)
+    return row.case, row.against, *figures, "" if row.target is None else f"≤ {row.target:.2f}", row.note

@@ -1,0 +1,160 @@
+"""A server of chat completions that answers at once: ``python -m benchmarks.server``.
+
+It tells its port in one line and lives until its standard input is closed. The model's name in a request
+says what the answer is: ``person``, ``truth``, ``customers`` or ``text``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from typing import Any
+
+from .cores import pin
+from .values import PERSON, record
+
+__all__ = ["CHUNKS", "CUSTOMERS"]
+
+CHUNKS = 2000
+CUSTOMERS = 50
+
+# As many headers, and as long ones, as an answer from a provider has.
+_HEADERS = "".join(
+    f"{name}: {value}\r\n"
+    for name, value in {
+        "date": "Sat, 21 Nov 2026 09:00:00 GMT",
+        "server": "front",
+        "cf-ray": "8f2d6c1e4b7a9035-AMS",
+        "cf-cache-status": "DYNAMIC",
+        "access-control-expose-headers": "X-Request-ID",
+        "openai-organization": "org-benchmarks0000000000",
+        "openai-project": "proj_benchmarks0000000000",
+        "openai-processing-ms": "387",
+        "openai-version": "2020-10-01",
+        "x-envoy-upstream-service-time": "401",
+        "x-openai-proxy-wasm": "v0.1",
+        "x-ratelimit-limit-requests": "5000",
+        "x-ratelimit-limit-tokens": "4000000",
+        "x-ratelimit-remaining-requests": "4999",
+        "x-ratelimit-remaining-tokens": "3999900",
+        "x-ratelimit-reset-requests": "12ms",
+        "x-ratelimit-reset-tokens": "1ms",
+        "x-request-id": "req_00112233445566778899aabbccddeeff",
+        "x-content-type-options": "nosniff",
+        "strict-transport-security": "max-age=31536000; includeSubDomains; preload",
+        "alt-svc": 'h3=":443"; ma=86400',
+    }.items()
+)
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
+_USAGE = {
+    "prompt_tokens": 61,
+    "completion_tokens": 24,
+    "total_tokens": 85,
+    "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+    "completion_tokens_details": {
+        "reasoning_tokens": 0,
+        "audio_tokens": 0,
+        "accepted_prediction_tokens": 0,
+        "rejected_prediction_tokens": 0,
+    },
+}
+_ABOUT = {
+    "id": "chatcmpl-Bench0000000000000000000000",
+    "created": 1795251600,
+    "service_tier": "default",
+    "system_fingerprint": "fp_00bench00",
+}
+
+
+def _content(model: str) -> str:
+    values: dict[str, Any] = {
+        "person": PERSON,
+        "truth": {"value": True},
+        "customers": {"records": [record(number) for number in range(CUSTOMERS)]},
+    }
+    return json.dumps(values[model]) if model in values else "".join(_pieces())
+
+
+def _pieces() -> list[str]:
+    return [f"piece{number} " for number in range(CHUNKS)]
+
+
+def _answer(body: bytes) -> bytes:
+    asked = json.loads(body)
+    return _stream(asked) if asked.get("stream") else _completion(asked)
+
+
+def _completion(asked: dict[str, Any]) -> bytes:
+    model = asked["model"]
+    message = {"role": "assistant", "content": _content(model), "refusal": None, "annotations": []}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    told = {**_ABOUT, "object": "chat.completion", "model": model, "choices": [choice], "usage": _USAGE}
+    body = json.dumps(told).encode()
+    head = f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def _stream(asked: dict[str, Any]) -> bytes:
+    """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
+    deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
+    deltas += [({"content": piece}, None) for piece in _pieces()]
+    deltas.append(({}, "stop"))
+    about = {**_ABOUT, "object": "chat.completion.chunk", "model": asked["model"]}
+    events: list[dict[str, Any]] = []
+    for delta, reason in deltas:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        events.append({**about, "choices": [choice], "usage": None})
+    if (asked.get("stream_options") or {}).get("include_usage"):
+        events.append({**about, "choices": [], "usage": _USAGE})
+    sent = [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n"]
+    head = f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in sent) + b"0\r\n\r\n"
+
+
+class _Connection(asyncio.Protocol):
+    """One client. An answer is made once for each body, and then found by it."""
+
+    answers: dict[bytes, bytes] = {}
+
+    def __init__(self) -> None:
+        self._transport: Any = None
+        self._seen = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        while (end := self._seen.find(b"\r\n\r\n")) >= 0:
+            length = _LENGTH.search(self._seen, 0, end + 2)
+            whole = end + 4 + (int(length[1]) if length else 0)
+            if len(self._seen) < whole:
+                return
+            body, self._seen = self._seen[end + 4 : whole], self._seen[whole:]
+            if body not in self.answers:
+                self.answers[body] = _answer(body)
+            self._transport.write(self.answers[body])
+
+
+async def _serve() -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(_Connection, "127.0.0.1", 0, backlog=256)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    async with server:
+        await loop.run_in_executor(None, sys.stdin.read)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="benchmarks.server", description=__doc__)
+    options.add_argument("--core", type=int, help="the core to stay on")
+    core = options.parse_args().core
+    if core is not None:
+        pin(core)
+    asyncio.run(_serve())
+
+
+if __name__ == "__main__":
+    main()

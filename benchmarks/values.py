@@ -1,0 +1,60 @@
+"""The values that are sent and read, as plain data: the server needs nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["PERSON", "PROSE_AFTER", "PROSE_BEFORE", "event", "fenced", "record", "records_of", "records_text"]
+
+PERSON: dict[str, Any] = {"name": "Grace Hopper", "age": 45, "height": 1.68, "married": True}
+PROSE_BEFORE = "Of course. This is what I found in the text:"
+PROSE_AFTER = "Tell me when anything else is of interest."
+_TOWNS = ("Delft", "Ghent", "Lucca", "Porto", "Tartu", "Turku", "York")
+_DAYS = 28
+
+
+def record(number: int) -> dict[str, Any]:
+    """One customer, with a record and a list inside."""
+    town = _TOWNS[number % len(_TOWNS)]
+    return {
+        "id": number,
+        "name": f"Customer number {number}",
+        "email": f"c{number}@shop.example",
+        "active": number % 4 != 0,
+        "score": round(number * 1.75 + 0.25, 2),
+        "tags": [f"group{number % 6}", f"since{1990 + number % 30}"],
+        "address": {"street": f"{number} Canal Street", "city": town, "zip": f"{town[:2].upper()}{number:04d}"},
+    }
+
+
+def event(number: int) -> dict[str, Any]:
+    """One event with dates: a type that pydantic-core reads less exactly than the library does."""
+    day = f"2026-{number % 12 + 1:02d}-{number % _DAYS + 1:02d}"
+    return {
+        "title": f"Event number {number}",
+        "day": day,
+        "begins": f"{day}T{number % 24:02d}:30:00",
+        "seats": number % 90 + 10,
+    }
+
+
+def records_of(size: int, make: Any = record) -> list[dict[str, Any]]:
+    """As many records as make a JSON text of about ``size`` characters."""
+    found: list[dict[str, Any]] = []
+    length = 0
+    while length < size:
+        found.append(make(len(found)))
+        length += len(json.dumps(found[-1], separators=(",", ":"))) + 1
+    return found
+
+
+def records_text(size: int, make: Any = record, *, indent: int | None = None) -> str:
+    """A JSON object of about ``size`` characters that holds records under one key."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps({"records": records_of(size, make)}, separators=separators, indent=indent)
+
+
+def fenced(text: str) -> str:
+    """A JSON text as chat models often send it: in a fence, with prose on both sides."""
+    return f"{PROSE_BEFORE}\n\n```json\n{text}\n```\n\n{PROSE_AFTER}"
