@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from output_parsers.errors import OutputParsingError, Problem
 
@@ -59,6 +59,9 @@ class AiServiceError(Exception):
 
     attempts: tuple[Attempt, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revived, (type(self), self.args), self.__dict__
+
     @property
     def usage(self) -> Usage | None:
         """The usage summed over the attempts; None when no attempt reported any."""
@@ -68,6 +71,11 @@ class AiServiceError(Exception):
             if used is not None:
                 total = used if total is None else total + used
         return total
+
+
+def _revived(cls: type[AiServiceError], args: tuple[Any, ...]) -> AiServiceError:
+    """An error as it comes out of a pickle: its ``__init__`` takes more than the message."""
+    return cls.__new__(cls, *args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from .errors import InvalidReplyError
 from .messages import ChatReply, ChatRequest, ReplyDelta
 from .models.base import ChatModel
 
@@ -137,7 +138,7 @@ async def astream(flow: Flow[Any]) -> AsyncIterator[Any]:
                             async for delta in deltas:
                                 outcome = delta.reply
                                 yield delta
-                        step = flow.send
+                        outcome, step = _whole(outcome, need), flow.send
                     else:
                         outcome, step = await _afulfil(need), flow.send
                 except GeneratorExit:
@@ -184,9 +185,11 @@ async def _afulfil(need: Need) -> Any:
             tasks = [asyncio.ensure_future(_afulfil(one)) for one in needs]
             try:
                 return await asyncio.gather(*tasks)
-            finally:  # where one failed, the others are not wanted any more
+            except BaseException:  # where one failed, the others are not wanted any more
                 for task in tasks:
                     task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
         case Pause(seconds):
             await asyncio.sleep(seconds)
         case Emit():
@@ -194,7 +197,7 @@ async def _afulfil(need: Need) -> Any:
     return None
 
 
-def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply | None]:
+def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
     reply = None
     deltas = need.model.stream(need.request)
     try:
@@ -202,9 +205,10 @@ def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply | None]:
             reply = delta.reply
             yield delta
     finally:
-        if isinstance(deltas, Generator):
-            deltas.close()
-    return reply
+        close = getattr(deltas, "close", None)
+        if close is not None:
+            close()
+    return _whole(reply, need)
 
 
 async def _as_generator(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
@@ -216,6 +220,13 @@ async def _as_generator(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
         close = getattr(deltas, "aclose", None)
         if close is not None:
             await close()
+
+
+def _whole(reply: ChatReply | None, need: Ask) -> ChatReply:
+    """The reply that the last delta of a stream carried."""
+    if reply is None:
+        raise InvalidReplyError(f"the stream of {need.model.name} ended without the whole reply")
+    return reply
 
 
 def _name(function: Callable[..., Any]) -> str:

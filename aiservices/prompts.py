@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALWAYS_KNOWN",
     "FORMAT_INSTRUCTIONS",
+    "KNOWN_IN_RECORDS",
     "Prompt",
     "TemplateFault",
     "compile_prompt",
@@ -30,12 +31,14 @@ __all__ = [
 ]
 
 FORMAT_INSTRUCTIONS = "format_instructions"
+_FUNCTIONS = frozenset({"cycler", "dict", "joiner", "namespace", "range"})  # jinja2's own
 _CLOCK: dict[str, Callable[[], str]] = {
     "current_date": lambda: datetime.now().date().isoformat(),
     "current_time": lambda: datetime.now().time().isoformat("seconds"),
     "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
 }
-ALWAYS_KNOWN = frozenset({FORMAT_INSTRUCTIONS, *_CLOCK})
+KNOWN_IN_RECORDS = _FUNCTIONS | _CLOCK.keys()
+ALWAYS_KNOWN = KNOWN_IN_RECORDS | {FORMAT_INSTRUCTIONS}
 
 
 class TemplateFault(ValueError):  # becomes a Fault once it is known where it stands
@@ -56,7 +59,7 @@ class Prompt:
         Raises DefinitionError when the template asks of a value what it has not.
         """
         clock = self.variables & _CLOCK.keys()
-        known = {**values, **{name: _CLOCK[name]() for name in clock}} if clock else values
+        known = {**{name: _CLOCK[name]() for name in clock}, **values} if clock else values
         try:
             return self._render(known)
         except Exception as error:
@@ -113,26 +116,33 @@ def _environment() -> SandboxedEnvironment:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    return SandboxedEnvironment(
+    environment = SandboxedEnvironment(
         undefined=StrictUndefined, finalize=_finalize, autoescape=False, keep_trailing_newline=True
     )
+    del environment.globals["lipsum"]
+    return environment
 
 
 @cache
 def _compile(text: str) -> Prompt:
-    from jinja2 import TemplateSyntaxError, meta
+    from jinja2 import TemplateSyntaxError, meta, nodes
 
     if not text.strip():
         raise TemplateFault("the template is empty")
     environment = _environment()
     try:
-        variables = meta.find_undeclared_variables(environment.parse(text))
+        tree = environment.parse(text)
+        variables = meta.find_undeclared_variables(tree)
         template = environment.from_string(text)
     except TemplateSyntaxError as error:
         line, column = _where(environment, text, error)
         message = (error.message or "wrong syntax").rstrip(".")
         raise TemplateFault(f"the template has a fault in line {line}, column {column}: {message}") from error
-    return Prompt(text, frozenset(variables - environment.globals.keys()), template.render)
+    if any(True for _ in meta.find_referenced_templates(tree)):
+        raise TemplateFault("a template cannot include, import or extend another; write its text here")
+    if any(name.name == "self" for name in tree.find_all(nodes.Name)):  # jinja2 has a meaning of its own for it
+        variables.add("self")
+    return Prompt(text, frozenset(variables), template.render)
 
 
 def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
@@ -144,13 +154,14 @@ def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[in
         before = text[: int(at[1])]
         return before.count("\n") + 1, len(before) - before.rfind("\n")
     line = text.split("\n")[error.lineno - 1]
-    tags = [tag.start() for tag in re.finditer(r"\{[{%#]", line)]
+    tags = [tag.start() for tag in re.finditer(r"\{[{%#]", line)] or [0]
     for start, end in zip(tags, [*tags[1:], len(line)], strict=True):
         try:
-            environment.parse(line[start:end])
-        except TemplateSyntaxError:
-            return error.lineno, start + 1
-    return error.lineno, 1
+            environment.from_string(line[start:end])
+        except TemplateSyntaxError as alone:
+            if alone.message == error.message:
+                return error.lineno, start + 1
+    return error.lineno, tags[0] + 1
 
 
 def _finalize(value: Any) -> str:

@@ -27,7 +27,7 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
         if cls in (object, Protocol, Generic) or cls.__module__ in ("typing", "typing_extensions"):
             continue
         for name, attribute in vars(cls).items():
-            dunder = name.startswith("__") and name.endswith("__")
+            dunder = name.startswith("__") and name.endswith("__") and name != "__call__"
             if name not in seen and not dunder and not name.startswith("_abc_"):
                 seen.add(name)
                 yield name, cls, attribute

@@ -12,7 +12,16 @@ from .declare import SystemSource, TemplateSource
 from .errors import Fault
 from .parameters import Parameter, Role
 from .plan import SystemText
-from .prompts import ALWAYS_KNOWN, Prompt, TemplateFault, compile_prompt, field_names, record_prompt
+from .prompts import (
+    ALWAYS_KNOWN,
+    FORMAT_INSTRUCTIONS,
+    KNOWN_IN_RECORDS,
+    Prompt,
+    TemplateFault,
+    compile_prompt,
+    field_names,
+    record_prompt,
+)
 
 __all__ = ["Wording", "word"]
 
@@ -43,6 +52,8 @@ def word(
     user = _compiled(user_source, beside, "prompt", where, faults) if user_source else None
     system, used = _system(system_source, beside, parameters, where, faults)
     for parameter in parameters:
+        if parameter.name == FORMAT_INSTRUCTIONS:
+            faults.append(Fault(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it"))
         _check_records(parameter, where, faults)
     if len(faults) > before:
         return None
@@ -182,7 +193,7 @@ def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> Non
         if prompt is None:
             continue
         names = field_names(cls)
-        for name in sorted(prompt.variables - ALWAYS_KNOWN - set(names)):
+        for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
             said = _not_a_parameter(name, names).replace("the parameters are", "its fields are")
             fault = f"its template names {{{{{name}}}}}, {said}"
             faults.append(Fault(f"{where}, structured prompt {cls.__name__}", fault))

@@ -1,18 +1,15 @@
-"""The two sides of a call: a service of this library, and the SDK used by hand."""
+"""A service of this library that asks for one kind of answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
-
-import openai
-from pydantic import BaseModel
+from typing import Protocol
 
 from aiservices import OpenAiChatModel, Result, create, user_message
 
-from .records import Customers, Person, Truth
+from .records import Customers, Person
 
-__all__ = ["KEY", "AsyncClerk", "AsyncHand", "Clerk", "Hand", "clerk", "messages"]
+__all__ = ["KEY", "AsyncClerk", "Clerk", "async_clerk", "clerk"]
 
 KEY = "none-is-needed"
 
@@ -36,27 +33,11 @@ class AsyncClerk(Protocol):
 
 
 def clerk(model: str, base_url: str) -> tuple[Clerk, OpenAiChatModel]:
-    """A service that asks for one kind of answer, and its model, which is to be closed."""
+    """A service, and its model, which is to be closed."""
     chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
     return create(Clerk, chat), chat
 
 
-def messages(question: str, text: str) -> list[Any]:
-    return [{"role": "user", "content": f"{question} {text}"}]
-
-
-def _format(form: type[BaseModel]) -> Any:
-    schema = {"name": form.__name__, "schema": form.model_json_schema(), "strict": True}
-    return {"type": "json_schema", "json_schema": schema}
-
-
-_FORMATS = {form: _format(form) for form in (Person, Truth, Customers)}
-
-
-class Hand:
-    """chat.completions.create and model_validate_json, as written by hand; the schema is made once."""
-
-    def __init__(self, base_url: str) -> None:
-        self.client = openai.OpenAI(base_url=base_url, api_key=KEY)
-
-    def typed[T: BaseModel](self, form: type[T], model: str, question: str, text: str) -> T: ...
+def async_clerk(model: str, base_url: str) -> tuple[AsyncClerk, OpenAiChatModel]:
+    chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
+    return create(AsyncClerk, chat), chat

@@ -41,10 +41,8 @@ def calls_for(work: Work, effort: Effort) -> int:
     return max(1, min(_MOST_CALLS, int(effort.block_seconds / one)))
 
 
-def in_pairs(
-    ours: Callable[[], float], floor: Callable[[], float], rounds: int
-) -> list[tuple[float, float]]:
-    """What two measurements give, once each in a round; the first one of a round changes from round to round."""
+def in_pairs(ours: Callable[[], float], floor: Callable[[], float], rounds: int) -> list[tuple[float, float]]:
+    """What two measurements give, once each in a round; they take turns in being the first."""
     pairs = []
     for number in range(rounds):
         if number % 2:

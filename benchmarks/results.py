@@ -82,10 +82,10 @@ def lines(stage: Stage) -> Iterable[str]:
     yield f"{stage.name}: time of ours ÷ time of the other"
     table = [_HEAD, *map(_cells, stage.comparisons)]
     widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
-    for row in table:
+    for texts in table:
         cells = (
             cell.rjust(width) if 2 <= column <= 5 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            for column, (cell, width) in enumerate(zip(texts, widths, strict=True))
         )
         yield "  " + "  ".join(cells).rstrip()
     for row in stage.skipped:

@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 import sys
+from functools import cache
 from typing import Any
 
 from .cores import pin
@@ -82,6 +83,7 @@ def _pieces() -> list[str]:
     return [f"piece{number} " for number in range(CHUNKS)]
 
 
+@cache
 def _answer(body: bytes) -> bytes:
     asked = json.loads(body)
     return _stream(asked) if asked.get("stream") else _completion(asked)
@@ -89,11 +91,18 @@ def _answer(body: bytes) -> bytes:
 
 def _completion(asked: dict[str, Any]) -> bytes:
     model = asked["model"]
-    message = {"role": "assistant", "content": _content(model), "refusal": None, "annotations": []}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": _content(model),
+        "refusal": None,
+        "annotations": [],
+    }
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     told = {**_ABOUT, "object": "chat.completion", "model": model, "choices": [choice], "usage": _USAGE}
     body = json.dumps(told).encode()
-    head = f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -110,14 +119,14 @@ def _stream(asked: dict[str, Any]) -> bytes:
     if (asked.get("stream_options") or {}).get("include_usage"):
         events.append({**about, "choices": [], "usage": _USAGE})
     sent = [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n"]
-    head = f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = (
+        f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
     return head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in sent) + b"0\r\n\r\n"
 
 
 class _Connection(asyncio.Protocol):
-    """One client. An answer is made once for each body, and then found by it."""
-
-    answers: dict[bytes, bytes] = {}
+    """One client."""
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -134,9 +143,7 @@ class _Connection(asyncio.Protocol):
             if len(self._seen) < whole:
                 return
             body, self._seen = self._seen[end + 4 : whole], self._seen[whole:]
-            if body not in self.answers:
-                self.answers[body] = _answer(body)
-            self._transport.write(self.answers[body])
+            self._transport.write(_answer(body))
 
 
 async def _serve() -> None:

@@ -24,7 +24,11 @@ def record(number: int) -> dict[str, Any]:
         "active": number % 4 != 0,
         "score": round(number * 1.75 + 0.25, 2),
         "tags": [f"group{number % 6}", f"since{1990 + number % 30}"],
-        "address": {"street": f"{number} Canal Street", "city": town, "zip": f"{town[:2].upper()}{number:04d}"},
+        "address": {
+            "street": f"{number} Canal Street",
+            "city": town,
+            "zip": f"{town[:2].upper()}{number:04d}",
+        },
     }
 
 

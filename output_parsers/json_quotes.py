@@ -153,8 +153,10 @@ class _Search:
         return True
 
     def _looks_opening(self, at: int) -> bool:
-        before = self.text[at - 1]
-        return (at == self.start or before.isspace() or before in "([{") and self.text[at + 1].isalnum()
+        if at == self.start:
+            return True
+        before, after = self.text[at - 1], self.text[at + 1 : at + 2]
+        return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _skip(self, at: int) -> None:
         """Take the quote at ``at`` for text, unless that is doubtful."""
@@ -170,11 +172,15 @@ class _Search:
 
     def _check(self, at: int) -> None:
         """Raise JsonFault where the quote at ``at`` may be the end of this string or part of a next field."""
-        text, even = self.text, self.inner % 2 == 0
+        text = self.text
         before = text[max(self.start, at - _WINDOW) : at]
         if self.last_follows_separator and _COLON.match(text, at + 1):
             raise doubtful_quotes(self.start - 1)
         self.last_follows_separator = _SEPARATOR_BEFORE.search(before) is not None
-        inches = before[-1:].isdigit() and text[at + 1 : at + 2] == " "
-        if _floating(self.opening).match(text, at + 1) and not inches if even else self._looks_opening(at):
+        if self.inner % 2:
+            doubtful = self._looks_opening(at)
+        else:
+            inches = before[-1:].isdigit() and text[at + 1 : at + 2] == " "
+            doubtful = not inches and _floating(self.opening).match(text, at + 1) is not None
+        if doubtful:
             raise doubtful_quotes(self.start - 1)

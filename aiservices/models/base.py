@@ -66,6 +66,8 @@ def find_model(model: ChatModel | str | None) -> ChatModel:
     if model is None:
         model = os.environ.get("AISERVICES_MODEL") or _embedded()
     if not isinstance(model, str):
+        if isinstance(model, type):
+            raise LookupError(f"{model.__name__} is a class; pass an object of it")
         if isinstance(model, ChatModel):
             return model
         raise LookupError(

@@ -13,7 +13,7 @@ from .base import Capabilities
 __all__ = ["ScriptedChatModel", "ScriptedReply"]
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
-_PIECES = re.compile(r"\s*\S+\s*")
+_PIECES = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptedChatModel:
@@ -48,11 +48,12 @@ class ScriptedChatModel:
     def complete(self, request: ChatRequest) -> ChatReply:
         with self._lock:
             self.requests.append(request)
-            reply = self._script(request) if callable(self._script) else next(self._script, None)
+            made = len(self.requests)
+            reply = None if callable(self._script) else next(self._script, None)
+        if callable(self._script):
+            reply = self._script(request)
         if reply is None:
-            raise LookupError(
-                f"the script of {self._name} is at its end after {len(self.requests) - 1} replies"
-            )
+            raise LookupError(f"the script of {self._name} is at its end after {made - 1} replies")
         if isinstance(reply, Exception):
             raise reply
         if isinstance(reply, ChatReply):

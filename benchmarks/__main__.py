@@ -1,0 +1,83 @@
+"""``python -m benchmarks [import|call|parse|cold|all] [--rounds N] [--out FILE] [--why]``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from . import call_stage, cold_stage, import_stage, parse_stage
+from .cores import pin, two_cores
+from .measure import QUICK, Effort
+from .results import Stage, lines
+
+__all__ = ["main"]
+
+_MEASURED_WITH = ("openai", "pydantic", "pydantic_core", "json_repair")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    asked = _options().parse_args(arguments)
+    effort = QUICK if asked.quick else Effort()
+    if asked.rounds is not None:
+        effort = replace(effort, rounds=asked.rounds)
+    cores = None if asked.quick else two_cores()
+    if cores is not None:
+        pin(cores[0])
+    stages: dict[str, Callable[[], Stage]] = {
+        "import": lambda: import_stage.run(effort, why=asked.why),
+        "call": lambda: call_stage.run(effort, server_core=cores[1] if cores else None),
+        "parse": lambda: parse_stage.run(effort),
+        "cold": lambda: cold_stage.run(effort, server_core=cores[1] if cores else None),
+    }
+    done = []
+    for name in stages if asked.stage == "all" else [asked.stage]:
+        done.append(stages[name]())
+        print("\n".join(lines(done[-1])), flush=True)
+    if asked.out is not None:
+        told = {**_machine(effort), "stages": {stage.name: stage.as_data() for stage in done}}
+        asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios of cost, with their spread.")
+    parser.add_argument("stage", nargs="?", default="all", choices=("import", "call", "parse", "cold", "all"))
+    parser.add_argument("--rounds", type=_positive, help="how often each pair is measured (15)")
+    parser.add_argument("--out", type=Path, help="a file for all figures as JSON")
+    parser.add_argument("--why", action="store_true", help="the modules that importing spends its time on")
+    parser.add_argument("--quick", action="store_true", help="one tiny round: shows that it runs, no more")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
+def _machine(effort: Effort) -> dict[str, object]:
+    return {
+        "date": date.today().isoformat(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "rounds": effort.rounds,
+        "versions": {name: _version(name) for name in _MEASURED_WITH},
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

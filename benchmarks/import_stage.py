@@ -1,0 +1,53 @@
+"""The time of importing the packages in fresh processes, beside pydantic alone and the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .fresh import run_fresh
+from .measure import Effort, in_pairs
+from .results import Comparison, Stage
+
+__all__ = ["biggest", "run"]
+
+_PYDANTIC = "from pydantic import BaseModel, Field, TypeAdapter"
+_SDK = "import openai"
+_CASES = (
+    ("import aiservices", _PYDANTIC, 1.5),
+    ("import output_parsers", _PYDANTIC, 1.5),
+    ("import aiservices", _SDK, 0.4),
+    ("import output_parsers", _SDK, 0.4),
+)
+
+
+def run(effort: Effort, *, why: bool = False) -> Stage:
+    """The stage ``import``; with ``why``, the modules that cost most."""
+    rows = []
+    for statement, against, target in _CASES:
+        _seconds(statement), _seconds(against)  # compiled and in the page cache
+        pairs = in_pairs(lambda: _seconds(statement), lambda: _seconds(against), effort.rounds)  # noqa: B023
+        rows.append(Comparison(statement, against, tuple(ours / floor for ours, floor in pairs), target))
+    remarks = list(biggest("import aiservices")) if why else []
+    return Stage("import", rows, remarks)
+
+
+def _seconds(statement: str) -> float:
+    """What a statement takes in a fresh process, without the start of the interpreter."""
+    timed = f"import time; began = time.perf_counter(); {statement}; print(time.perf_counter() - began)"
+    return float(run_fresh("-c", timed)[0])
+
+
+def biggest(statement: str, count: int = 20) -> Iterator[str]:
+    """The modules whose own code takes longest, by -X importtime, and those that take longest in all."""
+    found = []
+    for line in run_fresh("-X", "importtime", "-c", statement)[1].splitlines():
+        own, _, rest = line.removeprefix("import time:").partition("|")
+        whole, _, name = rest.partition("|")
+        if own.strip().isdecimal():
+            found.append((int(own), int(whole), name.strip()))
+    yield f"{statement}: the modules whose own code takes longest (µs)"
+    for own_time, _, module in sorted(found, reverse=True)[:count]:
+        yield f"{own_time:10}  {module}"
+    yield f"{statement}: the modules that take longest with what they import (µs)"
+    for _, whole_time, module in sorted(found, key=lambda row: row[1], reverse=True)[:count]:
+        yield f"{whole_time:10}  {module}"
