@@ -8,8 +8,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, Literal, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from typing_extensions import Format, get_annotations
 
 from output_parsers.target import Description
 
@@ -40,6 +43,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__aiservices_declaration__"
 _PROMPT_ATTRIBUTE = "__aiservices_prompt__"
+# What was said of an interface is kept beside it: an attribute would be a member of a Protocol, which
+# isinstance would then look for in a user's fake.
+_INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
 
 
 class MemoryId:
@@ -60,10 +66,14 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSource:
-    """A prompt template as it was written: its text, or the file that holds it."""
+    """A prompt template as it was written: its text, or the file that holds it.
+
+    ``beside`` is the file of the module that declares it, from whose folder the path of ``file`` goes.
+    """
 
     text: str | None = None
     file: str | None = None
+    beside: str | None = None
 
 
 SystemSource: TypeAlias = TemplateSource | Callable[..., str]
@@ -77,7 +87,7 @@ class Declaration:
     system: SystemSource | None = None
     options: ChatOptions | None = None
     model: ChatModel | str | None = None
-    strategy: Strategy | None = None
+    strategy: Strategy | str | None = None
     namespace: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -138,7 +148,7 @@ def options(
         extra_body=extra_body,
         extra_headers=extra_headers,
     )
-    return _declare(options=chosen, model=model, strategy=None if strategy is None else Strategy(strategy))
+    return _declare(options=chosen, model=model, strategy=strategy)
 
 
 def structured_prompt(
@@ -164,42 +174,61 @@ def structured_prompt_of(cls: object) -> TemplateSource | None:
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """What was declared on a function or class itself; an empty Declaration when nothing was."""
+    """What was declared on a function, or on a class or the nearest of its bases; empty when nothing was."""
     if isinstance(decorated, type):
-        found = getattr(decorated, _ATTRIBUTE, None)
+        found = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
     else:
-        found = vars(decorated).get(_ATTRIBUTE) if hasattr(decorated, "__dict__") else None
+        found = getattr(decorated, _ATTRIBUTE, None)
     return found if isinstance(found, Declaration) else Declaration()
 
 
-def names_around(frame: FrameType | None, *wanted: object) -> dict[str, Any]:
-    """The local names that a frame and those around it give to string annotations.
+def names_around(frame: FrameType | None, *functions: FunctionType) -> dict[str, Any]:
+    """The names that string annotations may use where functions were written: those of the scopes around.
 
-    Only names that the annotations of ``wanted`` mention are kept, so that no frame stays alive.
+    A frame counts when a function stands in its code, so that what callers have in their variables is
+    never taken for a type. Only names that the annotations mention are kept, and no frame stays alive.
     """
-    mentioned = {name for thing in wanted for name in _mentioned(thing)}
-    found: dict[str, Any] = {}
-    while frame is not None and mentioned:
-        if frame.f_locals is not frame.f_globals:
-            for name in mentioned & frame.f_locals.keys():
-                found.setdefault(name, frame.f_locals[name])
+    wanted: list[object] = [function for function in functions if _mentioned(function)]
+    scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
+    spaces: list[dict[str, Any]] = []
+    while frame is not None and scopes:
+        if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
+            spaces.append(frame.f_locals)
         frame = frame.f_back
-        mentioned -= found.keys()
+    found: dict[str, Any] = {}
+    while wanted and spaces:
+        for name in _mentioned(wanted.pop()) - found.keys():
+            space = next((space for space in spaces if name in space), None)
+            if space is not None:
+                found[name] = space[name]
+                wanted.append(space[name])  # a record may mention others
     return found
 
 
+def _scopes(function: FunctionType) -> list[tuple[str, int]]:
+    """The code around a function: the functions that it is local to, and the body of its class."""
+    parts = function.__qualname__.split(".")
+    around = [".".join(parts[:at]) for at, part in enumerate(parts) if part == "<locals>"]
+    return [(name, id(function.__globals__)) for name in (*around, ".".join(parts[:-1]))]
+
+
 def _mentioned(thing: object) -> set[str]:
-    annotations = getattr(thing, "__annotations__", {})
-    texts = [text for text in annotations.values() if isinstance(text, str)]
+    """The names in annotations that are, or hold, text."""
+    if not isinstance(thing, (type, FunctionType)):
+        return set()
+    annotations = get_annotations(thing, format=Format.FORWARDREF)
+    texts = [repr(value) for value in annotations.values() if not isinstance(value, type)]
     return {name for text in texts for name in re.findall(r"[^\W\d]\w*", text)}
 
 
 def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:
     if (template is None) == (from_file is None):
         raise TypeError(f"{decorator} takes a template or from_file: one of them")
-    if template is not None and not isinstance(template, str):
+    if from_file is not None:
+        return TemplateSource(file=str(from_file), beside=sys._getframe(2).f_globals.get("__file__"))
+    if not isinstance(template, str):
         raise TypeError(f"{decorator} takes its template as a str, not {type(template).__name__}")
-    return TemplateSource(template, None if from_file is None else str(from_file))
+    return TemplateSource(template)
 
 
 def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
@@ -207,8 +236,7 @@ def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
 
     def decorate(decorated: Decorated) -> Decorated:
         known = declaration_of(decorated)
-        a_class = isinstance(decorated, type)
-        around = {} if a_class else names_around(frame, decorated)
+        around = names_around(frame, decorated) if isinstance(decorated, FunctionType) else {}
         if "options" in said and known.options is not None:
             said["options"] = said["options"].over(known.options)
         merged = dataclasses.replace(
@@ -216,7 +244,10 @@ def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
             namespace={**known.namespace, **around},
             **{name: value for name, value in said.items() if value is not None},
         )
-        setattr(decorated, _ATTRIBUTE, merged)
+        if isinstance(decorated, type):
+            _INTERFACES[decorated] = merged
+        else:
+            setattr(decorated, _ATTRIBUTE, merged)
         return decorated
 
     return cast(Callable[[Decorated], Decorated], decorate)

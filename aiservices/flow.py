@@ -134,6 +134,7 @@ async def astream(flow: Flow[Any]) -> AsyncIterator[Any]:
                         yield need.event
                         outcome, step = None, flow.send
                     elif isinstance(need, Ask):
+                        outcome = None
                         async with aclosing(_as_generator(need)) as deltas:
                             async for delta in deltas:
                                 outcome = delta.reply

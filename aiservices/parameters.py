@@ -36,7 +36,7 @@ _MARKERS: dict[Any, Role] = {
 
 
 class RoleFault(TypeError):  # becomes a Fault once it is known where it stands
-    """A parameter with two roles, or a role that two parameters have."""
+    """Parameters with two roles, or roles that two parameters have; each of its ``args`` is one fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +50,36 @@ class Parameter:
 
 def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """The parameters of a method but for its first. Raises RoleFault."""
-    found = tuple(
-        Parameter(name, _role(name, hints.get(name)), _types(hints.get(name)))
-        for name in list(signature.parameters)[1:]
-    )
+    faults = []
+    found = []
+    for name in list(signature.parameters)[1:]:
+        roles = _roles(hints.get(name))
+        if len(roles) > 1:
+            both = " and ".join(role.value for role in roles)
+            faults.append(f"the parameter {name} has two roles: {both}; it can have one")
+        found.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
     for role in Role:
         holders = [parameter.name for parameter in found if parameter.role is role]
         if len(holders) > 1 and role is not Role.TOOL_CONTEXT:
-            raise RoleFault(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
-    return found
+            faults.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
+    if faults:
+        raise RoleFault(*faults)
+    return tuple(found)
 
 
-def _role(name: str, hint: Any) -> Role | None:
-    metadata = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    marks = [item if isinstance(item, type) else type(item) for item in metadata]
+def _roles(hint: Any) -> list[Role]:
+    marks = [item if isinstance(item, type) else type(item) for item in _metadata(hint)]
     roles = [_MARKERS[mark] for mark in marks if mark in _MARKERS]
-    if ChatOptions in _types(hint):
-        roles.append(Role.OPTIONS)
-    if len(roles) > 1:
-        both = " and ".join(role.value for role in roles)
-        raise RoleFault(f"the parameter {name} has two roles: {both}; it can have one")
-    return roles[0] if roles else None
+    return [*roles, Role.OPTIONS] if ChatOptions in _types(hint) else roles
+
+
+def _metadata(hint: Any) -> tuple[Any, ...]:
+    """What Annotated holds, in a member of a union too: ``Annotated[str, UserName] | None``."""
+    if get_origin(hint) is Annotated:
+        return tuple(hint.__metadata__)
+    if get_origin(hint) in (Union, UnionType):
+        return tuple(item for member in get_args(hint) for item in _metadata(member))
+    return ()
 
 
 def _types(hint: Any) -> tuple[Any, ...]:

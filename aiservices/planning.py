@@ -104,8 +104,9 @@ def plan_method(
     returns = _returns(function, hints, where, faults)
     wire = None
     if returns is not None and model is not None:
-        strategy = declared.strategy or interface.strategy or settings.strategy
-        wire = _wire(returns, settings.parsers, namespace, model, strategy, where, faults)
+        general = interface.strategy or settings.strategy
+        strategies = (declared.strategy, general)
+        wire = _wire(returns, settings.parsers, namespace, model, strategies, where, faults)
     if faults or wording is None or returns is None or wire is None or model is None:
         raise DefinitionError(faults)
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -206,7 +207,7 @@ def _wire(
     parsers: ParserRegistry,
     namespace: Mapping[str, Any],
     model: ChatModel,
-    strategy: Strategy | None,
+    strategies: tuple[Strategy | None, Strategy | None],
     where: str,
     faults: list[Fault],
 ) -> Wire[Any] | None:
@@ -214,7 +215,10 @@ def _wire(
         return wire_of_reply(_REPLIES[returns.form])
     try:
         parser = parsers.parser_for(returns.form, namespace=namespace)
-        return wire_for(parser, model.capabilities, strategy, model.name)
+        own, general = strategies
+        # what holds for a whole service holds for its methods that need structure
+        asked = own or (None if parser.schema is None else general)
+        return wire_for(parser, model.capabilities, asked, model.name)
     except (UnsupportedTypeError, StrategyFault) as error:
         faults.append(Fault(where, str(error)))
         return None

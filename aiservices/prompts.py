@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
+from weakref import WeakKeyDictionary
 
 from .declare import TemplateSource, structured_prompt_of
 from .errors import DefinitionError, Fault
@@ -37,6 +38,7 @@ _CLOCK: dict[str, Callable[[], str]] = {
     "current_time": lambda: datetime.now().time().isoformat("seconds"),
     "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
 }
+_RECORDS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()  # compiled once, when a plan meets the class
 KNOWN_IN_RECORDS = _FUNCTIONS | _CLOCK.keys()
 ALWAYS_KNOWN = KNOWN_IN_RECORDS | {FORMAT_INSTRUCTIONS}
 
@@ -66,9 +68,9 @@ class Prompt:
             raise DefinitionError([Fault(where, f"the prompt cannot be rendered: {error}")]) from error
 
 
-def compile_prompt(source: TemplateSource, beside: str | None) -> Prompt:
-    """A template from its text or file (looked for beside the file ``beside``). Raises TemplateFault."""
-    return _compile(_text_of(source, beside))
+def compile_prompt(source: TemplateSource) -> Prompt:
+    """A template from its text or file. Raises TemplateFault."""
+    return _compile(_text_of(source))
 
 
 def record_prompt(cls: type) -> Prompt | None:
@@ -76,7 +78,8 @@ def record_prompt(cls: type) -> Prompt | None:
     source = structured_prompt_of(cls)
     if source is None:
         return None
-    return compile_prompt(source, _file_of(cls))
+    prompt = _RECORDS[cls] = compile_prompt(source)
+    return prompt
 
 
 def field_names(cls: Any) -> list[str]:
@@ -88,12 +91,12 @@ def field_names(cls: Any) -> list[str]:
     return list(get_type_hints(cls))
 
 
-def _text_of(source: TemplateSource, beside: str | None) -> str:
+def _text_of(source: TemplateSource) -> str:
     if source.text is not None:
         return textwrap.dedent(source.text).strip("\n")
     path = Path(str(source.file))
-    if not path.is_absolute() and beside is not None:
-        path = Path(beside).parent / path
+    if source.beside is not None:
+        path = Path(source.beside).parent / path
     try:
         return path.read_text(encoding="utf-8").strip("\n")
     except OSError as error:
@@ -102,13 +105,6 @@ def _text_of(source: TemplateSource, beside: str | None) -> str:
             f"the template file {str(source.file)!r} cannot be read ({reason}); "
             "its path is taken from the folder of the module that declares the interface"
         ) from error
-
-
-def _file_of(cls: type) -> str | None:
-    import sys
-
-    module = sys.modules.get(cls.__module__)
-    return getattr(module, "__file__", None)
 
 
 @cache
@@ -165,7 +161,7 @@ def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[in
 
 
 def _finalize(value: Any) -> str:
-    prompt = None if isinstance(value, str) else record_prompt(type(value))
+    prompt = None if isinstance(value, str) else _RECORDS.get(type(value)) or record_prompt(type(value))
     if prompt is not None:
         fields = {name: getattr(value, name) for name in field_names(type(value))}
         return prompt.render(fields, type(value).__name__)

@@ -39,7 +39,6 @@ class Wording:
 
 
 def word(
-    function: Callable[..., Any],
     user_source: TemplateSource | None,
     system_source: SystemSource | None,
     parameters: Sequence[Parameter],
@@ -48,9 +47,8 @@ def word(
 ) -> Wording | None:
     """The wording of a method; adds to the faults, and gives None, where there is none."""
     before = len(faults)
-    beside = function.__globals__.get("__file__")
-    user = _compiled(user_source, beside, "prompt", where, faults) if user_source else None
-    system, used = _system(system_source, beside, parameters, where, faults)
+    user = _compiled(user_source, "prompt", where, faults) if user_source else None
+    system, used = _system(system_source, parameters, where, faults)
     for parameter in parameters:
         if parameter.name == FORMAT_INSTRUCTIONS:
             faults.append(Fault(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it"))
@@ -76,11 +74,9 @@ def word(
     return Wording(user, system, message, it) if len(faults) == before else None
 
 
-def _compiled(
-    source: TemplateSource, beside: str | None, what: str, where: str, faults: list[Fault]
-) -> Prompt | None:
+def _compiled(source: TemplateSource, what: str, where: str, faults: list[Fault]) -> Prompt | None:
     try:
-        return compile_prompt(source, beside)
+        return compile_prompt(source)
     except TemplateFault as error:
         faults.append(Fault(where, f"{what}: {error}"))
         return None
@@ -88,7 +84,6 @@ def _compiled(
 
 def _system(
     source: SystemSource | None,
-    beside: str | None,
     parameters: Sequence[Parameter],
     where: str,
     faults: list[Fault],
@@ -99,7 +94,7 @@ def _system(
     if source is None:
         return None, frozenset()
     if isinstance(source, TemplateSource):
-        prompt = _compiled(source, beside, "system message", where, faults)
+        prompt = _compiled(source, "system message", where, faults)
         return prompt, _checked(prompt, shown, data, parameters, "system message", where, faults)
     names = list(inspect.signature(source).parameters)
     faults.extend(

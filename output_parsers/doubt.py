@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .errors import shorten
+
 __all__ = ["CARDINALS", "SCALES", "bare_word", "doubt"]
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -73,7 +75,7 @@ def doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
             return "JSON, markup or a reference stands beside it"
         bare = bare_word(word)
         if bare in _ANYWHERE or bare.endswith(("n't", "n’t")):
-            return f'"{bare}" leaves the answer open'
+            return f'"{shorten(bare, 40)}" leaves the answer open'
     phrase = _PHRASE.search(" ".join(before).casefold())
     if phrase:
         return f'"{phrase[0]}" leaves the answer open'
@@ -85,8 +87,8 @@ def _neighbour_doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
         if bare_word(word) in _TRANSPARENT:
             continue
         if word in _OPERATORS or bare_word(word) in _BEFORE:
-            return f'"{word}" before it leaves the answer open'
+            return f'"{shorten(word, 40)}" before it leaves the answer open'
         break
     if after and (after[0] in _OPERATORS or after[0] == "=" or bare_word(after[0]) in _AFTER):
-        return f'"{after[0]}" after it leaves the answer open'
+        return f'"{shorten(after[0], 40)}" after it leaves the answer open'
     return None

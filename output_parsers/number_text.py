@@ -160,7 +160,7 @@ def _refuse_doubt(before: list[str], after: list[str]) -> None:
         raise Unreadable(reason)
     other = next((word for word in (*before, *after) if has_cardinal(word)), None)
     if other:
-        raise Unreadable(f'"{bare_word(other)}" may be a number too')
+        raise Unreadable(f'"{shorten(bare_word(other), 40)}" may be a number too')
 
 
 def _same(values: list[Decimal]) -> Decimal:
