@@ -42,11 +42,12 @@ class Budget:
 
 @dataclass(slots=True)
 class CallContext:
-    """The account of one call: its budget, when it began, and each attempt."""
+    """The account of one call: its budget, when it began, each attempt, and whether text was handed out."""
 
     budget: Budget
     began: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
+    text_shown: bool = False
 
     @property
     def seconds(self) -> float:
@@ -59,9 +60,12 @@ class CallContext:
         return None if self.budget.seconds is None else self.budget.seconds - self.seconds
 
     def wait_before_retry(self, error: ModelError) -> float | None:
-        """Seconds to wait before the same request is made again; None when it must not be."""
+        """Seconds to wait before the same request is made again; None when it must not be.
+
+        It must not once a stream has handed out text: another answer would begin in the midst of the first.
+        """
         made = len(self.attempts)
-        if not error.retryable or made >= self.budget.attempts:
+        if not error.retryable or self.text_shown or made >= self.budget.attempts:
             return None
         if error.retry_after is not None:
             wait = error.retry_after

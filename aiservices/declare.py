@@ -237,13 +237,10 @@ def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
     def decorate(decorated: Decorated) -> Decorated:
         known = declaration_of(decorated)
         around = names_around(frame, decorated) if isinstance(decorated, FunctionType) else {}
-        if "options" in said and known.options is not None:
-            said["options"] = said["options"].over(known.options)
-        merged = dataclasses.replace(
-            known,
-            namespace={**known.namespace, **around},
-            **{name: value for name, value in said.items() if value is not None},
-        )
+        news = {name: value for name, value in said.items() if value is not None}
+        if "options" in news:
+            news["options"] = news["options"].over(known.options)
+        merged = dataclasses.replace(known, namespace={**known.namespace, **around}, **news)
         if isinstance(decorated, type):
             _INTERFACES[decorated] = merged
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ async def arun(flow: Flow[T]) -> T:
         return value
 
 
-def stream(flow: Flow[Any]) -> Iterator[Any]:
+def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
     """Drive a flow and yield its events: each piece that a model writes, and what is emitted."""
     step: Callable[[Any], Need] = flow.send
     outcome: Any = None
@@ -121,7 +121,7 @@ def stream(flow: Flow[Any]) -> Iterator[Any]:
             return
 
 
-async def astream(flow: Flow[Any]) -> AsyncIterator[Any]:
+async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
     """As ``stream``, in the running event loop."""
     step: Callable[[Any], Need] = flow.send
     outcome: Any = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, replace
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from output_parsers.errors import UnsupportedTypeError
 from output_parsers.hints import fillings_of, substitute
@@ -18,7 +19,7 @@ from .messages import AiMessage, ChatOptions, ChatReply
 from .models.base import ChatModel, find_model
 from .parameters import Parameter, RoleFault, parameters_of
 from .plan import MethodPlan
-from .returns import Returns, Shape, ShapeFault, shape_of
+from .returns import Returns, ShapeFault, shape_of
 from .strategies import StrategyFault, Wire, wire_for, wire_of_reply
 from .strategy import Strategy
 from .stubs import is_stub, methods_of
@@ -35,7 +36,7 @@ class Settings:
 
     model: ChatModel | str | None
     options: ChatOptions = field(default_factory=ChatOptions)
-    strategy: Strategy | None = None
+    strategy: Strategy | str | None = None
     system: SystemSource | None = None
     parsers: ParserRegistry = field(default_factory=ParserRegistry)
     namespace: Mapping[str, Any] = field(default_factory=dict)
@@ -45,15 +46,17 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
     """The plans of all stubs of an interface, by name. Raises DefinitionError with all faults at once."""
     cls = get_origin(interface) or interface
     name = type_name(interface)
-    if not isinstance(cls, type):
+    if not isinstance(cls, type) or cls is UnionType:
         raise DefinitionError([Fault(name, "it is no class; create takes a Protocol, an ABC or a class")])
-    faults: list[Fault] = settings.options.faults(name)
-    if TypeVar in map(type, get_args(interface)) or (cls is interface and _is_open(cls)):
-        variables = ", ".join(str(p).lstrip("~") for p in getattr(cls, "__parameters__", ()))
-        faults.append(Fault(name, f"it is generic; say what {variables} stands for, as in {name}[str]"))
+    faults: list[Fault] = []
+    settings = _with_interface(settings, cls, name, faults)
+    variables = getattr(cls, "__parameters__", ())
+    if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
+        named = ", ".join(variable.__name__ for variable in variables)
+        example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
+        faults.append(Fault(name, f"it is generic; say what {named} stands for, as in {example}"))
         raise DefinitionError(faults)
-    models = _Models(faults, name)
-    service_model = models.find(settings.model, name)
+    models = _Models(settings.model, name, faults)
     plans: dict[str, MethodPlan] = {}
     fillings = fillings_of(interface)
     found = 0
@@ -62,9 +65,9 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
         if not _is_method(attribute, where, faults):
             continue
         found += 1
-        model = models.find(declaration_of(attribute).model, where) or service_model
+        model = models.find(declaration_of(attribute).model, where)
         try:
-            plans[method] = plan_method(cls, attribute, where, settings, fillings.get(owner, {}), model)
+            plans[method] = plan_method(attribute, where, settings, fillings.get(owner, {}), model)
         except DefinitionError as error:
             faults.extend(error.faults)
     if not found and not faults:
@@ -74,8 +77,21 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
     return plans
 
 
+def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault]) -> Settings:
+    """The settings of ``create`` with what the interface itself says over them."""
+    said = declaration_of(cls)
+    options = (said.options or ChatOptions()).over(settings.options)
+    faults.extend(options.faults(name))
+    return replace(
+        settings,
+        model=settings.model if said.model is None else said.model,
+        options=options,
+        strategy=_strategy(said.strategy or settings.strategy, name, faults),
+        system=said.system or settings.system,
+    )
+
+
 def plan_method(
-    cls: type,
     function: Callable[..., Any],
     where: str,
     settings: Settings,
@@ -85,27 +101,25 @@ def plan_method(
     """The plan of one stub. Raises DefinitionError with all of its faults."""
     faults: list[Fault] = []
     declared = declaration_of(function)
-    interface = declaration_of(cls)
     namespace = {**settings.namespace, **declared.namespace}
     hints = _hints(function, namespace, filling, where, faults)
     signature = inspect.signature(function)
-    chosen = (declared.options or ChatOptions()).over(interface.options).over(settings.options)
-    if chosen != settings.options:
-        faults.extend(chosen.faults(where))
+    own_options = declared.options or ChatOptions()
+    faults.extend(own_options.faults(where))
     wording: Wording | None = None
     parameters: tuple[Parameter, ...] = ()
     try:
         parameters = parameters_of(signature, hints or {})
     except RoleFault as error:
-        faults.append(Fault(where, str(error)))
+        faults.extend(Fault(where, fault) for fault in error.args)
     else:
-        system = declared.system or interface.system or settings.system
-        wording = word(function, declared.user, system, parameters, where, faults)
+        if hints is not None:  # without them no role is known
+            wording = word(declared.user, declared.system or settings.system, parameters, where, faults)
     returns = _returns(function, hints, where, faults)
+    general = Strategy(settings.strategy) if settings.strategy else None
+    strategies = (_strategy(declared.strategy, where, faults), general)
     wire = None
-    if returns is not None and model is not None:
-        general = interface.strategy or settings.strategy
-        strategies = (declared.strategy, general)
+    if returns is not None:
         wire = _wire(returns, settings.parsers, namespace, model, strategies, where, faults)
     if faults or wording is None or returns is None or wire is None or model is None:
         raise DefinitionError(faults)
@@ -120,47 +134,53 @@ def plan_method(
         it=wording.it,
         system=wording.system,
         wire=wire,
-        options=chosen,
+        options=own_options.over(settings.options),
         model=model,
     )
 
 
 @dataclass(slots=True)
 class _Models:
-    """Finds models by name, each once, and notes those that are unknown."""
+    """Finds each model once, when a method needs it, and notes those that are unknown."""
 
-    faults: list[Fault]
+    general: ChatModel | str | None
     service: str
-    known: dict[str, ChatModel] = field(default_factory=dict)
+    faults: list[Fault]
+    known: dict[Any, ChatModel | None] = field(default_factory=dict)
 
-    def find(self, model: ChatModel | str | None, where: str) -> ChatModel | None:
-        if model is None and where != self.service:
-            return None
-        if isinstance(model, str) and model in self.known:
-            return self.known[model]
-        try:
-            found = find_model(model)
-        except LookupError as error:
-            self.faults.append(Fault(where, str(error.args[0])))
-            return None
-        if isinstance(model, str):
-            self.known[model] = found
-        return found
+    def find(self, own: ChatModel | str | None, where: str) -> ChatModel | None:
+        """The model of a method; ``own`` is what it says itself."""
+        model, place = (self.general, self.service) if own is None else (own, where)
+        key = model if isinstance(model, str) else id(model)
+        if key not in self.known:
+            try:
+                self.known[key] = find_model(model)
+            except LookupError as error:
+                self.faults.append(Fault(place, str(error.args[0])))
+                self.known[key] = None
+        return self.known[key]
 
 
-def _is_open(cls: type) -> bool:
-    return bool(getattr(cls, "__parameters__", ())) and cls not in (Protocol, Generic)
+def _strategy(said: Strategy | str | None, where: str, faults: list[Fault]) -> Strategy | None:
+    try:
+        return None if said is None else Strategy(said)
+    except ValueError:
+        faults.append(Fault(where, f"the strategy {said!r} is unknown; there are: {', '.join(Strategy)}"))
+        return None
 
 
 def _is_method(attribute: Any, where: str, faults: list[Fault]) -> bool:
     """Whether an attribute is to be implemented. Notes what can be neither kept nor implemented."""
-    declared = declaration_of(attribute) != Declaration() if callable(attribute) else False
     if is_stub(attribute):
         return True
-    if declared:
+    inside = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
+    if declaration_of(attribute) != Declaration():
         faults.append(Fault(where, "it has a prompt and a body; a method with a prompt has the body ..."))
+    elif is_stub(inside):
+        kind = type(attribute).__name__
+        faults.append(Fault(where, f"it is a {kind} without a body; only plain methods can be implemented"))
     elif getattr(attribute, "__isabstractmethod__", False):
-        faults.append(Fault(where, "it is abstract and no plain method; only methods can be implemented"))
+        faults.append(Fault(where, "it is abstract and has a body; keep one of them"))
     return False
 
 
@@ -206,15 +226,18 @@ def _wire(
     returns: Returns,
     parsers: ParserRegistry,
     namespace: Mapping[str, Any],
-    model: ChatModel,
+    model: ChatModel | None,
     strategies: tuple[Strategy | None, Strategy | None],
     where: str,
     faults: list[Fault],
 ) -> Wire[Any] | None:
-    if returns.shape is not Shape.TEXT_STREAM and returns.form in _REPLIES:
-        return wire_of_reply(_REPLIES[returns.form])
+    whole = _REPLIES.get(returns.form) if isinstance(returns.form, type) else None
+    if whole is not None:
+        return wire_of_reply(whole)
     try:
         parser = parsers.parser_for(returns.form, namespace=namespace)
+        if model is None:
+            return None
         own, general = strategies
         # what holds for a whole service holds for its methods that need structure
         asked = own or (None if parser.schema is None else general)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from .errors import DefinitionError, Fault
 from .render import render_value
 
 if TYPE_CHECKING:
+    from jinja2.nodes import Name
     from jinja2.sandbox import SandboxedEnvironment
 
 __all__ = [
@@ -128,7 +129,7 @@ def _compile(text: str) -> Prompt:
     environment = _environment()
     try:
         tree = environment.parse(text)
-        variables = meta.find_undeclared_variables(tree)
+        variables = meta.find_undeclared_variables(tree) | _shadowing(tree.find_all(nodes.Name))
         template = environment.from_string(text)
     except TemplateSyntaxError as error:
         line, column = _where(environment, text, error)
@@ -136,9 +137,12 @@ def _compile(text: str) -> Prompt:
         raise TemplateFault(f"the template has a fault in line {line}, column {column}: {message}") from error
     if any(True for _ in meta.find_referenced_templates(tree)):
         raise TemplateFault("a template cannot include, import or extend another; write its text here")
-    if any(name.name == "self" for name in tree.find_all(nodes.Name)):  # jinja2 has a meaning of its own for it
-        variables.add("self")
     return Prompt(text, frozenset(variables), template.render)
+
+
+def _shadowing(names: Iterable[Name]) -> set[str]:
+    """The names that jinja2 has a meaning of its own for, and does not count as variables."""
+    return {name.name for name in names} & (_FUNCTIONS | {"self"})
 
 
 def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:

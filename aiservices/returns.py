@@ -12,16 +12,16 @@ from output_parsers.reading import Coercion
 from output_parsers.target import type_name
 
 from .errors import Attempt
-from .messages import ChatReply, FinishReason, Usage
+from .messages import AiMessage, ChatReply, FinishReason, Usage
 from .strategy import Strategy
 
 __all__ = ["Result", "Returns", "Shape", "ShapeFault", "shape_of"]
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Generic[T]):
+class Result(Generic[T_co]):
     """A value with everything about how it was got.
 
     ``attempts`` are all requests made for it, the successful one last; ``usage`` is summed over them.
@@ -29,7 +29,7 @@ class Result(Generic[T]):
     reply). ``seconds`` is the wall time of the whole call.
     """
 
-    value: T
+    value: T_co
     reply: ChatReply
     strategy: Strategy
     coercions: tuple[Coercion, ...]
@@ -93,6 +93,12 @@ _AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
 def shape_of(hint: Any, *, asynchronous: bool) -> Returns:
     """Take a return annotation apart. Raises ShapeFault with what to write instead."""
     origin = get_origin(hint) or hint
+    misplaced = _misplaced(get_args(hint), within=origin)
+    if misplaced is not None:
+        raise ShapeFault(
+            f"it returns {type_name(hint)}, but {type_name(misplaced)} tells of the whole reply and cannot "
+            "be a part of a type"
+        )
     if hint is None or hint is types.NoneType:
         raise ShapeFault("it returns None; annotate the type that the model's answer is to have")
     if origin in _AWAITABLES:
@@ -105,6 +111,18 @@ def shape_of(hint: Any, *, asynchronous: bool) -> Returns:
             raise ShapeFault("Result needs the type of its value, as in Result[bool]")
         return Returns(args[0], Shape.RESULT, asynchronous)
     return Returns(hint, Shape.VALUE, asynchronous)
+
+
+def _misplaced(parts: tuple[Any, ...], within: Any) -> Any:
+    """What no model can be asked to write, where it stands inside another type; None when nothing does."""
+    for part in parts:
+        cls = get_origin(part) or part
+        if cls is Result or (cls in (ChatReply, AiMessage) and within is not Result):
+            return part
+        below = _misplaced(get_args(part), cls)
+        if below is not None:
+            return below
+    return None
 
 
 def _stream(hint: Any, origin: Any, asynchronous: bool) -> Returns:

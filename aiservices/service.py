@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
 from functools import wraps
 from types import FunctionType, new_class
 from typing import Any, TypeVar, get_origin, overload
@@ -14,7 +15,6 @@ from output_parsers.registry import DEFAULT_REGISTRY, ParserFactory
 
 from .budget import Budget
 from .declare import SystemSource, TemplateSource, names_around
-from .errors import DefinitionError, Fault
 from .flow import Flow, arun, astream, run, stream
 from .messages import ChatOptions, ReplyDelta
 from .models.base import ChatModel
@@ -101,17 +101,11 @@ def create(
     it goes out. ``budget`` is what each call may spend. ``localns`` holds names for string annotations.
     """
     cls = get_origin(interface) or interface
-    try:
-        asked = None if strategy is None else Strategy(strategy)
-    except ValueError:
-        known = ", ".join(Strategy)
-        said = f"the strategy {strategy!r} is unknown; there are: {known}"
-        raise DefinitionError([Fault(getattr(cls, "__name__", repr(cls)), said)]) from None
-    around = names_around(sys._getframe(1), *_stubs(cls))
+    around = names_around(sys._getframe(1), *_functions(cls))
     settings = Settings(
         model=model,
         options=options or ChatOptions(),
-        strategy=asked,
+        strategy=strategy,
         system=_system_source(system_message),
         parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
         namespace={**around, **(localns or {})},
@@ -129,8 +123,9 @@ def plan_of(method: object) -> MethodPlan:
     return plan
 
 
-def _stubs(cls: Any) -> list[Any]:
-    return [attribute for _, _, attribute in methods_of(cls)] if isinstance(cls, type) else []
+def _functions(cls: Any) -> list[FunctionType]:
+    attributes = [attribute for _, _, attribute in methods_of(cls)] if isinstance(cls, type) else []
+    return [attribute for attribute in attributes if isinstance(attribute, FunctionType)]
 
 
 def _system_source(given: str | Callable[..., str] | None) -> SystemSource | None:
@@ -165,10 +160,12 @@ def _method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Bu
         return finish(await arun(flow(begun)), begun)
 
     def call_stream(self: object, /, *args: Any, **kwargs: Any) -> Iterator[str]:
-        return _texts(flow(turn(args, kwargs, budget)))
+        begun = turn(args, kwargs, budget)
+        return _texts(flow(begun), begun)
 
     def acall_stream(self: object, /, *args: Any, **kwargs: Any) -> AsyncIterator[str]:
-        return _atexts(flow(turn(args, kwargs, budget)))
+        begun = turn(args, kwargs, budget)
+        return _atexts(flow(begun), begun)
 
     if plan.returns.shape is Shape.TEXT_STREAM:
         made: Any = acall_stream if plan.returns.asynchronous else call_stream
@@ -194,13 +191,17 @@ def _finish(plan: MethodPlan) -> Callable[[Answer, Turn], Any]:
     return result
 
 
-def _texts(flow: Flow[Answer]) -> Iterator[str]:
-    for event in stream(flow):
-        if isinstance(event, ReplyDelta) and event.text:
-            yield event.text
+def _texts(flow: Flow[Answer], turn: Turn) -> Iterator[str]:
+    with closing(stream(flow)) as events:
+        for event in events:
+            if isinstance(event, ReplyDelta) and event.text:
+                turn.context.text_shown = True
+                yield event.text
 
 
-async def _atexts(flow: Flow[Answer]) -> AsyncIterator[str]:
-    async for event in astream(flow):
-        if isinstance(event, ReplyDelta) and event.text:
-            yield event.text
+async def _atexts(flow: Flow[Answer], turn: Turn) -> AsyncIterator[str]:
+    async with aclosing(astream(flow)) as events:
+        async for event in events:
+            if isinstance(event, ReplyDelta) and event.text:
+                turn.context.text_shown = True
+                yield event.text

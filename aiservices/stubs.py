@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, Generic, Protocol
@@ -33,7 +33,7 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
                 yield name, cls, attribute
 
 
-def is_stub(function: Callable[..., Any]) -> bool:
+def is_stub(function: object) -> bool:
     """Whether a body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``, and no more."""
     if not isinstance(function, FunctionType):
         return False

@@ -12,7 +12,7 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from . import call_stage, cold_stage, import_stage, parse_stage
+from . import call_stage, cold_stage, import_stage, parse_stage, scaling
 from .cores import pin, two_cores
 from .measure import QUICK, Effort
 from .results import Stage, lines
@@ -30,16 +30,18 @@ def main(arguments: list[str] | None = None) -> None:
     cores = None if asked.quick else two_cores()
     if cores is not None:
         pin(cores[0])
-    stages: dict[str, Callable[[], Stage]] = {
-        "import": lambda: import_stage.run(effort, why=asked.why),
-        "call": lambda: call_stage.run(effort, server_core=cores[1] if cores else None),
-        "parse": lambda: parse_stage.run(effort),
-        "cold": lambda: cold_stage.run(effort, server_core=cores[1] if cores else None),
+    server_core = None if cores is None else cores[1]
+    stages: dict[str, tuple[Callable[[], Stage], ...]] = {
+        "import": (lambda: import_stage.run(effort, why=asked.why),),
+        "call": (lambda: call_stage.run(effort, server_core=server_core),),
+        "parse": (lambda: parse_stage.run(effort), lambda: scaling.run(effort)),
+        "cold": (lambda: cold_stage.run(effort, server_core=server_core),),
     }
     done = []
     for name in stages if asked.stage == "all" else [asked.stage]:
-        done.append(stages[name]())
-        print("\n".join(lines(done[-1])), flush=True)
+        for run in stages[name]:
+            done.append(run())
+            print("\n".join(lines(done[-1])), flush=True)
     if asked.out is not None:
         told = {**_machine(effort), "stages": {stage.name: stage.as_data() for stage in done}}
         asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

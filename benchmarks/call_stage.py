@@ -77,7 +77,7 @@ def _rows(effort: Effort, base_url: str) -> Iterator[Comparison | Skipped]:
         )
         for case, ours, against, floor, target in cases:
             _check(case, ours, floor)
-            yield Comparison(case, against, compare(ours, floor, effort), target)
+            yield Comparison.of(case, against, compare(ours, floor, effort), target)
     yield concurrent_calls(effort, base_url, _TEXT)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .fresh import run_fresh, serving
-from .measure import Effort, in_pairs
+from .fresh import serving, timed_fresh
+from .measure import Effort, Sample, in_pairs
 from .results import Comparison, Stage
 
 __all__ = ["run"]
@@ -13,16 +13,12 @@ def run(effort: Effort, *, server_core: int | None = None) -> Stage:
     """The stage ``cold``."""
     with serving(server_core) as base_url:
 
-        def seconds(module: str) -> float:
-            return float(run_fresh("-m", f"benchmarks.{module}", base_url)[0])
+        def ours() -> Sample:
+            return timed_fresh("-m", "benchmarks.cold_ours", base_url)
 
-        def ours() -> float:
-            return seconds("cold_ours")
+        def floor() -> Sample:
+            return timed_fresh("-m", "benchmarks.cold_sdk", base_url)
 
-        def floor() -> float:
-            return seconds("cold_sdk")
-
-        ours(), floor()
+        ours(), floor()  # compiled and in the page cache
         pairs = in_pairs(ours, floor, effort.rounds)
-    ratios = tuple(mine / other for mine, other in pairs)
-    return Stage("cold", [Comparison("first call", "SDK create + validate_json", ratios)])
+    return Stage("cold", [Comparison.of("first call", "SDK create + validate_json", pairs)])

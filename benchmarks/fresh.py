@@ -11,7 +11,9 @@ from pathlib import Path
 
 import aiservices
 
-__all__ = ["run_fresh", "serving"]
+from .measure import Sample
+
+__all__ = ["run_fresh", "serving", "timed_fresh"]
 
 _HERE = Path(__file__).resolve().parent.parent
 _PACKAGES = Path(aiservices.__file__).resolve().parent.parent
@@ -30,6 +32,12 @@ def run_fresh(*arguments: str) -> tuple[str, str]:
         [sys.executable, *arguments], env=_environment(), capture_output=True, text=True, check=True
     )
     return done.stdout, done.stderr
+
+
+def timed_fresh(*arguments: str) -> Sample:
+    """The two times that a fresh interpreter prints."""
+    wall, cpu = run_fresh(*arguments)[0].split()
+    return Sample(float(wall), float(cpu))
 
 
 @contextmanager

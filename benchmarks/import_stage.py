@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from .fresh import run_fresh
-from .measure import Effort, in_pairs
+from .fresh import run_fresh, timed_fresh
+from .measure import Effort, Sample, in_pairs
 from .results import Comparison, Stage
 
 __all__ = ["biggest", "run"]
@@ -18,23 +19,28 @@ _CASES = (
     ("import aiservices", _SDK, 0.4),
     ("import output_parsers", _SDK, 0.4),
 )
+_TIMED = """
+import time
+cpu, wall = time.process_time(), time.perf_counter()
+{statement}
+print(time.perf_counter() - wall, time.process_time() - cpu)
+"""
 
 
 def run(effort: Effort, *, why: bool = False) -> Stage:
     """The stage ``import``; with ``why``, the modules that cost most."""
     rows = []
     for statement, against, target in _CASES:
-        _seconds(statement), _seconds(against)  # compiled and in the page cache
-        pairs = in_pairs(lambda: _seconds(statement), lambda: _seconds(against), effort.rounds)  # noqa: B023
-        rows.append(Comparison(statement, against, tuple(ours / floor for ours, floor in pairs), target))
+        ours, floor = partial(_sample, statement), partial(_sample, against)
+        ours(), floor()  # compiled and in the page cache
+        rows.append(Comparison.of(statement, against, in_pairs(ours, floor, effort.rounds), target))
     remarks = list(biggest("import aiservices")) if why else []
     return Stage("import", rows, remarks)
 
 
-def _seconds(statement: str) -> float:
+def _sample(statement: str) -> Sample:
     """What a statement takes in a fresh process, without the start of the interpreter."""
-    timed = f"import time; began = time.perf_counter(); {statement}; print(time.perf_counter() - began)"
-    return float(run_fresh("-c", timed)[0])
+    return timed_fresh("-c", _TIMED.format(statement=statement))
 
 
 def biggest(statement: str, count: int = 20) -> Iterator[str]:

@@ -6,11 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["QUICK", "Effort", "Work", "calls_for", "compare", "in_pairs", "timed"]
+__all__ = ["QUICK", "Effort", "Pairs", "Sample", "Work", "compare", "in_pairs", "timed"]
 
 Work: TypeAlias = Callable[[], Any]
+_MOST_CALLS = 2000
+
+
+class Sample(NamedTuple):
+    """Seconds by the clock, and seconds of the processor."""
+
+    wall: float
+    cpu: float
+
+
+Pairs: TypeAlias = list[tuple[Sample, Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,30 +29,22 @@ class Effort:
     """How much to measure: rounds, the seconds that one block of calls is to take, the largest text."""
 
     rounds: int = 15
-    block_seconds: float = 0.1
+    block_seconds: float = 0.05
     largest: int = 10_000_000
     concurrent_calls: int = 500
 
 
 QUICK = Effort(rounds=1, block_seconds=0.0, largest=20_000, concurrent_calls=10)
-_MOST_CALLS = 2000
 
 
-def timed(work: Work) -> float:
-    """The seconds that one call takes."""
-    began = time.perf_counter()
+def timed(work: Work) -> Sample:
+    """What one call takes."""
+    cpu, wall = time.process_time(), time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return Sample(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def calls_for(work: Work, effort: Effort) -> int:
-    """How many calls fill a block; it warms ``work`` up on the way."""
-    timed(work)
-    one = min(timed(work), timed(work))
-    return max(1, min(_MOST_CALLS, int(effort.block_seconds / one)))
-
-
-def in_pairs(ours: Callable[[], float], floor: Callable[[], float], rounds: int) -> list[tuple[float, float]]:
+def in_pairs(ours: Callable[[], Sample], floor: Callable[[], Sample], rounds: int) -> Pairs:
     """What two measurements give, once each in a round; they take turns in being the first."""
     pairs = []
     for number in range(rounds):
@@ -53,13 +56,21 @@ def in_pairs(ours: Callable[[], float], floor: Callable[[], float], rounds: int)
     return pairs
 
 
-def compare(ours: Work, floor: Work, effort: Effort) -> tuple[float, ...]:
-    """The ratio of the medians of a block of ours and a block of the floor, round by round."""
-    many = calls_for(ours, effort)
-    many_of_floor = calls_for(floor, effort)
-    pairs = in_pairs(lambda: _block(ours, many), lambda: _block(floor, many_of_floor), effort.rounds)
-    return tuple(mine / other for mine, other in pairs)
+def compare(ours: Work, floor: Work, effort: Effort) -> Pairs:
+    """A block of ours beside a block of the floor, round by round."""
+    many, many_of_floor = (_calls_for(work, effort) for work in (ours, floor))
+    return in_pairs(lambda: _block(ours, many), lambda: _block(floor, many_of_floor), effort.rounds)
 
 
-def _block(work: Work, calls: int) -> float:
-    return median(timed(work) for _ in range(calls))
+def _calls_for(work: Work, effort: Effort) -> int:
+    """How many calls fill a block; this warms ``work`` up, too."""
+    one = timed(work).wall
+    if one < 5 * effort.block_seconds:
+        one = min(timed(work).wall, timed(work).wall)
+    return max(1, min(_MOST_CALLS, int(effort.block_seconds / one)))
+
+
+def _block(work: Work, calls: int) -> Sample:
+    """The medians of the calls: a rare collection of garbage is nobody's in particular."""
+    samples = [timed(work) for _ in range(calls)]
+    return Sample(median(sample.wall for sample in samples), median(sample.cpu for sample in samples))

@@ -15,7 +15,6 @@ from output_parsers import parser_for
 from .measure import Effort, Work, compare
 from .records import Agenda, Customers
 from .results import Comparison, Skipped, Stage
-from .scaling import scaling
 from .values import event, fenced, records_text
 
 __all__ = ["broken", "run"]
@@ -26,7 +25,7 @@ _SIZES = {"1 KB": 1_000, "100 KB": 100_000}
 
 def run(effort: Effort) -> Stage:
     """The stage ``parse``."""
-    return Stage("parse", [*_against_core(effort), *_against_repair(effort), *scaling(effort)])
+    return Stage("parse", [*_against_core(effort), *_against_repair(effort)])
 
 
 def _against_core(effort: Effort) -> Iterator[Comparison]:
@@ -49,7 +48,8 @@ def _compare(
     parse = parser_for(form).parse
     if parse(ours) != validate(bare):
         raise AssertionError(f"{case}: the two readings should be equal")
-    return Comparison(case, _FLOOR, compare(partial(parse, ours), partial(validate, bare), effort), target)
+    pairs = compare(partial(parse, ours), partial(validate, bare), effort)
+    return Comparison.of(case, _FLOOR, pairs, target)
 
 
 def _against_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
@@ -63,8 +63,8 @@ def _against_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
     for case, text in texts.items():
         repair: Work = partial(_repaired, json_repair.loads, text)
         note = "" if _reads_alike(repair, parse(text)) else "json_repair reads another value"
-        ratios = compare(partial(parse, text), repair, effort)
-        yield Comparison(f"{case}, 100 KB", "json_repair + pydantic", ratios, 0.5, note)
+        pairs = compare(partial(parse, text), repair, effort)
+        yield Comparison.of(f"{case}, 100 KB", "json_repair + pydantic", pairs, 0.5, note=note)
 
 
 def _repaired(loads: Callable[[str], Any], text: str) -> Customers | None:

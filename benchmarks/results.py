@@ -5,23 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Self
+
+from .measure import Pairs
 
 __all__ = ["Comparison", "Skipped", "Stage", "lines"]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The cost of ours over that of something else, round by round.
+    """The wall time of ours over that of something else, round by round.
 
-    ``target`` is the largest ratio that is aimed at, None where there is no aim. ``note`` says more.
+    ``cpu`` is the median ratio of the times on the processor, None where these are too short to be
+    measured. ``target`` is the largest ratio that is aimed at, None where there is no aim. ``note`` says
+    more.
     """
 
     case: str
     against: str
     ratios: tuple[float, ...]
+    cpu: float | None = None
     target: float | None = None
     note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        case: str,
+        against: str,
+        pairs: Pairs,
+        target: float | None = None,
+        *,
+        growth: float = 1.0,
+        note: str = "",
+    ) -> Self:
+        """From samples; ``growth`` is how many times as much was done on our side."""
+        ratios = tuple(ours.wall / floor.wall / growth for ours, floor in pairs)
+        cpu = [ours.cpu / floor.cpu / growth for ours, floor in pairs if floor.cpu > 0]
+        return cls(case, against, ratios, median(cpu) if cpu else None, target, note)
 
     @property
     def spread(self) -> tuple[float, float, float]:
@@ -37,6 +58,7 @@ class Comparison:
             "median": middle,
             "max": most,
             "ratios": list(self.ratios),
+            "cpu": self.cpu,
             "target": self.target,
             "note": self.note,
         }
@@ -74,7 +96,7 @@ class Stage:
         }
 
 
-_HEAD = ("case", "against", "min", "median", "max", "aim", "")
+_HEAD = ("case", "against", "min", "median", "max", "CPU", "aim", "")
 
 
 def lines(stage: Stage) -> Iterable[str]:
@@ -84,7 +106,7 @@ def lines(stage: Stage) -> Iterable[str]:
     widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
     for texts in table:
         cells = (
-            cell.rjust(width) if 2 <= column <= 5 else cell.ljust(width)
+            cell.rjust(width) if 2 <= column <= 6 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(texts, widths, strict=True))
         )
         yield "  " + "  ".join(cells).rstrip()
@@ -96,5 +118,5 @@ def lines(stage: Stage) -> Iterable[str]:
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    figures = (f"{ratio:.2f}" for ratio in row.spread)
+    figures = ("" if ratio is None else f"{ratio:.2f}" for ratio in (*row.spread, row.cpu))
     return row.case, row.against, *figures, "" if row.target is None else f"≤ {row.target:.2f}", row.note

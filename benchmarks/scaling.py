@@ -10,13 +10,14 @@ from output_parsers import OutputParsingError, parser_for
 
 from .measure import Effort, compare
 from .records import Customers, Person
-from .results import Comparison
+from .results import Comparison, Skipped, Stage
 from .values import records_text
 
-__all__ = ["scaling"]
+__all__ = ["run"]
 
 _SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 _ROUNDS = 3  # a large text takes seconds
+_TOO_MUCH = 6.0  # the next size may take minutes
 
 
 def _times(piece: str) -> Callable[[int], str]:
@@ -39,23 +40,27 @@ def _texts() -> tuple[tuple[str, Any, Callable[[int], str]], ...]:
     )
 
 
-def scaling(effort: Effort) -> Iterator[Comparison]:
-    """For each kind of text, the cost of a character in larger texts over that in the smallest one."""
+def run(effort: Effort) -> Stage:
+    """The second table of the stage ``parse``: a character in larger texts beside one in the smallest."""
+    quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.largest)
+    return Stage("scaling", [row for kind in _texts() for row in _growth(*kind, quick)])
+
+
+def _growth(
+    kind: str, form: Any, make: Callable[[int], str], effort: Effort
+) -> Iterator[Comparison | Skipped]:
     sizes = [size for size in _SIZES if size <= effort.largest] or [effort.largest]
-    quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05))
-    for kind, form, make in _texts():
-        read = partial(_read, parser_for(form).read)
-        small = make(sizes[0])
-        for size in sizes[1:] or sizes:
-            large = make(size)
-            growth = len(large) / len(small)
-            times = compare(partial(read, large), partial(read, small), quick)
-            yield Comparison(
-                f"a character of {kind}, {_name(size)}",
-                _name(sizes[0]),
-                tuple(t / growth for t in times),
-                2.0,
-            )
+    read = parser_for(form).read
+    small = make(sizes[0])
+    for number, size in enumerate(sizes[1:] or sizes, 1):
+        large = make(size)
+        pairs = compare(partial(_read, read, large), partial(_read, read, small), effort)
+        case = f"{kind}, {_name(size)}"
+        row = Comparison.of(case, _name(sizes[0]), pairs, 2.0, growth=len(large) / len(small))
+        yield row
+        if row.spread[1] > _TOO_MUCH and sizes[number + 1 :]:
+            yield Skipped(f"{kind}, larger", "it would take too long")
+            return
 
 
 def _read(read: Callable[[str], Any], text: str) -> None:

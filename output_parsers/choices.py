@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum, Flag
-from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 from .choice_text import Choice, Choices, NoChoice, plain
+from .docs import attribute_docs
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Place
+from .reading import Json, Place, written
 from .target import Target
 
 __all__ = ["choice_node", "choices_of"]
@@ -49,14 +46,24 @@ class ChoiceNode(Node[T]):
             return self._find(found, at)
         for choice in self.choices.choices:
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
-            if type(value) is type(found) and value == found:
+            if _is(value, found):
                 if choice.label != found and isinstance(choice.value, Enum):
                     at.took("member by its value", found, choice.label)
                 return choice.value
+        if found is None or isinstance(found, (int, Decimal)):
+            text = written(found)
+            for choice in self.choices.choices:
+                if _json_of(choice) == text:
+                    at.took("value as text", found, text)
+                    return choice.value
         raise at.misfit(f"expected {self.kind}", found)
 
     def read_text(self, text: str, at: Place) -> T:
         return self._find(text.strip(), at)
+
+    def shows(self, text: str) -> bool:
+        """Whether a text is just what prompts show for a choice, as ``true`` may be the text of a member."""
+        return any(_json_of(choice) == text for choice in self.choices.choices)
 
     def _find(self, text: str, at: Place) -> T:
         try:
@@ -150,7 +157,7 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     """
     members = list(cls)
     by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
-    docs = _docs_of(cls)
+    docs = attribute_docs(cls)
     choices = []
     for member in members:
         label = member.value if by_value else member.name
@@ -164,28 +171,15 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     return choices
 
 
-def attribute_docs(cls: type) -> dict[str, str]:
-    """The texts that stand as docstrings under the attributes of a class; empty where there is no source."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
-    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-    docs: dict[str, str] = {}
-    for statement, following in pairwise(body):
-        if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):
-            continue
-        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-        if isinstance(following.value.value, str) and isinstance(targets[0], ast.Name):
-            docs[targets[0].id] = inspect.cleandoc(following.value.value)
-    return docs
-
-
-_docs_of = attribute_docs
-
-
 def _json_of(choice: Choice[Any]) -> Json:
     return choice.label if isinstance(choice.value, Enum) else choice.value
+
+
+def _is(value: Any, found: Json) -> bool:
+    """Whether a JSON value is the value of a choice; it has fractions as decimals."""
+    if isinstance(value, (float, Decimal)) and type(found) in (int, Decimal):
+        return Decimal(str(value)) == found
+    return type(value) is type(found) and value == found
 
 
 def _shown(choice: Choice[Any]) -> str:
@@ -227,5 +221,5 @@ def _literal(values: tuple[Any, ...]) -> Node[Any]:
         if isinstance(value, bool):
             others = (_TRUE if value else _FALSE).others
         choices.append(Choice(label, value, others))
-    exact = all(type(value) in (str, int) for value in values)
+    exact = all(type(value) is str for value in values)  # pydantic takes true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 
-from pydantic import TypeAdapter
+from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationError
 
+from .errors import REFUSALS
 from .node import Node, walk
 
 __all__ = ["NOT_CLEAN", "clean_reader"]
@@ -27,7 +28,7 @@ def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Cal
 
     ``field`` says that the value stands in an object under this one key.
     """
-    if not all(part.exact for part in walk(node)):
+    if not all(part.exact for part in walk(node)) or _names_types(form):
         return None
     try:
         schema: Any = _finite(TypeAdapter(form).core_schema)
@@ -35,14 +36,14 @@ def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Cal
             fields = {field: {"type": "typed-dict-field", "schema": schema, "required": True}}
             schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
         validate = SchemaValidator(schema).validate_json
-    except (SchemaError, TypeError, AttributeError):  # a form of pydantic's schema that is not known here
-        return None
+    except (SchemaError, PydanticUserError, TypeError, AttributeError):
+        return None  # a form of pydantic's schema that is not known here
     count = node.count_keys
 
     def read(text: str) -> Any:
         try:
             value = validate(text, strict=True)
-        except ValidationError:
+        except (ValidationError, *REFUSALS):
             return NOT_CLEAN
         keys = 0
         if field is not None:
@@ -53,6 +54,15 @@ def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Cal
         return NOT_CLEAN
 
     return read
+
+
+def _names_types(form: Any) -> bool:
+    """Whether a type is given by its name, for which pydantic would look in the wrong place."""
+    if get_origin(form) is Literal:
+        return False
+    if get_origin(form) is Annotated:
+        return _names_types(get_args(form)[0])
+    return isinstance(form, (str, ForwardRef)) or any(map(_names_types, get_args(form)))
 
 
 def _finite(schema: Any) -> CoreSchema | Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Annotated, Any
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import SchemaError
+from pydantic.functional_validators import AfterValidator
 
-from .errors import UnsupportedTypeError
+from .errors import REFUSALS, UnsupportedTypeError
 from .foreign import problems_of
 from .node import Definitions, JsonSchema, Node
 from .reading import Json, Misfit, Place
@@ -31,6 +33,8 @@ _WORDS = {
     "pattern": "matching {}",
 }
 
+_OF_TEXT = ("minLength", "maxLength", "pattern")
+
 _OF_ANY: dict[Any, Any] = {
     list: list[Any],
     tuple: tuple[Any, ...],
@@ -41,7 +45,7 @@ _OF_ANY: dict[Any, Any] = {
 
 
 class ConstrainedNode(Node[Any]):
-    """A part whose values must hold what was declared of them."""
+    """A part whose values must hold what was declared of them; ``converts``: a validator may change them."""
 
     def __init__(self, inner: Node[Any], adapter: TypeAdapter[Any], keywords: JsonSchema) -> None:
         self.inner = inner
@@ -50,30 +54,43 @@ class ConstrainedNode(Node[Any]):
         self.prose = inner.prose
         self._adapter = adapter
         self._keywords = keywords
+        self.converts = False
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
         return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {**self.inner.schema(definitions), **self._keywords}
+        schema = self.inner.schema(definitions)
+        options = schema.get("anyOf", [])
+        if len(options) == 2 and {"type": "null"} in options:  # what was said of the value, not of null
+            return {**schema, "anyOf": [o if o == {"type": "null"} else self._held(o) for o in options]}
+        return self._held(schema)
+
+    def _held(self, schema: JsonSchema) -> JsonSchema:
+        if schema.get("type") == "string":  # a fraction is written as text
+            return {**schema, **{key: self._keywords[key] for key in _OF_TEXT if key in self._keywords}}
+        return {**schema, **self._keywords}
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         said = [words.format(self._keywords[key]) for key, words in _WORDS.items() if key in self._keywords]
-        inner = self.inner.hint(within)
+        inner = self.inner.hint((*within, self))
         return f"{inner} ({', '.join(said)})" if said else inner
 
     def read(self, found: Json, at: Place) -> Any:
-        return self._check(self.inner.read(found, at), at)
+        return self.check(self.inner.read(found, at), at)
 
     def read_text(self, text: str, at: Place) -> Any:
-        return self._check(self.inner.read_text(text, at), at)
+        return self.check(self.inner.read_text(text, at), at)
 
-    def _check(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Place) -> Any:
+        """The value, if what was declared holds of it. Raises Misfit when it does not."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             raise Misfit(*problems_of(error, at)) from error
+        except REFUSALS as error:  # such as a constraint that does not suit this member of a union
+            raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
 
     def count_keys(self, value: Any) -> int:
         return self.inner.count_keys(value)
@@ -81,32 +98,49 @@ class ConstrainedNode(Node[Any]):
 
 def constrained(target: Target, node: Node[Any]) -> Node[Any]:
     """The node with the constraints that the target carries; the node itself when there are none."""
-    metadata = [item for item in target.metadata if _constrains(item)]
+    metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
         return node
-    base = _base(target)
+    base = _base(target.form)
     try:
         form: Any = Annotated[(base, *metadata)]
         adapter: TypeAdapter[Any] = TypeAdapter(form)
         schema = adapter.json_schema()
-    except (PydanticUserError, TypeError, ValueError, RuntimeError) as error:
+    except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
         reason = f"its constraints do not suit it ({error})"
         raise UnsupportedTypeError(type_name(target.form), target.path, ["constraints"], reason) from error
-    if base is Decimal:  # pydantic writes a decimal as a number or a string
-        schema = next((s for s in schema.get("anyOf", ()) if s.get("type") == "number"), schema)
-    return ConstrainedNode(node, adapter, {key: schema[key] for key in _WORDS if key in schema})
+    # of None and another, the other; of the number and the string that pydantic makes of a decimal, the first
+    schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
+    checked = ConstrainedNode(node, adapter, {key: schema[key] for key in _WORDS if key in schema})
+    checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
+    return checked
 
 
 def _constrains(item: Any) -> bool:
     if isinstance(item, FieldInfo):
         return bool(item.metadata)
+    if isinstance(item, (Discriminator, Tag)):
+        return False
     module = type(item).__module__.partition(".")[0]
-    return module in ("annotated_types", "pydantic", "pydantic_core")
+    return module in ("annotated_types", "msgspec", "pydantic", "pydantic_core")
 
 
-def _base(target: Target) -> Any:
-    """A type that pydantic knows, and on which it says the same of a constraint as on the target."""
-    origin = target.origin
+def _as_pydantic(item: Any) -> Any:
+    """What msgspec says of a value, in pydantic's words; all else as it is."""
+    if type(item).__module__.partition(".")[0] != "msgspec":
+        return item
+    names = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+    said = {name: value for name in names if (value := getattr(item, name, None)) is not None}
+    return Field(**said)
+
+
+def _base(form: Any) -> Any:
+    """A type that pydantic knows, and on which it says the same of a constraint as on the target's form."""
+    origin = get_origin(form) or form
+    if origin in (Union, types.UnionType):
+        return Union[tuple(map(_base, get_args(form)))]  # noqa: UP007
+    if form is None or form is types.NoneType:
+        return None
     if origin in _OF_ANY:
         return _OF_ANY[origin]
     if isinstance(origin, type) and origin.__module__ in (
@@ -116,5 +150,5 @@ def _base(target: Target) -> Any:
         "fractions",
         "uuid",
     ):
-        return target.form
+        return form
     return Any

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from .errors import OutputParsingError, Problem
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place
+from .reading import Json, Misfit, Place, written
 
 __all__ = ["CustomNode", "OutputParser"]
 
@@ -48,7 +46,7 @@ class CustomNode(Node[Any]):
         return f"string ({said})" if said else "string"
 
     def read(self, found: Json, at: Place) -> Any:
-        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=_number)
+        text = found if isinstance(found, str) else written(found)
         try:
             return self._parser.parse(text)
         except OutputParsingError as error:
@@ -58,9 +56,3 @@ class CustomNode(Node[Any]):
 
     def read_text(self, text: str, at: Place) -> Any:
         return self.read(text, at)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")

@@ -16,33 +16,35 @@ class EnvelopeNode(Node[T]):
     """``{"value": …}``; a model that leaves the envelope out is understood."""
 
     def __init__(self, field: str, inner: Node[T]) -> None:
-        self._field = field
-        self._inner = inner
+        self.field = field
+        self.inner = inner
         self.kind = f"an object with {field!r}"
         self.exact = inner.exact
         self.prose = inner.prose
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
-        return (self._inner,)
+        return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {
             "type": "object",
-            "properties": {self._field: self._inner.schema(definitions)},
-            "required": [self._field],
+            "properties": {self.field: self.inner.schema(definitions)},
+            "required": [self.field],
             "additionalProperties": False,
         }
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return f'{{"{self._field}": {self._inner.hint((*within, self))}}}'
+        return f'{{"{self.field}": {self.inner.hint((*within, self))}}}'
 
     def read(self, found: Json, at: Place) -> T:
-        if isinstance(found, dict) and set(found) == {self._field}:
-            return self._inner.read(found[self._field], at.at(self._field))
-        value = self._inner.read(found, at)
+        if isinstance(found, dict) and set(found) == {self.field}:
+            return self.inner.read(found[self.field], at.at(self.field))
+        value = self.inner.read(found, at)
         at.took("envelope left out", found, value)
         return value
 
     def read_text(self, text: str, at: Place) -> T:
-        return self._inner.read_text(text, at)
+        value = self.inner.read_text(text, at)
+        at.took("envelope left out", text, value)
+        return value

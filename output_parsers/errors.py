@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["OutputParsingError", "Problem", "UnsupportedTypeError", "shorten"]
+__all__ = ["REFUSALS", "OutputParsingError", "Problem", "UnsupportedTypeError", "shorten"]
+
+
+# What code of the user's raises, beside ValueError, when it is given values that it does not expect.
+REFUSALS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,9 @@ class OutputParsingError(ValueError):
         what = "; ".join(str(problem) for problem in self.problems)
         super().__init__(f"{prefix}cannot read the reply: {what} (the reply: {shorten(text)!r})")
 
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.args, self.__dict__)
+
 
 class UnsupportedTypeError(TypeError):
     """No parser reads a type. ``path`` says what it is a part of ("" for a whole type)."""
@@ -47,6 +55,16 @@ class UnsupportedTypeError(TypeError):
             f"no parser reads {type_name}{inside}{why}; tried: {', '.join(tried)}. "
             "Use a type that one of them reads, or add a ParserFactory for it"
         )
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(cls: type[Exception], args: tuple[Any, ...], state: dict[str, Any]) -> Exception:
+    """An error as it was before it was pickled: its constructor takes more than its message."""
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
 
 
 def shorten(text: str, limit: int = 200) -> str:

@@ -18,7 +18,7 @@ _REASONING = re.compile(
 )
 _END_OF_REASONING = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
-_OPENING = re.compile(r"[{\[]|(?:\A|(?:`{3,}|~{3,})\w{0,20}\n)\s*\(")
+_OPENING = re.compile(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = re.compile(
     r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
     r"""|\(\s*["'`“”‘’\[{(\d+-]"""
@@ -63,6 +63,15 @@ class Reply:
                 raise Misfit(Problem("$", fault.message)) from fault
             return None
 
+    def fault(self) -> str:
+        """What is wrong with the JSON that the reply begins with."""
+        opening = _OPENING.search(self.text)
+        try:
+            read_tolerant(self.text, opening.end() - 1 if opening else 0)
+        except JsonFault as fault:
+            return f"the JSON is broken: {fault.message}"
+        return "the JSON is broken"
+
     def candidates(self) -> list[Candidate]:
         """The JSON values in the reply, outermost ones only. Raises Misfit when one of them is cut off."""
         regions = list(self._regions())
@@ -93,7 +102,7 @@ class Reply:
                 continue
             position = read.end
             steps = [*self.steps]
-            if text[:start].strip() or text[read.end :].strip():
+            if start > 0 or read.end < len(text):  # there is no white space at either end
                 steps.append("text around the JSON left out")
             steps += [repair.rule for repair in read.repairs]
             for _ in _FENCE_MARK.finditer(text, seen, start):
@@ -125,12 +134,14 @@ def open_reply(text: str, at: Place) -> Reply:
     """
     steps: tuple[str, ...] = ()
     rest = text.strip().strip(_INVISIBLE).strip()
-    while opening := _REASONING.match(rest):
+    end = 0
+    while opening := _REASONING.match(rest, end):
         closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
         if closing is None:
             raise at.misfit("the reply ends inside its reasoning", text)
-        rest = rest[closing.end() :].strip()
+        end = closing.end()
         steps = ("reasoning set aside",)
+    rest = rest[end:].strip()
     stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
     if stray is not None and "<" + stray[0][2:] not in rest[: stray.start()].lower():
         rest = rest[stray.end() :].strip()

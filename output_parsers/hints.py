@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from typing_extensions import Format, get_annotations
+from typing_extensions import Format, get_annotations, get_original_bases, is_typeddict
 
-__all__ = ["class_hints", "fillings_of", "substitute"]
+__all__ = ["ancestry", "class_hints", "fillings_of", "substitute"]
 
 
 def substitute(form: Any, filling: Mapping[Any, Any]) -> Any:
@@ -38,12 +38,29 @@ def class_hints(form: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
     fillings = fillings_of(form)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
     hints: dict[str, Any] = dict.fromkeys(resolved)  # a base's fields come before those of what it becomes
-    for base in reversed(cls.__mro__):
+    for base in ancestry(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
-        for name in get_annotations(base, format=Format.FORWARDREF):
+        for name in _declared(base):
             if name in own:
                 hints[name] = substitute(own[name], fillings.get(base, {}))
     return {name: resolved[name] if hint is None else hint for name, hint in hints.items()}
+
+
+def ancestry(cls: Any) -> list[Any]:
+    """A class and its bases, the farthest first; those of a TypedDict too, which is no subclass of them."""
+    if not is_typeddict(cls):
+        return list(reversed(cls.__mro__))
+    bases = [get_origin(base) or base for base in get_original_bases(cls)]
+    return [*(above for base in bases if is_typeddict(base) for above in ancestry(base)), cls]
+
+
+def _declared(cls: Any) -> list[str]:
+    """The names that a class itself annotates; a TypedDict has those of its bases among its own."""
+    inherited = {
+        name for base in ancestry(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)
+    }
+    names = get_annotations(cls, format=Format.FORWARDREF)
+    return [name for name in names if not (is_typeddict(cls) and name in inherited)]
 
 
 def fillings_of(form: Any) -> dict[type, dict[Any, Any]]:

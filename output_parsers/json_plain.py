@@ -50,9 +50,9 @@ def plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int
     pattern = _FIELD.get(text[position])
     while pattern and (found := pattern.match(text, position)):
         key, body, whole, rest, literal, _ = found.groups()
-        value = _scalar(whole, rest, literal, position) if body is None else _text(body, position)
+        value = _scalar(whole, rest, literal, found.start(3)) if body is None else _text(body, found.start(2))
         if "\\" in key:
-            key = _text(key, position)
+            key = _text(key, found.start(1))
         if key in fields:
             put(fields, key, value, position)
         else:
@@ -67,7 +67,10 @@ def plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
     pattern = _ITEM["'" if text[position] == "'" else '"']
     while found := pattern.match(text, position):
         body, _, whole, rest, literal, _ = found.groups()
-        items.append(_scalar(whole, rest, literal, position) if body is None else _text(body, position))
+        if body is None:
+            items.append(_scalar(whole, rest, literal, found.start(3)))
+        else:
+            items.append(_text(body, found.start(1)))
         position, comma = found.end(), max(found.start(2), found.start(6))
     return position, comma
 

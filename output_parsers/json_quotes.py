@@ -20,7 +20,7 @@ OPENING_QUOTES = frozenset(_CLOSERS)
 _MOST_INNER_QUOTES = 1000
 
 _QUOTED_KEY = r"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"\s*+[:=]|"?\s*+\Z|\\\Z)
-    |'[^'\\]*+(?:\\.[^'\\]*+)*+'\s*+[:=] | [“”][^”\n]{0,200}”\s*+: | `[^`\n]{0,200}`\s*+:)"""
+    |'[^'\\]*+(?:\\.[^'\\]*+)*+'\s*+[:=] | `[^`\\]*+(?:\\.[^`\\]*+)*+`\s*+: | [“”][^”\n]{0,200}”\s*+:)"""
 _BARE_KEY = r"[\w$][\w$.-]*+(?:[ ][\w$-]++){0,3}\s*+(?::(?!//)|=)"
 _COMMENT = r"(?:/\*|//|\#\s)"
 _SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null|True|False|None|-?\Z)"
@@ -54,6 +54,7 @@ _AFTER = {
 _ANY_CLOSER = re.compile(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
 _COLON = re.compile(r"\s*+:")
 _CODE_BEFORE = re.compile(r"[{\[]\s*\Z")
+_ONLY_SEPARATOR = re.compile(r"[\s}\]]*+[,:][\s{\[]*+")
 _SEPARATOR_BEFORE = re.compile(r"[,\n]\s*\Z")
 _WINDOW = 80  # how far back a quote looks: enough for a key, and it keeps the whole linear
 
@@ -74,7 +75,7 @@ def _run(opening: str) -> re.Pattern[str]:
 
 @cache
 def _floating(opening: str) -> re.Pattern[str]:
-    return re.compile(rf"[\s;:]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
+    return re.compile(rf"[\s.,;:!?)]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
 
 
 def doubtful_quotes(position: int) -> JsonFault:
@@ -174,7 +175,8 @@ class _Search:
         """Raise JsonFault where the quote at ``at`` may be the end of this string or part of a next field."""
         text = self.text
         before = text[max(self.start, at - _WINDOW) : at]
-        if self.last_follows_separator and _COLON.match(text, at + 1):
+        between = self.inner == 0 and _ONLY_SEPARATOR.fullmatch(before)
+        if between or (self.last_follows_separator and _COLON.match(text, at + 1)):
             raise doubtful_quotes(self.start - 1)
         self.last_follows_separator = _SEPARATOR_BEFORE.search(before) is not None
         if self.inner % 2:

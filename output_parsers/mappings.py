@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .json_inside import opened
+from .json_reader import read_exact
+from .json_text import JsonFault
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place
+from .reading import Json, Leniency, Misfit, Place, written
 from .scalars import TextNode
 from .target import Target
 
-__all__ = ["mapping_node"]
+__all__ = ["DictNode", "mapping_node"]
 
 _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections.abc.MutableMapping}
 
@@ -26,7 +28,7 @@ class DictNode(Node[dict[Any, Any]]):
     def __init__(self, key: Node[Any], value: Node[Any], make: Callable[[Any], Any]) -> None:
         self.key = key
         self.value = value
-        self._make = make
+        self.make = make
         self.exact = isinstance(key, TextNode) and make is dict
 
     @property
@@ -37,7 +39,8 @@ class DictNode(Node[dict[Any, Any]]):
         schema: JsonSchema = {"type": "object", "additionalProperties": self.value.schema(definitions)}
         keys = self.key.schema(definitions)
         if "enum" in keys or "const" in keys:
-            schema["propertyNames"] = {"enum": keys.get("enum") or [keys["const"]]}
+            values = keys.get("enum") or [keys["const"]]
+            schema["propertyNames"] = {"enum": [v if isinstance(v, str) else written(v) for v in values]}
         return schema
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
@@ -53,7 +56,7 @@ class DictNode(Node[dict[Any, Any]]):
         for key, value in found.items():
             below = at.at(key)
             try:
-                name = self._read_key(key, below)
+                name = self.read_key(key, below)
                 if name in pairs:
                     raise below.misfit("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
@@ -61,22 +64,39 @@ class DictNode(Node[dict[Any, Any]]):
                 misfits.append(misfit)
         if misfits:
             raise Misfit(*(problem for misfit in misfits for problem in misfit.problems))
-        return pairs if self._make is dict else self._make(pairs)
+        return pairs if self.make is dict else self.make(pairs)
 
-    def _read_key(self, key: str, at: Place) -> Any:
+    def read_key(self, key: str, at: Place) -> Any:
         """JSON keys are always text, so that a number read from digits is no step away from it."""
-        scratch = Place(at.leniency, at.path)
-        name = self.key.read(key, scratch)
-        if any(step.rule != "number as text" for step in scratch.ledger):
-            raise at.misfit(f"expected a key that is {self.key.kind}", key)
-        try:
-            hash(name)
-        except TypeError as error:
-            raise at.misfit(f"expected a key that a dict can hold: {error}", key) from error
-        return name
+        for found in _meanings(key):
+            scratch = Place(Leniency.SAFE, at.path)
+            try:
+                name = self.key.read(found, scratch)
+            except Misfit:
+                continue
+            if any(step.rule not in _NO_STEPS for step in scratch.ledger):
+                continue
+            try:
+                hash(name)
+            except TypeError as error:
+                raise at.misfit(f"expected a key that a dict can hold: {error}", key) from error
+            return name
+        raise at.misfit(f"expected a key that is {self.key.kind}", key)
 
     def count_keys(self, value: Any) -> int:
         return len(value) + sum(map(self.value.count_keys, value.values()))
+
+
+_NO_STEPS = ("number as text", "text for a value that is none", "member by its value")
+
+
+def _meanings(key: str) -> list[Json]:
+    """A key as it is, and as the JSON scalar that it says."""
+    try:
+        scalar = read_exact(key)
+    except JsonFault:
+        return [key]
+    return [key] if isinstance(scalar, (str, list, dict)) else [key, scalar]
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[Any]]) -> Node[Any] | None:

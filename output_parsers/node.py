@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -122,9 +123,10 @@ class Definitions:
             self._open.pop()
 
     def _free_name(self, name: str) -> str:
-        free, number = name, 2
+        bare = re.sub(r"\W+", "_", name).rstrip("_")  # providers take no brackets in a name
+        free, number = bare, 2
         while free in self.schemas:
-            free, number = f"{name}{number}", number + 1
+            free, number = f"{bare}{number}", number + 1
         return free
 
 

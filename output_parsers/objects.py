@@ -8,18 +8,19 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pydantic import PydanticUserError, RootModel, ValidationError
+from pydantic import PydanticUserError, RootModel, TypeAdapter, ValidationError
 
-from .errors import Problem, UnsupportedTypeError
+from .errors import REFUSALS, Problem, UnsupportedTypeError
 from .fields import FieldSpec, RecordSpec, record_spec
-from .foreign import problems_of
+from .foreign import problems_of, python_of
 from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place
+from .reading import Json, Misfit, Place, written
+from .scalars import AnyNode
 from .schema import described
 from .target import Target, type_name
 
-__all__ = ["ObjectNode", "object_node", "plain_key"]
+__all__ = ["ObjectNode", "RootNode", "object_node", "plain_key"]
 
 Build = Callable[[Target], Node[Any]]
 
@@ -89,6 +90,30 @@ class ObjectNode(Node[Any]):
         found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit(f"expected {self.kind}", found)
+        if self.spec.reshapes and self.spec.adapter is not None:
+            return self._reshaped(self.spec.adapter, found, at)
+        return self._read_fields(found, at)
+
+    def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Place) -> Any:
+        """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
+        plain = python_of(found, at)
+        before = len(at.ledger)
+        try:
+            return adapter.validate_json(written(found), strict=True)
+        except (ValueError, *REFUSALS):
+            pass
+        try:
+            return self._read_fields(found, at)
+        except Misfit as misfit:
+            del at.ledger[before:]
+            try:
+                value = adapter.validate_python(plain)
+            except (ValueError, *REFUSALS):
+                raise misfit from None
+        at.took("converted by its validators", found, value)
+        return value
+
+    def _read_fields(self, found: dict[str, Json], at: Place) -> Any:
         given, extra, problems = self._match(found, at)
         values: dict[str, Any] = {}
         for field in self.spec.fields:
@@ -106,7 +131,12 @@ class ObjectNode(Node[Any]):
                 values[field.keys[0] if self.spec.by_key else field.name] = read
         if problems:
             raise Misfit(*problems)
-        return self._make({**extra, **values}, found, at)
+        return self.make({**extra, **values}, found, at)
+
+    def field_of(self, key: str) -> tuple[FieldSpec | None, bool]:
+        """The field that a key means, or None, and whether the key is its very name."""
+        field = self._by_key.get(key)
+        return (self._by_plain.get(plain_key(key)), False) if field is None else (field, True)
 
     def _match(
         self, found: dict[str, Json], at: Place
@@ -132,29 +162,68 @@ class ObjectNode(Node[Any]):
                 at.at(key).took("key in another form", key, field.keys[0])
                 given[field.name] = (key, value)
             elif self.spec.extra == "allow":
-                extra[key] = value
+                extra[key] = AnyNode().read(value, at.at(key))
             elif self.spec.extra == "forbid":
                 problems.append(Problem(at.at(key).path, f"{self.name} has no field of this name"))
             else:
                 at.at(key).left_out("unknown key left out")
         return given, extra, problems
 
-    def _make(self, values: dict[str, Any], found: Json, at: Place) -> Any:
+    def make(self, values: dict[str, Any], found: Json, at: Place) -> Any:
+        """The record of values read from ``found``, named as the class takes them. Raises Misfit."""
         try:
+            if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
+                return self._converted(self.spec.adapter, values, found, at)
             return self.spec.make(values)
         except ValidationError as error:
             raise Misfit(*problems_of(error, at)) from error
-        except (ValueError, TypeError, AssertionError) as error:
+        except (ValueError, *REFUSALS) as error:
             raise at.misfit(f"{self.name} refuses the values: {error}", found) from error
+
+    def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Place) -> Any:
+        try:
+            return adapter.validate_python(values, strict=True)
+        except ValidationError:
+            value = self.spec.make(values)
+        at.took("converted by its validators", found, value)
+        return value
+
+    @cached_property
+    def _raw_keys(self) -> frozenset[str]:
+        return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
     def count_keys(self, value: Any) -> int:
         names = value.model_fields_set  # only pydantic models are exact, and only exact parts are counted
-        inside = sum(node.count_keys(getattr(value, name)) for name, node in self._keyed if name in names)
-        return len(names) + inside
+        count = len(names)
+        for name, node in self._keyed:
+            if name in names:
+                count += node.count_keys(getattr(value, name))
+        return count
 
     @cached_property
     def _keyed(self) -> list[tuple[str, Node[Any]]]:
         return [(name, node) for name, node in self.nodes.items() if node.parts]
+
+
+class RawNode(Node[Any]):
+    """A field whose JSON goes to a validator of its class as it came."""
+
+    def __init__(self, inner: Node[Any]) -> None:
+        self._inner = inner
+        self.kind = inner.kind
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._inner.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint(within)
+
+    def read(self, found: Json, at: Place) -> Any:
+        return python_of(found, at)
 
 
 class RootNode(Node[Any]):
@@ -177,12 +246,13 @@ class RootNode(Node[Any]):
         return self._inner.hint((*within, self)) if self not in within else self._cls.__name__
 
     def read(self, found: Json, at: Place) -> Any:
-        return self._make(self._inner.read(found, at), at)
+        return self.check(self._inner.read(found, at), at)
 
     def read_text(self, text: str, at: Place) -> Any:
-        return self._make(self._inner.read_text(text, at), at)
+        return self.check(self._inner.read_text(text, at), at)
 
-    def _make(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Place) -> Any:
+        """The model around a value that was read. Raises Misfit when the model refuses it."""
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
@@ -197,10 +267,6 @@ def plain_key(key: str) -> str:
 
 def object_node(target: Target, build: Build, register: Callable[[Node[Any]], None]) -> Node[Any] | None:
     """The node of a record class; None for all others. ``register`` makes the node known to its own parts."""
-    cls = target.form
-    if isinstance(cls, type) and issubclass(cls, RootModel):
-        below = target.child(cls.model_fields["root"].annotation)
-        return RootNode(cls, build(below))
     try:
         spec = record_spec(target)
     except (NameError, PydanticUserError) as error:
@@ -208,10 +274,13 @@ def object_node(target: Target, build: Build, register: Callable[[Node[Any]], No
         raise UnsupportedTypeError(type_name(target.form), target.path, ["records"], reason) from error
     if spec is None:
         return None
+    if issubclass(spec.cls, RootModel):
+        return RootNode(spec.cls, build(target.child(spec.fields[0].form)))
     node = ObjectNode(spec)
     register(node)
     for field in spec.fields:
         below = target.child(field.form, field.name)
-        node.nodes[field.name] = build(below)
+        inside = build(below)
+        node.nodes[field.name] = RawNode(inside) if field.raw else inside
         node.descriptions[field.name] = below.description or field.description
     return node

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from .choices import ChoiceNode
 from .clean import NOT_CLEAN, clean_reader
 from .constraints import ConstrainedNode
 from .custom import CustomNode, OutputParser
 from .envelope import EnvelopeNode
 from .errors import OutputParsingError, Problem
-from .extract import Reply, open_reply
+from .extract import Candidate, Reply, open_reply
 from .node import JsonSchema, Node
 from .reading import Json, Leniency, Misfit, Place, Reading
 from .scalars import TextNode
@@ -38,13 +39,22 @@ class TypeParser(Generic[T]):
         """A TypeParser that leaves the reading of the value itself to a user's parser."""
         return TypeParser(Target(Any), CustomNode(name, parser))
 
+    @property
+    def node(self) -> Node[T]:
+        """The node that reads the reply, the envelope included where there is one."""
+        return self._read_node
+
     @cached_property
     def plain_text(self) -> bool:
         """Whether the reply itself is the value, so that no structure is asked for."""
+        return isinstance(self._bare, TextNode)
+
+    @cached_property
+    def _bare(self) -> Node[Any]:
         node: Node[Any] = self._read_node
         while isinstance(node, ConstrainedNode):
             node = node.inner
-        return isinstance(node, TextNode)
+        return node
 
     @property
     def schema(self) -> JsonSchema | None:
@@ -77,14 +87,24 @@ class TypeParser(Generic[T]):
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
         """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
-        return self.read(text, leniency).value
+        clean = self._clean
+        if clean is not None:
+            value = clean(text)
+            if value is not NOT_CLEAN:
+                exact: T = value
+                return exact
+        return self._read_aligned(text, leniency).value
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
         """The value with the steps away from the exact text that reading it took."""
-        if self._clean is not None:
-            value = self._clean(text)
+        clean = self._clean
+        if clean is not None:
+            value = clean(text)
             if value is not NOT_CLEAN:
                 return Reading(value)
+        return self._read_aligned(text, leniency)
+
+    def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
         place = Place(leniency)
         try:
             value = self._aligned(text, place)
@@ -108,6 +128,8 @@ class TypeParser(Generic[T]):
             return node.read_text(_took(reply, at) if reply.steps else text, at)
         if not reply.text:
             raise at.misfit(f"expected {node.kind}; the reply is empty", text)
+        if self._shows(reply):
+            return node.read_text(_took(reply, at), at)
         whole = reply.whole()
         if whole is not None:
             return _only(at, [(whole.steps, lambda: node.read(whole.value, at))])
@@ -115,24 +137,54 @@ class TypeParser(Generic[T]):
             return self._from_prose(reply, at)
         return self._from_json(reply, at)
 
+    def _shows(self, reply: Reply) -> bool:
+        """Whether the reply is a choice just as a prompt shows it, be it JSON too."""
+        return isinstance(self._bare, ChoiceNode) and self._bare.shows(reply.text)
+
     def _from_prose(self, reply: Reply, at: Place) -> T:
-        prose = reply.prose()
-        return _only(at, [(prose.steps, lambda: self._read_node.read_text(prose.text, at))])
+        node, prose = self._read_node, reply.prose()
+        if prose.text != reply.text and not self._shows(prose):  # JSON in a fence is JSON as it is without
+            whole = prose.whole()
+            if whole is not None:
+                return _only(at, [(whole.steps, _reading(node, whole.value, at))])
+        return _only(at, [(prose.steps, lambda: node.read_text(prose.text, at))])
 
     def _from_json(self, reply: Reply, at: Place) -> T:
         node = self._read_node
         found = reply.candidates()
         if not found:
             if reply.looks_like_json:
-                raise at.misfit("the JSON is broken", reply.text)
+                raise at.misfit(reply.fault(), reply.text)
             return self._from_prose(reply, at)
         fenced = [candidate for candidate in found if candidate.fenced]
         if 0 < len(fenced) < len(found):  # a fence marks the answer; what stands outside speaks of it
             try:
-                return _only(at, [(c.steps, _reading(node, c.value, at)) for c in fenced])
+                value = _only(at, _readings(node, fenced, at))
+            except _Undecided:
+                raise
             except Misfit:
                 found = [candidate for candidate in found if not candidate.fenced]
-        return _only(at, [(c.steps, _reading(node, c.value, at)) for c in found])
+            else:
+                _only(Place(at.leniency), _readings(node, [*fenced, *_corrections(found, fenced)], at))
+                return value
+        return _only(at, _readings(node, found, at))
+
+
+class _Undecided(Misfit):
+    """Several answers fit, and they differ."""
+
+
+def _corrections(found: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
+    """What stands after the last fence and may replace what is in it: not an object without a key of it."""
+    after = found[found.index(fenced[-1]) + 1 :]
+    keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
+    return [c for c in after if not (keys and isinstance(c.value, dict)) or not keys.isdisjoint(c.value)]
+
+
+def _readings(
+    node: Node[T], found: Iterable[Candidate], at: Place
+) -> list[tuple[tuple[str, ...], Callable[[], T]]]:
+    return [(candidate.steps, _reading(node, candidate.value, at)) for candidate in found]
 
 
 def _reading(node: Node[T], value: Json, at: Place) -> Callable[[], T]:
@@ -148,7 +200,7 @@ def _took(reply: Reply, at: Place) -> str:
 def _only(at: Place, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]) -> T:
     """The one value that the readings give; equal values are one, different ones are an error."""
     fits: list[tuple[T, list[Any]]] = []
-    misfits: list[Misfit] = []
+    nearest: Misfit | None = None
     for steps, read in readings:
         before = len(at.ledger)
         try:
@@ -156,15 +208,17 @@ def _only(at: Place, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]
                 at.left_out(step)
             value = read()
         except Misfit as misfit:
-            misfits.append(misfit)
+            if nearest is None or len(misfit.problems) < len(nearest.problems):
+                nearest = misfit
         else:
             fits.append((value, at.ledger[before:]))
         del at.ledger[before:]
     if not fits:
-        raise min(misfits, key=lambda misfit: len(misfit.problems))
+        assert nearest is not None, "there is at least one reading"
+        raise nearest
     value, steps_taken = fits[0]
     for other, _ in fits[1:]:
         if type(other) is not type(value) or other != value:
-            raise Misfit(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
+            raise _Undecided(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
     at.ledger.extend(steps_taken)
     return value

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from .errors import Problem, shorten
 
-__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "expected", "show"]
+__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "expected", "show", "written"]
 
 T = TypeVar("T")
 
@@ -65,12 +66,13 @@ class Place:
     """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
 
     All places of one attempt share one ledger, so that an attempt that fails can be undone by cutting
-    the ledger back to its former length.
+    the ledger back to its former length; and what unions found out, so that none is asked twice.
     """
 
     leniency: Leniency = Leniency.SAFE
     path: str = "$"
     ledger: list[Coercion] = field(default_factory=list)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, key: str | int) -> Place:
         """The place of an item or a field below this one."""
@@ -78,7 +80,7 @@ class Place:
             step = f"[{key}]"
         else:
             step = f".{key}" if key.isidentifier() else f"[{json.dumps(key, ensure_ascii=False)}]"
-        return Place(self.leniency, self.path + step, self.ledger)
+        return Place(self.leniency, self.path + step, self.ledger, self.known)
 
     def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
         """Record a step. Raises Misfit where the leniency does not permit it."""
@@ -96,6 +98,15 @@ class Place:
     def misfit(self, message: str, found: Json) -> Misfit:
         """The error that says what was expected here and what was found."""
         return Misfit(Problem(self.path, message, show(found)))
+
+
+def written(found: Json) -> str:
+    """The JSON text of a JSON value, its numbers digit by digit."""
+    if isinstance(found, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {written(value)}" for key, value in found.items()) + "}"
+    if isinstance(found, list):
+        return f"[{', '.join(map(written, found))}]"
+    return str(found) if isinstance(found, Decimal) else json.dumps(found, ensure_ascii=False)
 
 
 def show(value: object, limit: int = 60) -> str:

@@ -93,6 +93,7 @@ class _Builder:
         self._registry = registry
         self._after = after
         self._open: dict[Any, Shared[Any]] = {}
+        self._records: dict[Any, Node[Any]] = {}  # a class is taken apart once, however often it stands there
 
     def build(self, target: Target) -> Node[Any]:
         key = (target.form, target.metadata) if _hashable((target.form, target.metadata)) else None
@@ -115,8 +116,13 @@ class _Builder:
         return node
 
     def _built_in(self, target: Target, shared: Shared[Any]) -> Node[Any]:
+        if _hashable(target.form) and target.form in self._records:
+            return self._records[target.form]
+
         def register(node: Node[Any]) -> None:
             shared.node = node
+            if _hashable(target.form):
+                self._records[target.form] = node
 
         plain = replace(target, metadata=())
         node = (

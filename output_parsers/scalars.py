@@ -79,11 +79,15 @@ class NumberNode(Node[T]):
     def read_text(self, text: str, at: Place) -> T:
         return self._said(text, find_number, at)
 
+    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+        """Raise Misfit when the text of a number could mean another number of this type."""
+
     def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Place) -> T:
         try:
             found = reader(text)
         except Unreadable as error:
             raise at.misfit(expected(self.kind, error), text) from error
+        self.check_text(found.value, text, at)
         value = self.convert(found.value, at)
         at.took(found.rule or "number as text", text, value)
         return value
@@ -93,6 +97,10 @@ class IntNode(NumberNode[int]):
     kind = "an integer"
     json_type = "integer"
     exact = True
+
+    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+        if number.as_tuple().exponent == -3 and number == int(number):
+            raise at.misfit("expected an integer; this may be thousands or a fraction", text)
 
     def convert(self, number: int | Decimal, at: Place) -> int:
         if isinstance(number, int):

@@ -16,7 +16,7 @@ def schema_of(node: Node[Any]) -> JsonSchema:
     """
     first = Definitions()
     root = node.schema(first)
-    if not first.repeated:
+    if not first.repeated and not first.schemas:
         return root
     definitions = Definitions(frozenset(first.repeated))
     root = node.schema(definitions)
@@ -37,9 +37,10 @@ def described(schema: JsonSchema, description: str | None) -> JsonSchema:
 
 
 _STRICT_KEYWORDS = frozenset(
-    ["type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "description", "title", "$ref", "$defs", "pattern", "format", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "minItems", "maxItems"]
+    "type properties required additionalProperties items enum const anyOf description title $ref $defs "
+    "pattern format multipleOf maximum exclusiveMaximum minimum exclusiveMinimum minItems maxItems".split()
 )
-_STRICT_FORMATS = frozenset(["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"])
+_STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split())
 
 
 def is_strict(schema: JsonSchema) -> bool:

@@ -13,7 +13,7 @@ from .scalars import TextNode
 from .target import Target
 from .text_lists import split_items
 
-__all__ = ["sequence_node"]
+__all__ = ["ListNode", "TupleNode", "sequence_node"]
 
 Build = Callable[[Target], Node[Any]]
 
@@ -35,7 +35,7 @@ class ListNode(Node[Any]):
 
     def __init__(self, item: Node[Any], make: Callable[[Iterable[Any]], Any], *, exact: bool) -> None:
         self.item = item
-        self._make = make
+        self.make = make
         self.exact = exact
         self.kind = "an array"
 
@@ -63,7 +63,7 @@ class ListNode(Node[Any]):
         if misfits:
             raise Misfit(*(problem for misfit in misfits for problem in misfit.problems))
         try:
-            return self._make(items)
+            return self.make(items)
         except TypeError as error:
             raise at.misfit(f"expected items that a set can hold: {error}", found) from error
 

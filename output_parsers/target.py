@@ -36,7 +36,8 @@ class Target:
 
     ``form`` is the type without aliases, NewType and Annotated; ``metadata`` what Annotated held
     (outermost last); ``path`` says what it is a part of, from the inside out (``""`` at the root);
-    ``namespace`` holds local names that string annotations may use.
+    ``namespace`` holds local names that string annotations may use, ``scope`` besides them those of the
+    module of the alias around it; a class knows those of its own module.
     """
 
     form: Any
@@ -44,13 +45,20 @@ class Target:
     path: str = ""
     namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
     alias: str | None = field(default=None, compare=False)
+    scope: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @staticmethod
-    def of(form: Any, path: str = "", namespace: Mapping[str, Any] | None = None) -> Target:
+    def of(
+        form: Any,
+        path: str = "",
+        namespace: Mapping[str, Any] | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> Target:
         """Take aliases, NewType, Annotated, qualifiers and forward references off a type."""
         metadata: tuple[Any, ...] = ()
         alias: str | None = None
-        known = namespace or {}
+        names = namespace or {}
+        known = names if scope is None else scope
         for _ in range(100):  # an alias of itself has no end
             origin = get_origin(form)
             if origin is Annotated:
@@ -63,16 +71,16 @@ class Target:
             elif isinstance(form, NewType):
                 form = form.__supertype__
             elif _is_alias(origin):
-                known = _around(origin, known)
+                known = _around(origin, known, names)
                 filling = dict(zip(origin.__type_params__, get_args(form), strict=True))
                 form = substitute(origin.__value__, filling)
             elif _is_alias(form):
-                known, alias = _around(form, known), alias or form.__name__
+                known, alias = _around(form, known, names), alias or form.__name__
                 form = form.__value__
             elif isinstance(form, TypeVar):
                 form = _bound(form, path)
             else:
-                return Target(None if form is types.NoneType else form, metadata, path, known, alias)
+                return Target(None if form is types.NoneType else form, metadata, path, names, alias, known)
         raise UnsupportedTypeError(type_name(form), path, ["type aliases"], "it stands for itself")
 
     @property
@@ -104,7 +112,7 @@ class Target:
     def child(self, form: Any, field: str | None = None) -> Target:
         """The target of a part: of a field by its name; of an item, a key or a member of a union without."""
         here = type_name(self.form) + (f".{field}" if field else "")
-        return Target.of(form, f"{here}, in {self.path}" if self.path else here, self.namespace)
+        return Target.of(form, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
 
     @property
     def annotated(self) -> Any:
@@ -154,10 +162,10 @@ def _is_alias(form: Any) -> bool:
     return builtin is not None and isinstance(form, builtin)
 
 
-def _around(alias: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that the value of an alias may use, its own among them."""
+def _around(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that the value of an alias may use: local, its own, its module's, then those around it."""
     module = sys.modules.get(getattr(alias, "__module__", None) or "")
-    return {**(vars(module) if module else {}), alias.__name__: alias, **known}
+    return {**outer, **(vars(module) if module else {}), alias.__name__: alias, **names}
 
 
 def _resolve(form: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:

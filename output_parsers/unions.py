@@ -16,7 +16,7 @@ from .reading import Coercion, Json, Misfit, Place
 from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
-__all__ = ["union_node"]
+__all__ = ["UnionNode", "union_node"]
 
 Build = Callable[[Target], Node[Any]]
 
@@ -59,7 +59,31 @@ class UnionNode(Node[Any]):
         return " | ".join(option.hint((*within, self)) for option in self.options)
 
     def read(self, found: Json, at: Place) -> Any:
-        options = self._tagged(found, at) or self.options
+        if not isinstance(found, (dict, list)):
+            return self._read(found, at)
+        # members that hold this union again would ask it once each, and twice as often on each level below
+        key = (id(self), at.path, id(found))
+        if key not in at.known:
+            at.known[key] = (found, self._outcome(found, at))
+        _, outcome = at.known[key]
+        if isinstance(outcome, Misfit):
+            raise outcome
+        value, steps = outcome
+        at.ledger.extend(steps)
+        return value
+
+    def _outcome(self, found: Json, at: Place) -> Misfit | tuple[Any, list[Coercion]]:
+        before = len(at.ledger)
+        try:
+            value = self._read(found, at)
+        except Misfit as misfit:
+            return misfit
+        steps = at.ledger[before:]
+        del at.ledger[before:]
+        return value, steps
+
+    def _read(self, found: Json, at: Place) -> Any:
+        options = self.tagged(found, at) or self.options
         return self._best(options, found, at, lambda option: option.read(found, at))
 
     def read_text(self, text: str, at: Place) -> Any:
@@ -95,11 +119,11 @@ class UnionNode(Node[Any]):
         found = misfits[-1].problems[0].found
         return Misfit(Problem(at.path, f"expected {self.kind}", found))
 
-    def _tagged(self, found: Json, at: Place) -> tuple[Node[Any], ...] | None:
+    def tagged(self, found: Json, at: Place) -> tuple[Node[Any], ...] | None:
         """The member whose tag the object carries; None where tags do not tell the members apart."""
         if not isinstance(found, dict):
             return None
-        for key in self._tags():
+        for key in self.tags():
             if key not in found:
                 continue
             chosen = []
@@ -112,7 +136,8 @@ class UnionNode(Node[Any]):
                 return tuple(chosen)
         return None
 
-    def _tags(self) -> list[str]:
+    def tags(self) -> list[str]:
+        """The keys whose values may tell which member an object is."""
         if self._declared_tag is not None:
             return [self._declared_tag]
         objects = [node for option in self.options if (node := _object(option)) is not None]

@@ -13,6 +13,7 @@ from .base import Capabilities
 __all__ = ["ScriptedChatModel", "ScriptedReply"]
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
+_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True)
 _PIECES = re.compile(r"\S+\s*|\s+")
 
 
@@ -28,7 +29,7 @@ class ScriptedChatModel:
         self,
         script: Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply],
         *,
-        capabilities: Capabilities = Capabilities(json_schema=True, strict_schema=True, json_mode=True),
+        capabilities: Capabilities = _CAPABILITIES,
         name: str = "scripted",
     ) -> None:
         self._script = script if callable(script) else iter(list(script))

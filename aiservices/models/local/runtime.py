@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 from aiservices.errors import BadRequestError, ModelError
 
+from .formats import bounded
+
 __all__ = ["Runtime", "RuntimeSettings", "loaded", "unload"]
 
 LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
@@ -98,10 +100,10 @@ class Runtime:
         A grammar that does not compile is ignored by llama.cpp without a word, so each is tried once; the
         slower ``response_format``, which raises, is the way for what llguidance does not know.
         """
-        schema = response_format.get("json_schema", {}).get("schema", {"type": "object"})
-        key = json.dumps(schema)
+        asked = response_format.get("json_schema", {}).get("schema", {"type": "object"})
+        key = json.dumps(asked)
         if key not in self._constraints:
-            grammar = "%llguidance {}\nstart: %json " + json.dumps({**schema, "x-guidance": _LAYOUT})
+            grammar = "%llguidance {}\nstart: %json " + json.dumps({**bounded(asked), "x-guidance": _LAYOUT})
             holds = self._holds(grammar)
             self._constraints[key] = {"grammar": grammar} if holds else {"response_format": response_format}
         return self._constraints[key]

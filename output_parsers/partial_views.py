@@ -1,0 +1,188 @@
+"""Read-only views of objects and lists that are still being written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from pydantic_core import to_jsonable_python
+
+__all__ = ["ListStore", "ObjectStore", "PartialList", "PartialObject", "TextSoFar", "plain"]
+
+
+class TextSoFar:
+    """A growing string at one moment: the first pieces of a list that others go on filling."""
+
+    __slots__ = ("_count", "_pieces")
+
+    def __init__(self, pieces: list[str]) -> None:
+        self._pieces = pieces
+        self._count = len(pieces)
+
+    def join(self) -> str:
+        return "".join(self._pieces[: self._count])
+
+
+class ObjectStore:
+    """The members of one object in the order in which they were closed. Members are only ever added.
+
+    ``fields`` holds the names that the object can have, None when any name will do; ``unfit`` those
+    whose value stays as it was shown, for what it became does not fit.
+    """
+
+    __slots__ = ("fields", "places", "unfit", "values")
+
+    def __init__(self, fields: Collection[str] | None) -> None:
+        self.fields = fields
+        self.places: dict[Any, int] = {}
+        self.values: list[Any] = []
+        self.unfit: set[Any] = set()
+
+    def add(self, name: Any, value: Any) -> None:
+        self.places[name] = len(self.values)
+        self.values.append(value)
+
+
+class PartialObject:
+    """An object of which only a part has been written, as it was when the snapshot was taken.
+
+    Members go by the names of their fields: ``view.name`` gives None while nothing of the field is there,
+    ``view["name"]`` raises KeyError then. A field that is called ``keys`` or ``done`` is reached as an item.
+    """
+
+    __slots__ = ("_count", "_name", "_store", "_tail")
+
+    def __init__(self, store: ObjectStore, name: Any = None, tail: Any = None) -> None:
+        self._store = store
+        self._count = len(store.values)
+        self._name = name
+        self._tail = tail  # the member that is still being written; None: there is none, or nothing to show
+
+    def __getitem__(self, name: Any) -> Any:
+        place = self._store.places.get(name, self._count)
+        if place < self._count:
+            return self._store.values[place]
+        if self._tail is None or name != self._name:
+            raise KeyError(name)
+        if isinstance(self._tail, TextSoFar):
+            self._tail = self._tail.join()
+        return self._tail
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # no field is meant: copy and pickle ask for such names
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            fields = self._store.fields
+            if fields is None or name in fields:
+                return None
+        raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
+
+    def keys(self) -> list[Any]:
+        """The names of what is shown, in the order of the text."""
+        names = [name for name, place in self._store.places.items() if place < self._count]
+        return names if self._tail is None else [*names, self._name]
+
+    def done(self, name: Any) -> bool:
+        """Whether the value of a field is complete."""
+        known = self._store.places.get(name, self._count) < self._count
+        return known and name not in self._store.unfit
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return self._count + (self._tail is not None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (PartialObject, Mapping)):
+            return NotImplemented
+        return len(self) == len(other) and all(key in other and self[key] == other[key] for key in self)
+
+    __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
+
+    def __repr__(self) -> str:
+        return f"PartialObject({{{', '.join(f'{key!r}: {self[key]!r}' for key in self)}}})"
+
+
+class ListStore:
+    """The items of one list. Items are only ever added; ``unfit`` holds places as in ObjectStore."""
+
+    __slots__ = ("items", "unfit")
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.unfit: set[int] = set()
+
+
+class PartialList(Sequence[Any]):
+    """A list of which only a part has been written, as it was when the snapshot was taken."""
+
+    __slots__ = ("_count", "_store", "_tail")
+
+    def __init__(self, store: ListStore, tail: Any = None) -> None:
+        self._store = store
+        self._count = len(store.items)
+        self._tail = tail
+
+    def __len__(self) -> int:
+        return self._count + (self._tail is not None)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"there is no item {index} yet")
+        if place < self._count:
+            return self._store.items[place]
+        if isinstance(self._tail, TextSoFar):
+            self._tail = self._tail.join()
+        return self._tail
+
+    def done(self, index: int) -> bool:
+        """Whether an item is complete."""
+        place = index + len(self) if index < 0 else index
+        return 0 <= place < self._count and place not in self._store.unfit
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (PartialList, list, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
+
+    def __repr__(self) -> str:
+        return f"PartialList([{', '.join(map(repr, self))}])"
+
+
+def plain(shown: Any) -> Any:
+    """What is shown as dicts, lists, strings, numbers, booleans and None, as JSON is made of."""
+    if isinstance(shown, PartialObject):
+        return {_plain_key(key): plain(shown[key]) for key in shown}
+    if isinstance(shown, PartialList):
+        return [plain(item) for item in shown]
+    return to_jsonable_python(shown, by_alias=False, fallback=_members)
+
+
+def _plain_key(key: Any) -> str:
+    if isinstance(key, str) and type(key) is str:
+        return key
+    return str(next(iter(to_jsonable_python({key: None}, fallback=str))))
+
+
+def _members(value: Any) -> Any:
+    """What pydantic does not take apart: instances of attrs classes and Structs by field, the rest as text."""
+    cls = type(value)
+    names = getattr(cls, "__struct_fields__", None)
+    if names is None and hasattr(cls, "__attrs_attrs__"):
+        names = [attribute.name for attribute in cls.__attrs_attrs__]
+    return str(value) if names is None else {name: plain(getattr(value, name)) for name in names}

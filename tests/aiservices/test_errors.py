@@ -1,0 +1,150 @@
+"""The tree of errors: what is caught by what, what each holds, and that each survives pickling."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    Attempt,
+    AuthenticationError,
+    BadRequestError,
+    ChatReply,
+    ContentFilterError,
+    DefinitionError,
+    Fault,
+    FinishError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelNotFoundError,
+    ModelServerError,
+    ModelTimeoutError,
+    OutputParsingError,
+    Problem,
+    RateLimitError,
+    RefusalError,
+    ServiceOutputError,
+    TruncatedError,
+    Usage,
+)
+
+MODEL_ERRORS = [
+    ModelConnectionError,
+    ModelTimeoutError,
+    AuthenticationError,
+    ModelNotFoundError,
+    RateLimitError,
+    BadRequestError,
+    ModelServerError,
+    InvalidReplyError,
+]
+EXAMPLES: list[AiServiceError] = [
+    DefinitionError([Fault("P.m", "wrong")]),
+    DefinitionError([Fault("P.m", "wrong"), Fault("P.n", "worse")]),
+    ServiceOutputError("P.m", "the text", [Problem("$.a", "missing")]),
+    RefusalError("no", text="", reason="unsafe"),
+    TruncatedError("cut", text="par", reason="length"),
+    ContentFilterError("filtered", text="", reason="content_filter"),
+    *(kind("failed", status=500, request_id="r", retryable=True, retry_after=2.0) for kind in MODEL_ERRORS),
+]
+
+
+@pytest.mark.parametrize("kind", MODEL_ERRORS)
+def test_every_provider_error_is_a_model_error(kind: type[ModelError]) -> None:
+    assert issubclass(kind, ModelError)
+
+
+@pytest.mark.parametrize("kind", [RefusalError, TruncatedError, ContentFilterError])
+def test_every_unfinished_answer_is_a_finish_error(kind: type[FinishError]) -> None:
+    assert issubclass(kind, FinishError)
+
+
+@pytest.mark.parametrize("kind", [DefinitionError, ServiceOutputError, FinishError, ModelError])
+def test_every_error_is_an_ai_service_error(kind: type[AiServiceError]) -> None:
+    assert issubclass(kind, AiServiceError)
+
+
+def test_a_definition_error_is_a_type_error() -> None:
+    assert issubclass(DefinitionError, TypeError)
+
+
+def test_a_service_output_error_is_an_output_parsing_error() -> None:
+    assert issubclass(ServiceOutputError, OutputParsingError)
+
+
+def test_one_fault_is_the_whole_message() -> None:
+    assert str(DefinitionError([Fault("P.m", "it is wrong")])) == "P.m: it is wrong"
+
+
+def test_several_faults_are_counted_and_listed() -> None:
+    error = DefinitionError([Fault("P.m", "it is wrong"), Fault("P.n", "it is worse")])
+    assert str(error) == "2 faults:\n  - P.m: it is wrong\n  - P.n: it is worse"
+
+
+def test_a_definition_error_holds_its_faults() -> None:
+    assert DefinitionError([Fault("P.m", "a")]).faults == (Fault("P.m", "a"),)
+
+
+def test_a_service_output_error_says_where_why_and_what_came() -> None:
+    error = ServiceOutputError("P.m", "maybe", [Problem("$", "expected true or false", '"maybe"')])
+    assert str(error) == (
+        "P.m: cannot read the reply: $: expected true or false, found \"maybe\" (the reply: 'maybe')"
+    )
+
+
+def test_a_service_output_error_holds_text_problems_and_place() -> None:
+    error = ServiceOutputError("P.m", "maybe", [Problem("$", "wrong")])
+    assert (error.text, error.problems, error.where) == ("maybe", (Problem("$", "wrong"),), "P.m")
+
+
+def test_a_model_error_holds_what_the_provider_said() -> None:
+    error = RateLimitError(
+        "slow down", status=429, request_id="r1", retryable=True, retry_after=3.0, body="{}"
+    )
+    assert (str(error), vars(error)) == (
+        "slow down",
+        {"status": 429, "request_id": "r1", "retryable": True, "retry_after": 3.0, "body": "{}"},
+    )
+
+
+def test_an_error_before_any_request_has_no_attempts_and_no_usage() -> None:
+    error = AiServiceError("nothing was sent")
+    assert (error.attempts, error.usage) == ((), None)
+
+
+def test_usage_of_an_error_is_summed_over_its_attempts() -> None:
+    reply = ChatReply(AiMessage("x"), usage=Usage(3, 1))
+    silent = ChatReply(AiMessage("x"))
+    error = AiServiceError("failed")
+    error.attempts = (
+        Attempt("m", reply, None, 0.1),
+        Attempt("m", None, ModelServerError("500"), 0.1),
+        Attempt("m", silent, None, 0.1),
+        Attempt("m", reply, None, 0.1),
+    )
+    assert error.usage == Usage(6, 2)
+
+
+def test_usage_of_an_error_is_unknown_when_no_attempt_reported_any() -> None:
+    error = AiServiceError("failed")
+    error.attempts = (Attempt("m", None, ModelServerError("500"), 0.1),)
+    assert error.usage is None
+
+
+def test_an_attempt_has_the_text_of_its_reply() -> None:
+    assert Attempt("m", ChatReply(AiMessage("hi")), None, 0.1).text == "hi"
+
+
+def test_an_attempt_without_reply_has_no_text() -> None:
+    assert Attempt("m", None, ModelServerError("500"), 0.1).text == ""
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_survives_pickling_with_message_and_contents(error: AiServiceError) -> None:
+    error.attempts = (Attempt("m", ChatReply(AiMessage("hi"), usage=Usage(1, 1)), None, 0.5),)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

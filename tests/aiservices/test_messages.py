@@ -1,0 +1,113 @@
+"""The values that travel to a model and back add up, merge and say what is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    Fault,
+    FinishReason,
+    JsonObjectFormat,
+    SystemMessage,
+    Usage,
+    UserMessage,
+)
+
+
+def test_a_nearer_option_wins_field_by_field() -> None:
+    near = ChatOptions(temperature=0.0, seed=7)
+    far = ChatOptions(temperature=1.0, max_tokens=5)
+    assert near.over(far) == ChatOptions(temperature=0.0, max_tokens=5, seed=7)
+
+
+def test_options_over_nothing_are_themselves() -> None:
+    options = ChatOptions(seed=1)
+    assert options.over(None) is options
+
+
+def test_options_over_empty_options_are_themselves() -> None:
+    options = ChatOptions(seed=1)
+    assert options.over(ChatOptions()) is options
+
+
+def test_extra_body_and_headers_are_merged_key_by_key() -> None:
+    near = ChatOptions(extra_body={"a": 1, "b": 2}, extra_headers={"x": "near"})
+    far = ChatOptions(extra_body={"b": 3, "c": 4}, extra_headers={"x": "far", "y": "far"})
+    assert near.over(far) == ChatOptions(
+        extra_body={"a": 1, "b": 2, "c": 4}, extra_headers={"x": "near", "y": "far"}
+    )
+
+
+def test_extra_body_of_one_side_is_kept() -> None:
+    far = ChatOptions(extra_body={"a": 1})
+    assert ChatOptions(seed=1).over(far) == ChatOptions(seed=1, extra_body={"a": 1})
+
+
+def test_options_within_their_ranges_have_no_faults() -> None:
+    assert ChatOptions(temperature=2.0, top_p=0.0, max_tokens=1, timeout=0.1).faults("here") == []
+
+
+def test_each_option_out_of_range_is_a_fault() -> None:
+    assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).faults("here") == [
+        Fault("here", "temperature is 2.5; it must be from 0 to 2"),
+        Fault("here", "top_p is -0.1; it must be from 0 to 1"),
+        Fault("here", "max_tokens is 0; it must be greater than 0"),
+        Fault("here", "timeout is -1.0; it must be greater than 0"),
+    ]
+
+
+def test_a_temperature_that_is_no_number_is_a_fault() -> None:
+    assert ChatOptions(temperature=math.nan).faults("here") == [
+        Fault("here", "temperature is nan; it must be from 0 to 2")
+    ]
+
+
+def test_usage_adds_up_field_by_field() -> None:
+    assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
+
+
+def test_total_tokens_are_input_and_output() -> None:
+    assert Usage(1, 2, 3, 4).total_tokens == 3
+
+
+def test_a_request_of_a_text_is_one_user_message() -> None:
+    assert ChatRequest.of("hello") == ChatRequest((UserMessage("hello"),))
+
+
+def test_a_request_of_messages_keeps_them_and_takes_settings() -> None:
+    messages = [SystemMessage("be brief"), UserMessage("hello")]
+    assert ChatRequest.of(messages, options=ChatOptions(seed=1)) == ChatRequest(
+        tuple(messages), ChatOptions(seed=1)
+    )
+
+
+def test_messages_are_added_to_a_copy_of_a_request() -> None:
+    request = ChatRequest.of("hello")
+    more = request.plus(AiMessage("hi"), UserMessage("how are you?"))
+    assert (request, more) == (
+        ChatRequest.of("hello"),
+        ChatRequest((UserMessage("hello"), AiMessage("hi"), UserMessage("how are you?"))),
+    )
+
+
+def test_a_request_holds_the_form_that_the_answer_must_have() -> None:
+    form = JsonObjectFormat()
+    assert ChatRequest.of("hello", response_format=form).response_format is form
+
+
+def test_the_text_of_a_reply_is_that_of_its_message() -> None:
+    reply = ChatReply(AiMessage("hi"))
+    assert (reply.text, reply.finish_reason, reply.usage) == ("hi", FinishReason.STOP, None)
+
+
+def test_messages_cannot_be_changed() -> None:
+    message = UserMessage("hello")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        message.text = "bye"  # type: ignore[misc]

@@ -1,0 +1,260 @@
+"""One of several is named plainly or refused; whatever a prompt shows for a member is read back as it."""
+
+from __future__ import annotations
+
+import enum
+from decimal import Decimal
+from typing import Any, Literal
+
+import pytest
+
+from output_parsers import Leniency, OutputParsingError, parse, parser_for, read
+
+
+class Color(enum.Enum):
+    RED = "red"
+    DARK_BLUE = "dark-blue"
+
+
+class Priority(enum.Enum):
+    """How urgent it is."""
+
+    HIGH = 3
+    """very urgent"""
+    LOW = 1
+    """can wait"""
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Mood(enum.StrEnum):
+    GOOD = enum.auto()
+    BAD = enum.auto()
+
+
+class Odd(enum.Enum):
+    YES = "true"
+    NOTHING = "null"
+    FIRST = "1"
+    HALF = "0.5"
+    DRAFT = "[draft]"
+    SET = "{x}"
+
+
+class Rate(enum.Enum):
+    HALF = 0.5
+    WHOLE = Decimal("1.0")
+
+
+class Access(enum.Flag):
+    READ = enum.auto()
+    WRITE = enum.auto()
+    ALL = READ | WRITE
+
+
+def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text, leniency=leniency)
+    return "; ".join(map(str, error.value.problems))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("True.", True),
+        ("FALSE", False),
+        ("yes", True),
+        ('"no"', False),
+        ("1", True),
+        ("0", False),
+        ("**Yes**", True),
+        ("The answer is true.", True),
+    ],
+)
+def test_what_people_say_for_true_and_false_is_read(text: str, value: bool) -> None:
+    assert parse(bool, text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", '$: expected true or false; the reply is empty, found ""'),
+        ("2", "$: expected true or false, found 2"),
+        ("1.0", "$: expected true or false, found 1.0"),
+        ("null", "$: expected true or false, found null"),
+        ("maybe", '$: expected true or false; it names none of them, found "maybe"'),
+        ("true or false", '$: expected true or false; it names true and false, found "true or false"'),
+        ("not true", '$: expected true or false; it says more than one thing about them, found "not true"'),
+        ('{"value": 1}', "$: expected true or false, found an object with value"),
+    ],
+)
+def test_what_says_neither_or_both_is_refused(text: str, said: str) -> None:
+    assert problem(bool, text) == said
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "member"),
+    [
+        (Color, "red", Color.RED),
+        (Color, "RED", Color.RED),
+        (Color, '"RED"', Color.RED),
+        (Color, "RED.", Color.RED),
+        (Color, "Color.RED", Color.RED),
+        (Color, "Category: RED", Color.RED),
+        (Color, "DARK BLUE", Color.DARK_BLUE),
+        (Color, "dark_blue", Color.DARK_BLUE),
+        (Priority, "HIGH - very urgent", Priority.HIGH),
+        (Priority, "HIGH: very urgent", Priority.HIGH),
+        (Priority, "high", Priority.HIGH),
+        (Priority, "3", Priority.HIGH),
+        (Level, "2", Level.TWO),
+        (Level, "TWO", Level.TWO),
+        (Mood, "Good", Mood.GOOD),
+        (
+            list[Rate],
+            '[0.5, 1.0, 1, "HALF", "0.5"]',
+            [Rate.HALF, Rate.WHOLE, Rate.WHOLE, Rate.HALF, Rate.HALF],
+        ),
+    ],
+)
+def test_a_member_is_read_however_it_is_named(form: Any, text: str, member: object) -> None:
+    assert parse(form, text) == member
+
+
+@pytest.mark.parametrize("form", [Color, Priority, Level, Mood, Odd, Rate])
+def test_what_a_prompt_shows_for_a_member_is_read_back_as_it(form: type[enum.Enum]) -> None:
+    for shown, member in zip(parser_for(form).hint.split(" | "), form, strict=True):
+        assert parse(form, shown) is member
+        assert parse(form, shown.strip('"'), leniency=Leniency.NONE) is member
+        assert parse(list[form], f"[{shown}]") == [member]
+
+
+@pytest.mark.parametrize(
+    ("text", "member"), [("[true]", Odd.YES), ("[null]", Odd.NOTHING), ("[0.5]", Odd.HALF)]
+)
+def test_a_json_scalar_stands_for_the_text_that_it_spells(text: str, member: Odd) -> None:
+    reading = read(list[Odd], text)
+    assert reading.value == [member]
+    assert [step.rule for step in reading.coercions] == ["value as text"]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (Color, "green", '$: expected one of "red", "dark-blue"; it names none of them, found "green"'),
+        (Color, "0", '$: expected one of "red", "dark-blue", found 0'),
+        (
+            Color,
+            "red or dark blue",
+            '$: expected one of "red", "dark-blue"; it names red and dark-blue, found "red or dark blue"',
+        ),
+        (Color, '{"value": "red"}', '$: expected one of "red", "dark-blue", found an object with value'),
+        (Level, "0", '$: expected one of "ONE", "TWO", found 0'),
+        (Level, "1.0", '$: expected one of "ONE", "TWO", found 1.0'),
+        (Literal["a"], "b", '$: expected "a"; it names none of them, found "b"'),
+    ],
+)
+def test_what_names_no_member_or_two_is_refused(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Literal["a", "b"], "a", "a"),
+        (Literal["a", "b"], "B", "b"),
+        (Literal[1, 2], "2", 2),
+        (Literal[1, 2], '"2"', 2),
+        (Literal["1", "2"], "2", "2"),
+        (Literal[True], "yes", True),
+        (Literal[None, "x"], "null", None),
+        (Literal[Color.RED], "red", Color.RED),
+    ],
+)
+def test_a_literal_is_read_as_the_very_value(form: Any, text: str, value: object) -> None:
+    found = parse(form, text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"), [(Literal[1, 2], "true"), (Literal[1], "1.0"), (Literal[True], "1")]
+)
+def test_equal_values_of_another_type_are_no_literal(form: Any, text: str) -> None:
+    assert problem(form, text).endswith(f"found {text}")
+
+
+def test_two_members_that_differ_only_in_case_are_told_apart_by_it() -> None:
+    units = Literal["m", "M"]
+    assert (parse(units, "m"), parse(units, "M")) == ("m", "M")
+    assert problem(units, "“m”") == '$: expected one of "m", "M"; “m” means more than one, found "“m”"'
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('["READ"]', Access.READ),
+        ('["read", "Write"]', Access.READ | Access.WRITE),
+        ("READ|WRITE", Access.READ | Access.WRITE),
+        ("read, write", Access.READ | Access.WRITE),
+        ("[]", Access(0)),
+    ],
+)
+def test_some_members_of_a_flag_are_read(text: str, value: Access) -> None:
+    assert parse(Access, text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('["read", "run"]', '$[1]: expected one of READ, WRITE, found "run"'),
+        ("[1]", "$[0]: expected one of READ, WRITE, found 1"),
+        ("3", "$: expected an array of READ, WRITE, found 3"),
+    ],
+)
+def test_what_is_no_member_of_a_flag_is_refused(text: str, said: str) -> None:
+    assert problem(Access, text) == said
+
+
+def test_members_carry_their_descriptions_into_the_schema() -> None:
+    assert parser_for(Priority).schema == {
+        "type": "string",
+        "enum": ["HIGH", "LOW"],
+        "description": "HIGH: very urgent; LOW: can wait",
+    }
+
+
+def test_a_member_may_describe_itself_by_an_attribute() -> None:
+    class Size(enum.Enum):
+        SMALL = "s", "below ten"
+        LARGE = "l", "ten and more"
+
+        @property
+        def description(self) -> str:
+            return str(self.value[1])
+
+    assert parser_for(Size).schema == {
+        "type": "string",
+        "enum": ["SMALL", "LARGE"],
+        "description": "SMALL: below ten; LARGE: ten and more",
+    }
+    assert parse(Size, "small") is Size.SMALL
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        (bool, {"type": "boolean"}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal["a"], {"type": "string", "const": "a"}),
+        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
+        (Literal[True, "x", None], {"enum": [True, "x", None]}),
+        (Access, {"type": "array", "items": {"type": "string", "enum": ["READ", "WRITE"]}}),
+    ],
+)
+def test_the_schema_lists_what_may_be_chosen(form: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(form).schema == schema

@@ -1,0 +1,145 @@
+"""Whatever else pydantic knows is read by it strictly; what its validators convert is recorded."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import date
+from decimal import Decimal
+from ipaddress import IPv4Address
+from typing import Annotated, Any
+
+import pytest
+from pydantic import AnyUrl, BaseModel, BeforeValidator, EmailStr, HttpUrl, Json, PlainValidator, SecretStr
+from pydantic.types import Base64Bytes
+
+from output_parsers import OutputParsingError, UnsupportedTypeError, parse, parser_for, read
+
+
+def problem(form: Any, text: str) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    return "; ".join(map(str, error.value.problems))
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (AnyUrl, "https://a.b/c", AnyUrl("https://a.b/c")),
+        (HttpUrl, '"https://a.b"', HttpUrl("https://a.b")),
+        (IPv4Address, "127.0.0.1", IPv4Address("127.0.0.1")),
+        (SecretStr, "abc", SecretStr("abc")),
+        (deque[int], "[1, 2]", deque([1, 2])),
+        (Base64Bytes, "aGk=", b"hi"),
+        (Json[list[int]], '"[1]"', [1]),
+        (list[HttpUrl], '["https://a.b"]', [HttpUrl("https://a.b")]),
+    ],
+)
+def test_a_type_of_pydantic_is_read(form: Any, text: str, value: object) -> None:
+    assert parse(form, text) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (HttpUrl, "ftp://x", "$: URL scheme should be 'http' or 'https', found \"ftp://x\""),
+        (IPv4Address, "x", "$: value error, Expected 4 octets in 'x', found \"x\""),
+        (deque[int], '[1, "2"]', '$[1]: input should be a valid integer, found "2"'),
+        (deque[float], "[1e400]", "$[0]: expected a number that a float can hold, found 1E+400"),
+        (SecretStr, "7", "$: input should be a valid string, found 7"),
+    ],
+)
+def test_nothing_is_converted_in_silence(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+def halved(value: Any) -> Any:
+    return value / 2
+
+
+def german(value: Any) -> Any:
+    day, month, year = value.split(".")
+    return f"{year}-{month}-{day}"
+
+
+def test_a_validator_that_comes_first_sees_the_json() -> None:
+    reading = read(list[Annotated[int, BeforeValidator(lambda value: value + 1)]], "[1]")
+    assert reading.value == [2]
+    assert reading.coercions == ()
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Annotated[date, BeforeValidator(german)], '"04.07.1968"', date(1968, 7, 4)),
+        (Annotated[Decimal, BeforeValidator(str)], "0.1000000000000000055", Decimal("0.1000000000000000055")),
+        (Annotated[int, BeforeValidator(str)], "7", 7),
+    ],
+)
+def test_what_is_converted_after_a_validator_is_recorded(form: Any, text: str, value: object) -> None:
+    reading = read(form, text)
+    assert reading.value == value
+    assert [step.rule for step in reading.coercions] == ["converted by its validators"]
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (
+            Annotated[date, BeforeValidator(german)],
+            '"soon"',
+            '$: value error, not enough values to unpack (expected 3, got 1), found "soon"',
+        ),
+        (Annotated[float, BeforeValidator(halved)], '"x"', "$: float refuses the value: "),
+        (Annotated[int, BeforeValidator(str)], '"x"', "$: input should be a valid integer, unable to parse"),
+        (Annotated[int, PlainValidator(lambda value: 1 // value)], "0", "$: int refuses the value: "),
+    ],
+)
+def test_what_a_validator_refuses_is_a_problem(form: Any, text: str, said: str) -> None:
+    assert problem(form, text).startswith(said)
+
+
+class Inner(BaseModel):
+    x: int
+
+
+class Outer(BaseModel):
+    first: Inner
+    second: Inner
+
+
+def test_the_definitions_of_a_type_of_pydantic_come_with_its_schema() -> None:
+    form = list[Annotated[Outer, BeforeValidator(lambda value: value)]]
+    assert parser_for(form).schema == {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"first": {"$ref": "#/$defs/Inner"}, "second": {"$ref": "#/$defs/Inner"}},
+            "required": ["first", "second"],
+        },
+        "$defs": {
+            "Inner": {
+                "type": "object",
+                "title": "Inner",
+                "properties": {"x": {"title": "X", "type": "integer"}},
+                "required": ["x"],
+            }
+        },
+    }
+
+
+def test_a_prompt_names_the_type_and_its_form() -> None:
+    assert parser_for(HttpUrl).hint == '"HttpUrl (uri)"'
+    assert parser_for(deque[int]).hint == "deque[int] (array)"
+
+
+def test_a_type_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ImportError("email-validator is not installed")
+
+    monkeypatch.setattr("pydantic.networks.import_email_validator", missing)
+    with pytest.raises(UnsupportedTypeError) as error:
+        parser_for(list[EmailStr])
+    assert str(error.value) == (
+        "no parser reads EmailStr (in list[EmailStr]): email-validator is not installed; tried: pydantic. "
+        "Use a type that one of them reads, or add a ParserFactory for it"
+    )

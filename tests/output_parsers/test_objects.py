@@ -1,0 +1,720 @@
+"""Records of every kind are read field by field; schema, instructions and parser agree on their fields."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    NotRequired,
+    Required,
+    TypedDict,
+    TypeVar,
+)
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    RootModel,
+    field_validator,
+    model_validator,
+)
+
+from output_parsers import (
+    Description,
+    Leniency,
+    OutputParsingError,
+    UnsupportedTypeError,
+    parse,
+    parser_for,
+    read,
+)
+
+T = TypeVar("T")
+
+
+def problem(form: Any, text: str) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    return "; ".join(map(str, error.value.problems))
+
+
+def properties(form: Any) -> dict[str, Any]:
+    schema = parser_for(form).schema
+    assert schema is not None
+    found: dict[str, Any] = schema["properties"]
+    return found
+
+
+def required(form: Any) -> list[str]:
+    schema = parser_for(form).schema
+    assert schema is not None
+    names: list[str] = schema["required"]
+    return names
+
+
+# ── What holds for every kind of record ─────────────────────────────────────────────────────────────
+
+
+class ModelUser(BaseModel):
+    first_name: str
+    born: date
+    tags: list[str] = Field(default_factory=list)
+
+
+@dataclass
+class DataUser:
+    first_name: str
+    born: date
+    tags: list[str] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass
+class CheckedUser:
+    first_name: str
+    born: date
+    tags: list[str] = field(default_factory=list)
+
+
+class DictUser(TypedDict):
+    first_name: str
+    born: date
+    tags: NotRequired[list[str]]
+
+
+class TupleUser(NamedTuple):
+    first_name: str
+    born: date
+    tags: list[str] = []  # noqa: RUF012  # a NamedTuple has no other kind of default
+
+
+@attrs.define
+class AttrsUser:
+    first_name: str
+    born: date
+    tags: list[str] = attrs.field(factory=list)
+
+
+class StructUser(msgspec.Struct):
+    first_name: str
+    born: date
+    tags: list[str] = msgspec.field(default_factory=list)
+
+
+USERS = [ModelUser, DataUser, CheckedUser, DictUser, TupleUser, AttrsUser, StructUser]
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_a_record_is_made_from_its_fields(cls: Any) -> None:
+    text = '{"first_name": "Ann", "born": "1968-07-04", "tags": ["a"]}'
+    assert parse(cls, text) == cls(first_name="Ann", born=date(1968, 7, 4), tags=["a"])
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_a_field_with_a_default_may_be_left_out(cls: Any) -> None:
+    found = parse(cls, '{"first_name": "Ann", "born": "1968-07-04"}')
+    assert found == cls(first_name="Ann", born=date(1968, 7, 4))
+    assert required(cls) == ["first_name", "born"]
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_a_missing_field_and_a_bad_one_are_both_told(cls: Any) -> None:
+    assert problem(cls, '{"born": "soon"}') == (
+        "$.first_name: the required field 'first_name' is missing; "
+        '$.born: expected a date (YYYY-MM-DD), found "soon"'
+    )
+
+
+@pytest.mark.parametrize("cls", USERS)
+@pytest.mark.parametrize("key", ["firstName", "First Name", "FIRST-NAME", "first_name"])
+def test_a_key_in_another_form_means_the_field(cls: Any, key: str) -> None:
+    reading = read(cls, f'{{"{key}": "Ann", "born": "1968-07-04"}}')
+    assert reading.value == cls(first_name="Ann", born=date(1968, 7, 4))
+    steps = [f'$.{key}: key in another form: "{key}" → "first_name"'] if key != "first_name" else []
+    assert [str(step).replace('["', ".").replace('"]', "") for step in reading.coercions] == steps
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_two_keys_for_one_field_are_refused(cls: Any) -> None:
+    text = '{"firstName": "Ann", "FirstName": "Bob", "born": "1968-07-04"}'
+    assert problem(cls, text) == "$.FirstName: another key means 'first_name' too"
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_an_unknown_key_is_left_out_and_recorded(cls: Any) -> None:
+    reading = read(cls, '{"first_name": "Ann", "born": "1968-07-04", "x": 1}')
+    assert reading.value == cls(first_name="Ann", born=date(1968, 7, 4))
+    assert list(map(str, reading.coercions)) == ["$.x: unknown key left out"]
+    with pytest.raises(OutputParsingError, match=r"\$\.x: unknown key left out is not permitted"):
+        parse(cls, '{"first_name": "Ann", "born": "1968-07-04", "x": 1}', leniency=Leniency.NONE)
+
+
+@pytest.mark.parametrize("cls", USERS)
+@pytest.mark.parametrize(
+    ("text", "found"), [("[]", "an array of 0"), ("7", "7"), ("null", "null"), ('"Ann"', '"Ann"')]
+)
+def test_what_is_no_object_is_refused(cls: Any, text: str, found: str) -> None:
+    assert problem(cls, text) == f"$: expected an object ({cls.__name__}), found {found}"
+
+
+@pytest.mark.parametrize("cls", USERS)
+def test_schema_and_hint_say_the_same_of_every_kind(cls: Any) -> None:
+    assert parser_for(cls).schema == {
+        "type": "object",
+        "title": cls.__name__,
+        "properties": {
+            "first_name": {"type": "string"},
+            "born": {"type": "string", "format": "date"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["first_name", "born"],
+        "additionalProperties": False,
+    }
+    assert parser_for(cls).hint == '{"first_name": string, "born": "YYYY-MM-DD", "tags"?: [string, ...]}'
+
+
+# ── pydantic ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Aliased(BaseModel):
+    name: str = Field(alias="fullName")
+    age: int = Field(validation_alias=AliasChoices("years", "age_in_years"))
+
+
+def test_an_alias_is_the_key_that_is_shown_and_read() -> None:
+    assert list(properties(Aliased)) == ["fullName", "years"]
+    found = parse(Aliased, '{"fullName": "Ann", "age_in_years": 3}')
+    assert (found.name, found.age) == ("Ann", 3)
+
+
+class ByName(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    name: str = Field(alias="fullName")
+
+
+def test_a_model_that_is_populated_by_name_takes_both_names() -> None:
+    assert parse(ByName, '{"name": "Ann"}').name == "Ann"
+    assert parse(ByName, '{"fullName": "Ann"}').name == "Ann"
+    assert list(properties(ByName)) == ["fullName"]
+
+
+class OnlyByName(BaseModel):
+    model_config = ConfigDict(validate_by_alias=False, validate_by_name=True)
+    name: str = Field(alias="fullName")
+
+
+def test_a_model_that_is_read_by_name_alone_shows_its_names() -> None:
+    assert list(properties(OnlyByName)) == ["name"]
+    assert parse(OnlyByName, '{"name": "Ann"}').name == "Ann"
+
+
+class ByPath(BaseModel):
+    city: str = Field(validation_alias=AliasPath("address", "city"))
+
+
+def test_a_field_named_by_a_path_is_a_fault_of_the_type() -> None:
+    with pytest.raises(UnsupportedTypeError) as error:
+        parser_for(ByPath)
+    assert str(error.value) == (
+        "no parser reads ByPath: its field 'city' is named by a path into other fields; tried: records. "
+        "Use a type that one of them reads, or add a ParserFactory for it"
+    )
+
+
+class Secretive(ModelUser):
+    kept: int = Field(exclude=True)
+    shared: ClassVar[int] = 1
+    _private: int = PrivateAttr(default=2)
+
+
+def test_a_model_shows_inherited_and_excluded_fields_but_no_private_ones() -> None:
+    assert list(properties(Secretive)) == ["first_name", "born", "tags", "kept"]
+    assert parse(Secretive, '{"first_name": "A", "born": "1968-07-04", "kept": 5}').kept == 5
+
+
+class Forbidding(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    a: int
+
+
+def test_a_model_that_forbids_unknown_keys_refuses_them() -> None:
+    assert problem(Forbidding, '{"a": 1, "b": 2}') == "$.b: Forbidding has no field of this name"
+
+
+class Allowing(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    a: int
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": [0.5]}', '```json\n{"a": 1, "b": [0.5]}\n```'])
+def test_a_model_that_allows_unknown_keys_keeps_them_as_plain_json(text: str) -> None:
+    found = parse(Allowing, text)
+    assert found.model_extra == {"b": [0.5]}
+    assert type(found.model_extra["b"][0]) is float
+
+
+def test_an_unknown_key_beyond_a_float_is_refused() -> None:
+    assert problem(Allowing, '{"a": 1, "b": 1e400}') == (
+        "$.b: expected a number that a float can hold, found 1E+400"
+    )
+
+
+class Checked(BaseModel):
+    low: int
+    high: int
+
+    @field_validator("low")
+    @classmethod
+    def positive(cls, value: int) -> int:
+        if value < 0:
+            raise ValueError("must not be negative")
+        return value
+
+    @model_validator(mode="after")
+    def ordered(self) -> Checked:
+        if self.low > self.high:
+            raise AssertionError("low is above high")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"low": -1, "high": 2}', "$.low: value error, must not be negative, found -1"),
+        (
+            '{"low": 3, "high": 2}',
+            "$: assertion failed, low is above high, found an object with low, high",
+        ),
+    ],
+)
+def test_what_a_validator_refuses_is_a_problem_at_its_place(text: str, said: str) -> None:
+    assert problem(Checked, text) == said
+
+
+class Split(BaseModel):
+    tags: list[str]
+    day: date = date(2000, 1, 1)
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def split(cls, value: object) -> object:
+        return value.split(",") if isinstance(value, str) else value
+
+    @field_validator("day", mode="before")
+    @classmethod
+    def german(cls, value: object) -> object:
+        return datetime.strptime(str(value), "%d.%m.%Y").date()
+
+
+@pytest.mark.parametrize("text", ['{"tags": "a,b"}', '```json\n{"tags": "a,b"}\n```', '{"Tags": ["a", "b"]}'])
+def test_a_validator_that_comes_before_sees_the_json_however_it_was_dressed(text: str) -> None:
+    assert parse(Split, text) == Split(tags=["a", "b"])
+
+
+def test_a_validator_that_comes_before_sees_no_value_that_was_read_already() -> None:
+    assert parse(Split, '```json\n{"tags": "a", "day": "04.07.1968"}\n```').day == date(1968, 7, 4)
+
+
+class Loose(BaseModel):
+    count: int
+    price: Decimal
+
+    @field_validator("count", "price", mode="before")
+    @classmethod
+    def bare(cls, value: object) -> object:
+        return value.strip("~ ") if isinstance(value, str) else value
+
+
+def test_what_pydantic_converts_after_a_validator_is_recorded() -> None:
+    reading = read(Loose, '{"count": "~3", "price": 0.1000000000000000055}')
+    assert reading.value == Loose(count=3, price=Decimal("0.1000000000000000055"))
+    assert [step.rule for step in reading.coercions] == ["converted by its validators"]
+
+
+class Whole(BaseModel):
+    first: str
+    last: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def split(cls, data: Any) -> Any:
+        if "full" in data:
+            first, last = data["full"].split()
+            return {"first": first, "last": last}
+        return data
+
+
+@pytest.mark.parametrize(
+    "text", ['{"full": "A B"}', '```json\n{"full": "A B"}\n```', '{"First": "A", "Last": "B"}']
+)
+def test_a_validator_of_the_whole_model_sees_the_json_object(text: str) -> None:
+    assert parse(Whole, text) == Whole(first="A", last="B")
+
+
+def test_a_model_that_nothing_helps_names_the_problem_of_its_fields() -> None:
+    assert problem(Whole, '{"full": 7}') == "$.first: the required field 'first' is missing"
+
+
+class LooseWhole(BaseModel):
+    count: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def inner(cls, data: Any) -> Any:
+        return data["data"]
+
+
+def test_what_pydantic_converts_after_a_validator_of_the_model_is_recorded() -> None:
+    reading = read(LooseWhole, '{"data": {"count": "3"}}')
+    assert reading.value.count == 3
+    assert list(map(str, reading.coercions)) == [
+        "$: converted by its validators: an object with data → count=3"
+    ]
+
+
+class Box(BaseModel, Generic[T]):
+    content: T
+    inner: Box[T] | None = None
+
+
+def test_a_generic_model_knows_what_it_holds_and_itself() -> None:
+    found = parse(Box[int], '```json\n{"content": "1", "inner": {"content": 2}}\n```')
+    assert found == Box[int](content=1, inner=Box[int](content=2))
+    assert problem(Box[int], '{"content": "x"}') == '$.content: expected an integer, found "x"'
+
+
+class Tags(RootModel[list[str]]):
+    pass
+
+
+class Percent(RootModel[Annotated[int, Field(ge=0, le=100)]]):
+    pass
+
+
+class Tree(RootModel[dict[str, "Tree"]]):
+    pass
+
+
+def test_a_root_model_reads_what_it_holds() -> None:
+    assert parse(Tags, '["a"]') == Tags(["a"])
+    assert parse(Percent, "forty two") == Percent(42)
+    assert parse(Tree, '{"a": {"b": {}}}') == Tree({"a": Tree({"b": Tree({})})})
+
+
+def test_a_root_model_shows_and_enforces_what_was_said_of_its_root() -> None:
+    assert parser_for(Percent).schema == {"type": "integer", "minimum": 0, "maximum": 100}
+    assert problem(Percent, "101") == "$: input should be less than or equal to 100, found 101"
+
+
+class CheckedTags(RootModel[list[str]]):
+    @model_validator(mode="after")
+    def some(self) -> CheckedTags:
+        if not self.root:
+            raise ValueError("no tags")
+        return self
+
+
+def test_what_a_root_model_refuses_is_a_problem() -> None:
+    assert problem(CheckedTags, "[]") == "$: value error, no tags, found an array of 0"
+
+
+@pydantic.dataclasses.dataclass(config=ConfigDict(extra="forbid"))
+class CheckedPoint:
+    x: Annotated[int, Field(ge=0, alias="X")]
+    y: int = field(init=False, default=3)
+
+
+def test_a_dataclass_of_pydantic_has_its_aliases_constraints_and_config() -> None:
+    assert parse(CheckedPoint, '{"X": 1}') == CheckedPoint(X=1)  # type: ignore[call-arg]
+    assert list(properties(CheckedPoint)) == ["X"]
+    assert problem(CheckedPoint, '{"X": -1}') == "$.X: input should be greater than or equal to 0, found -1"
+    assert problem(CheckedPoint, '{"X": 1, "z": 1}') == "$.z: CheckedPoint has no field of this name"
+
+
+# ── dataclass ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Base:
+    a: int
+    shared: ClassVar[int] = 7
+
+
+@dataclass
+class Derived(Base):
+    scale: InitVar[int]
+    made: int = field(init=False)
+    _: KW_ONLY
+    named: str = "x"
+
+    def __post_init__(self, scale: int) -> None:
+        self.made = self.a * scale
+
+
+def test_a_dataclass_has_inherited_init_only_and_keyword_fields() -> None:
+    found = parse(Derived, '{"a": 2, "scale": 3, "named": "y"}')
+    assert (found.a, found.made, found.named) == (2, 6, "y")
+    assert list(properties(Derived)) == ["a", "scale", "named"]
+    assert required(Derived) == ["a", "scale"]
+
+
+@dataclass
+class Cell(Generic[T]):
+    content: T
+    more: list[Cell[T]] = field(default_factory=list)
+
+
+@dataclass
+class IntCell(Cell[int]):
+    unit: str = ""
+
+
+@pytest.mark.parametrize("cls", [Cell[int], IntCell])
+def test_a_generic_dataclass_knows_what_it_holds(cls: Any) -> None:
+    assert parse(cls, '{"content": 1, "more": [{"content": "2"}]}') == (getattr(cls, "__origin__", cls))(
+        1, [Cell(2)]
+    )
+    assert problem(cls, '{"content": 1, "more": [{"content": "x"}]}') == (
+        '$.more[0].content: expected an integer, found "x"'
+    )
+
+
+@dataclass
+class Span:
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        _ = 1 / self.high
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"low": 2, "high": 1}', "$: Span refuses the values: low is above high"),
+        ('{"low": 0, "high": 0}', "$: Span refuses the values: division by zero"),
+    ],
+)
+def test_what_a_dataclass_refuses_is_a_problem(text: str, said: str) -> None:
+    assert problem(Span, text) == f"{said}, found an object with low, high"
+
+
+def test_a_dataclass_made_at_run_time_is_read() -> None:
+    cls: Any = dataclasses.make_dataclass("Made", [("a", int), ("b", "str", "x")])
+    assert parse(cls, '{"a": 1}') == cls(1)
+
+
+# ── TypedDict and NamedTuple ────────────────────────────────────────────────────────────────────────
+
+
+class Partly(TypedDict, total=False):
+    a: int
+    b: Required[int]
+
+
+class Extended(Partly):
+    c: int
+    d: NotRequired[Annotated[int, Description("in metres")]]
+
+
+def test_what_a_typed_dict_requires_is_known_though_its_annotations_are_text() -> None:
+    assert required(Partly) == ["b"]
+    assert required(Extended) == ["b", "c"]
+    assert parse(Extended, '{"b": 1, "c": 2}') == {"b": 1, "c": 2}
+    assert properties(Extended)["d"] == {"type": "integer", "description": "in metres"}
+
+
+class Pair(TypedDict, Generic[T]):
+    left: T
+    right: T
+
+
+class IntPair(Pair[int]):
+    """Two numbers."""
+
+    name: str
+
+
+def test_a_typed_dict_that_inherits_from_a_generic_one_knows_its_types() -> None:
+    assert parse(Pair[int], '{"left": 1, "right": 2}') == {"left": 1, "right": 2}
+    assert problem(IntPair, '{"left": "x", "right": 2, "name": "n"}') == (
+        '$.left: expected an integer, found "x"'
+    )
+
+
+def test_a_typed_dict_is_described_by_its_docstring() -> None:
+    assert parser_for(IntPair).schema == {
+        "type": "object",
+        "title": "IntPair",
+        "properties": {"left": {"type": "integer"}, "right": {"type": "integer"}, "name": {"type": "string"}},
+        "required": ["left", "right", "name"],
+        "additionalProperties": False,
+        "description": "Two numbers.",
+    }
+
+
+class Both(NamedTuple, Generic[T]):
+    one: T
+    other: T
+
+
+def test_a_generic_named_tuple_knows_its_types() -> None:
+    assert parse(Both[int], '{"one": 1, "other": "2"}') == Both(1, 2)
+
+
+def test_a_named_tuple_without_annotations_holds_any_json() -> None:
+    Point = collections.namedtuple("Point", "x y", defaults=[5])
+    assert parse(Point, '{"x": 0.5}') == Point(0.5, 5)
+
+
+# ── attrs and msgspec ───────────────────────────────────────────────────────────────────────────────
+
+
+@attrs.define
+class Account:
+    _owner: str
+    balance: int = attrs.field(validator=attrs.validators.ge(0))
+    cents: int = attrs.field(default=0, converter=abs, alias="minor")
+    made: int = attrs.field(init=False, default=1)
+
+
+def test_a_class_of_attrs_has_private_names_validators_and_converters() -> None:
+    assert parse(Account, '{"owner": "Ann", "balance": 1, "cents": -5}') == Account("Ann", 1, 5)
+    assert list(properties(Account)) == ["_owner", "balance", "cents"]
+    assert problem(Account, '{"_owner": "Ann", "balance": -1}') == (
+        "$: Account refuses the values: 'balance' must be >= 0: -1, found an object with _owner, balance"
+    )
+
+
+def test_an_attribute_without_a_type_holds_any_json() -> None:
+    @attrs.define(auto_attribs=False)
+    class Untyped:
+        a = attrs.field()
+
+    assert parse(Untyped, '{"a": [1]}') == Untyped([1])
+
+
+class Renamed(msgspec.Struct, rename="camel", tag=True, forbid_unknown_fields=True):
+    first_name: str
+    age: Annotated[int, msgspec.Meta(ge=0, description="in years")] = 0
+
+
+def test_a_struct_has_its_names_its_tag_and_its_constraints() -> None:
+    assert parse(Renamed, '{"type": "Renamed", "firstName": "Ann"}') == Renamed("Ann")
+    assert properties(Renamed) == {
+        "type": {"type": "string", "const": "Renamed"},
+        "firstName": {"type": "string"},
+        "age": {"type": "integer", "minimum": 0, "description": "in years"},
+    }
+    assert problem(Renamed, '{"type": "Renamed", "firstName": "Ann", "age": -1, "x": 1}') == (
+        "$.x: Renamed has no field of this name; $.age: input should be greater than or equal to 0, found -1"
+    )
+
+
+# ── Descriptions ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Unit(enum.Enum):
+    METRE = "m"
+    """the SI unit"""
+    FOOT = "ft"
+
+
+@dataclass
+class Described:
+    """A body."""
+
+    height: Annotated[int, Description("in metres")]
+    mass: int
+    """in kilograms"""
+    age: int = field(metadata={"description": "in years"})
+    unit: Unit = Unit.METRE
+    """of the height"""
+
+
+class DescribedModel(BaseModel):
+    """A body."""
+
+    height: int = Field(description="in metres")
+    mass: int
+    """in kilograms"""
+    unit: Unit = Field(Unit.METRE, description="of the height")
+
+
+@dataclass
+class Further(Described):
+    extra: int = 0
+    """more"""
+
+
+def test_a_field_is_described_by_annotation_metadata_or_docstring() -> None:
+    unit = {"type": "string", "enum": ["m", "ft"], "description": "of the height (m: the SI unit)"}
+    assert properties(Described) == {
+        "height": {"type": "integer", "description": "in metres"},
+        "mass": {"type": "integer", "description": "in kilograms"},
+        "age": {"type": "integer", "description": "in years"},
+        "unit": unit,
+    }
+    assert properties(DescribedModel) == {
+        "height": {"type": "integer", "description": "in metres"},
+        "mass": {"type": "integer", "description": "in kilograms"},
+        "unit": unit,
+    }
+
+
+def test_descriptions_are_inherited_with_the_fields() -> None:
+    assert properties(Further) == {
+        **properties(Described),
+        "extra": {"type": "integer", "description": "more"},
+    }
+
+
+def test_a_record_is_described_by_its_own_docstring_only() -> None:
+    assert (parser_for(Described).schema or {})["description"] == "A body."
+    assert "description" not in (parser_for(Further).schema or {})
+
+
+# ── What cannot be taken apart ──────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Unresolved:
+    a: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_an_annotation_that_names_nothing_is_a_fault_of_the_type() -> None:
+    with pytest.raises(UnsupportedTypeError) as error:
+        parser_for(list[Unresolved])
+    assert str(error.value) == (
+        "no parser reads Unresolved (in list[Unresolved]): its annotations cannot be resolved "
+        "(name 'Nowhere' is not defined); tried: records. "
+        "Use a type that one of them reads, or add a ParserFactory for it"
+    )
+
+
+@dataclass
+class Cloud:
+    fog: int
+    fóg: int
+
+
+def test_a_key_that_could_mean_two_fields_means_neither() -> None:
+    assert problem(Cloud, '{"FOG": 1, "fóg": 2}') == "$.fog: the required field 'fog' is missing"

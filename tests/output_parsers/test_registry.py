@@ -1,0 +1,263 @@
+"""Factories of the user's come first, at the root and inside records; a type that nothing reads says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import BaseModel
+from typing_extensions import TypeAliasType
+
+from output_parsers import (
+    OutputParser,
+    OutputParsingError,
+    ParserRegistry,
+    Problem,
+    Target,
+    TypeParser,
+    UnsupportedTypeError,
+    parser_for,
+)
+
+T = TypeVar("T")
+
+
+class Celsius:
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Celsius) and other.degrees == self.degrees
+
+    def __hash__(self) -> int:
+        return hash(self.degrees)
+
+
+class CelsiusParser:
+    """Reads ``21 °C``."""
+
+    schema = None
+
+    def format_instructions(self) -> str:
+        return "degrees with\nthe sign °C"
+
+    def parse(self, text: str) -> Celsius:
+        number, sign, rest = text.partition(" °C")
+        if not sign or rest or not number.strip("-").isdigit():
+            raise OutputParsingError(text, [Problem("$", "expected degrees", text)])
+        return Celsius(float(number))
+
+
+def celsius(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
+    return CelsiusParser() if target.form is Celsius else None
+
+
+@dataclass
+class Weather:
+    city: str
+    outside: Celsius
+
+
+@dataclass
+class Place:
+    weather: Weather | None
+    all: list[Celsius]
+
+
+REGISTRY = ParserRegistry((celsius,))
+
+
+def refusal(make: Callable[[], object]) -> str:
+    with pytest.raises(UnsupportedTypeError) as error:
+        make()
+    return str(error.value)
+
+
+def test_a_factory_reads_its_type_at_the_root() -> None:
+    assert REGISTRY.parser_for(Celsius).parse("21 °C") == Celsius(21)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (list[Celsius], '["21 °C"]', [Celsius(21)]),
+        (dict[str, Celsius], '{"in": "21 °C"}', {"in": Celsius(21)}),
+        (dict[Celsius, int], '{"21 °C": 1}', {Celsius(21): 1}),
+        (Celsius | None, "null", None),
+        (Celsius | None, "21 °C", Celsius(21)),
+        (Weather, '{"city": "Bonn", "outside": "-3 °C"}', Weather("Bonn", Celsius(-3))),
+        (
+            Place,
+            '{"weather": {"city": "Bonn", "outside": "-3 °C"}, "all": ["1 °C"]}',
+            Place(Weather("Bonn", Celsius(-3)), [Celsius(1)]),
+        ),
+    ],
+)
+def test_a_factory_reads_its_type_inside_another(form: Any, text: str, value: object) -> None:
+    assert REGISTRY.parser_for(form).parse(text) == value
+
+
+def test_what_a_parser_of_the_users_refuses_is_a_problem_at_its_place() -> None:
+    with pytest.raises(OutputParsingError) as error:
+        REGISTRY.parser_for(Place).parse('{"weather": null, "all": ["1 °C", 7]}')
+    assert error.value.problems == (Problem("$.all[1]", "expected degrees", "7"),)
+
+
+def test_a_parser_of_the_users_tells_what_it_wants_in_the_schema_and_the_hint() -> None:
+    parser = REGISTRY.parser_for(Weather)
+    assert isinstance(parser, TypeParser)
+    assert parser.schema == {
+        "type": "object",
+        "title": "Weather",
+        "properties": {"city": {"type": "string"}, "outside": {"type": "string"}},
+        "required": ["city", "outside"],
+        "additionalProperties": False,
+    }
+    assert parser.hint == '{"city": string, "outside": string (degrees with the sign °C)}'
+
+
+def test_numbers_reach_a_parser_of_the_users_digit_by_digit() -> None:
+    texts: list[str] = []
+
+    class Keeping(CelsiusParser):
+        def parse(self, text: str) -> Celsius:
+            texts.append(text)
+            return Celsius(0)
+
+    registry = ParserRegistry((lambda target, _: Keeping() if target.form is Celsius else None,))
+    registry.parser_for(list[Celsius]).parse('[0.1000000000000000055, {"é": [1, true]}]')
+    assert texts == ["0.1000000000000000055", '{"\\u00e9": [1, true]}']
+
+
+def test_a_factory_builds_on_what_would_have_read_the_type_without_it() -> None:
+    class Doubled:
+        schema = None
+
+        def __init__(self, inner: OutputParser[int]) -> None:
+            self.inner = inner
+
+        def format_instructions(self) -> str:
+            return self.inner.format_instructions()
+
+        def parse(self, text: str) -> int:
+            return 2 * self.inner.parse(text)
+
+    def doubling(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
+        return Doubled(parsers.parser_for(int, after=doubling)) if target.form is int else None
+
+    registry = ParserRegistry((doubling,))
+    assert registry.parser_for(int).parse("forty two") == 84
+    assert registry.parser_for(list[int]).parse("[1, 2]") == [2, 4]
+
+
+def test_later_factories_are_asked_before_earlier_ones() -> None:
+    asked: list[str] = []
+
+    def asking(name: str) -> Callable[[Target, ParserRegistry], None]:
+        return lambda target, _: asked.append(name)
+
+    registry = ParserRegistry((asking("first"),)).with_factories(asking("second"), asking("third"))
+    registry.parser_for(int)
+    assert asked == ["second", "third", "first"]
+
+
+def test_a_registry_is_never_changed() -> None:
+    registry = ParserRegistry()
+    other = registry.with_factories(celsius)
+    assert other.parser_for(Celsius).parse("1 °C") == Celsius(1)
+    assert refusal(lambda: registry.parser_for(Celsius)).startswith("no parser reads Celsius; tried:")
+
+
+def test_a_broken_factory_is_not_passed_over() -> None:
+    def broken(target: Target, parsers: ParserRegistry) -> None:
+        raise KeyError("broken")
+
+    with pytest.raises(KeyError, match="broken"):
+        ParserRegistry((broken,)).parser_for(int)
+
+
+def test_a_parser_is_made_once() -> None:
+    registry = ParserRegistry()
+    assert registry.parser_for(list[int]) is registry.parser_for(list[int])
+
+
+TRIED = "scalars, dates and times, choices, sequences, mappings, unions, records, pydantic"
+ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (Celsius, f"no parser reads Celsius; tried: {TRIED}. {ADVICE}"),
+        (list[Celsius], f"no parser reads Celsius (in list[Celsius]); tried: {TRIED}. {ADVICE}"),
+        (
+            Place,
+            "no parser reads Celsius (in Weather.outside, in Weather | None, in Place.weather); "
+            f"tried: {TRIED}. {ADVICE}",
+        ),
+        (Callable[[], int], f"no parser reads Callable[[], int]; tried: {TRIED}. {ADVICE}"),
+        (
+            T,
+            "no parser reads ~T: it stands for nothing here; write the type in its place; "
+            f"tried: type variables. {ADVICE}",
+        ),
+        (
+            list["Nowhere"],  # type: ignore[name-defined]  # noqa: F821
+            "no parser reads 'Nowhere' (in list[Nowhere]): name 'Nowhere' is not defined; "
+            f"tried: forward references. {ADVICE}",
+        ),
+        ([], f"no parser reads []; tried: {TRIED}. {ADVICE}"),
+    ],
+)
+def test_a_type_that_nothing_reads_says_where_it_is_and_what_was_tried(form: Any, said: str) -> None:
+    assert refusal(lambda: ParserRegistry().parser_for(form)) == said
+
+
+def test_the_factories_that_were_tried_are_named() -> None:
+    assert refusal(lambda: REGISTRY.parser_for(Callable)) == (
+        f"no parser reads Callable; tried: celsius, {TRIED}. {ADVICE}"
+    )
+
+
+def test_names_of_a_function_are_known_where_they_are_given() -> None:
+    class Node(BaseModel):  # the parsers have a class of this name too
+        x: int
+
+    parser = ParserRegistry().parser_for(list["Node"], namespace={"Node": Node})
+    assert parser.parse('[{"x": 1}]') == [Node(x=1)]
+
+
+Ages = TypeAliasType("Ages", "dict[str, T]", type_params=(T,))
+
+
+def test_a_generic_alias_of_text_is_filled_in() -> None:
+    form = TypeAliasType("Lists", list[T] | None, type_params=(T,))
+    assert ParserRegistry().parser_for(form[int]).parse("[1]") == [1]
+
+
+def test_a_parser_of_the_users_can_stand_alone() -> None:
+    parser = TypeParser.around(CelsiusParser(), "Celsius")
+    assert parser.parse("21 °C") == Celsius(21)
+    assert parser.enveloped().parse('{"value": "21 °C"}') == Celsius(21)
+    with pytest.raises(OutputParsingError) as error:
+        parser.parse("warm")
+    assert str(error.value) == "cannot read the reply: $: expected degrees, found warm (the reply: 'warm')"
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        (int, "int"),
+        (None, "None"),
+        (list[int | None], "list[int | None]"),
+        (dict[str, Weather], "dict[str, Weather]"),
+        (tuple[int, ...], "tuple[int, ...]"),
+        (Ages, "Ages"),
+    ],
+)
+def test_a_parser_goes_by_the_name_of_its_type(form: Any, name: str) -> None:
+    if form is Ages:
+        form = TypeAliasType("Ages", dict[str, int])
+    assert parser_for(form).name == name

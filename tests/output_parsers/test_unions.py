@@ -1,0 +1,315 @@
+"""A union is read as the one member that fits; what fits two members in two ways is refused."""
+
+# ruff: noqa: UP007, UP045, RUF036  # both spellings of a union, in any order
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NewType, Optional, TypedDict, TypeVar, Union
+
+import msgspec
+import pytest
+from annotated_types import MaxLen
+from pydantic import BaseModel, Discriminator, Field, Tag
+from typing_extensions import TypeAliasType
+
+from output_parsers import OutputParsingError, UnsupportedTypeError, parse, parser_for, read
+
+T = TypeVar("T")
+
+
+def problem(form: Any, text: str) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    return "; ".join(map(str, error.value.problems))
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Optional[int], "null", None),
+        (Optional[int], "42", 42),
+        (int | None, "none", None),
+        (int | None, "forty two", 42),
+        (str | None, "null", None),
+        (str | None, '"null"', "null"),
+        (str | None, "hello", "hello"),
+        (list[int | None], "[1, null]", [1, None]),
+        (str | int, "42", 42),
+        (str | int, '"42"', "42"),
+        (int | str, '"42"', "42"),
+        (int | str, "hello", "hello"),
+        (int | float, "1", 1),
+        (int | float, "1.5", 1.5),
+        (float | int, "1", 1),
+        (int | bool, "true", True),
+        (bool | int, "1", 1),
+        (int | Decimal, "1.50", Decimal("1.50")),
+        (date | str, "1968-07-04", date(1968, 7, 4)),
+        (date | str, "soon", "soon"),
+        (date | datetime, "1968-07-04", date(1968, 7, 4)),
+        (date | datetime, "1968-07-04T10:00:00", datetime(1968, 7, 4, 10)),
+        (list[int] | int, "[1]", [1]),
+        (list[int] | int, "1", 1),
+        (list[int] | list[str], '["a"]', ["a"]),
+        (dict[str, int] | list[int], "[1]", [1]),
+        (Literal["auto"] | int, "auto", "auto"),
+        (Literal["auto"] | int, "7", 7),
+        (list[str] | None, "null", None),
+        (int | Any, '"x"', "x"),
+    ],
+)
+def test_the_member_that_fits_is_read(form: Any, text: str, value: object) -> None:
+    found = parse(form, text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (Optional[int], "x", '$: expected an integer or null, found "x"'),
+        (int | None, "4.5", "$: expected an integer or null, found 4.5"),
+        (int | bool, '"yes or no"', '$: expected an integer or true or false, found "yes or no"'),
+        (list[int] | dict[str, int], '["x"]', '$[0]: expected an integer, found "x"'),
+        (str | int, "[1]", "$: expected text or an integer, found an array of 1"),
+    ],
+)
+def test_what_fits_no_member_is_refused(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: int
+
+
+@dataclass
+class Circle:
+    shape: Literal["circle"]
+    size: int
+
+
+@dataclass
+class Square:
+    shape: Literal["square"]
+    size: int
+
+
+class On(TypedDict):
+    state: Literal["on"]
+    level: int
+
+
+class Off(TypedDict):
+    state: Literal["off"]
+    level: int
+
+
+class Get(msgspec.Struct, tag=True):
+    url: str
+
+
+class Put(msgspec.Struct, tag=True):
+    url: str
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Cat | Dog, '{"kind": "dog", "lives": 1}', Dog(kind="dog", lives=1)),
+        (Cat | Dog, '{"Kind": "DOG", "Lives": "1"}', Dog(kind="dog", lives=1)),
+        (
+            Annotated[Cat | Dog, Field(discriminator="kind")],
+            '{"kind": "dog", "lives": 1}',
+            Dog(kind="dog", lives=1),
+        ),
+        (
+            Annotated[Cat | Dog, Discriminator("kind")],
+            '{"kind": "Cat", "lives": 1}',
+            Cat(kind="cat", lives=1),
+        ),
+        (
+            Annotated[
+                Annotated[Cat, Tag("cat")] | Annotated[Dog, Tag("dog")], Discriminator(lambda v: v["kind"])
+            ],
+            '{"kind": "dog", "lives": 1}',
+            Dog(kind="dog", lives=1),
+        ),
+        (Circle | Square, '{"shape": "square", "size": 1}', Square("square", 1)),
+        (On | Off, '{"state": "off", "level": 1}', {"state": "off", "level": 1}),
+        (Get | Put, '{"type": "Put", "url": "u"}', Put("u")),
+        (list[Cat | Circle], '[{"shape": "circle", "size": 1}]', [Circle("circle", 1)]),
+    ],
+)
+def test_a_tag_tells_the_members_apart(form: Any, text: str, value: object) -> None:
+    assert parse(form, text) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (Cat | Dog, '{"kind": "dog", "lives": "x"}', '$.lives: expected an integer, found "x"'),
+        (
+            Cat | Dog,
+            '{"kind": "cow", "lives": 1}',
+            '$.kind: expected "cat"; it names none of them, found "cow"',
+        ),
+        (Cat | Dog, '{"lives": 1}', "$.kind: the required field 'kind' is missing"),
+        (Circle | Square, '{"shape": null, "size": 1}', '$.shape: expected "circle", found null'),
+    ],
+)
+def test_a_wrong_or_missing_tag_is_refused(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+@dataclass
+class Metres:
+    value: int
+
+
+@dataclass
+class Feet:
+    value: int
+
+
+@dataclass
+class Named:
+    name: str
+
+
+def test_what_could_be_either_of_two_records_is_refused() -> None:
+    assert problem(Metres | Feet, '{"value": 1}') == (
+        "$: it can be read in more than one way: as Metres and Feet"
+    )
+
+
+def test_records_are_told_apart_by_their_fields() -> None:
+    assert parse(Metres | Named, '{"name": "x"}') == Named("x")
+
+
+def test_a_record_that_leaves_nothing_out_wins_over_one_that_does() -> None:
+    @dataclass
+    class Longer:
+        value: int
+        unit: str = ""
+
+    reading = read(Metres | Longer, '{"value": 1, "unit": "m"}')
+    assert reading.value == Longer(1, "m")
+    assert reading.coercions == ()
+
+
+Tree = TypeAliasType("Tree", "int | list[Tree]")
+Json = TypeAliasType("Json", "None | bool | int | float | str | list[Json] | dict[str, Json]")
+Short = TypeAliasType("Short", Annotated[list["Short"], MaxLen(2)])
+Loop = TypeAliasType("Loop", "Loop")
+Listed = TypeAliasType("Listed", list[T] | T, type_params=(T,))
+UserId = NewType("UserId", int)
+
+
+@dataclass
+class Add:
+    op: Literal["+"]
+    left: Expr
+    right: Expr
+
+
+@dataclass
+class Negate:
+    op: Literal["-"]
+    inner: Expr
+
+
+Expr = Union[int, Add, Negate]
+
+
+@dataclass
+class Left:
+    a: int
+    kid: Left | Right | None = None
+
+
+@dataclass
+class Right:
+    b: int
+    kid: Left | Right | None = None
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Tree, "[1, [2, [3]], []]", [1, [2, [3]], []]),
+        (Json, '{"a": [1, 0.5, null, "x", true]}', {"a": [1, 0.5, None, "x", True]}),
+        (Short, "[[], [[]]]", [[], [[]]]),
+        (Listed[int], "1", 1),
+        (Listed[int], "[1]", [1]),
+        (list[UserId], "[1]", [1]),
+        (
+            Expr,
+            '{"op": "+", "left": 1, "right": {"op": "-", "inner": 2}}',
+            Add("+", 1, Negate("-", 2)),
+        ),
+        (Left, '{"a": 1, "kid": {"b": 2, "kid": {"a": 3}}}', Left(1, Right(2, Left(3)))),
+    ],
+)
+def test_a_union_may_hold_itself(form: Any, text: str, value: object) -> None:
+    assert parse(form, text) == value
+
+
+def test_a_bad_part_deep_inside_is_named_by_its_path() -> None:
+    text = '{"op": "+", "left": 1, "right": {"op": "-", "inner": "x"}}'
+    assert (
+        problem(Expr, text)
+        == '$.right.inner: expected an integer or an object (Add) or an object (Negate), found "x"'
+    )
+    assert problem(Short, "[[], [[], [], []]]") == (
+        "$[1]: list should have at most 2 items after validation, not 3, found an array of 3"
+    )
+
+
+def test_an_alias_of_itself_is_a_fault_of_the_type() -> None:
+    with pytest.raises(UnsupportedTypeError) as error:
+        parser_for(Loop)
+    assert str(error.value) == (
+        "no parser reads Loop: it stands for itself; tried: type aliases. "
+        "Use a type that one of them reads, or add a ParserFactory for it"
+    )
+
+
+def test_untagged_members_that_hold_the_union_are_each_asked_once() -> None:
+    depth = 60  # asked twice on each level, it would not end
+    text = '{"a": 1, "kid": ' * depth + "null" + "}" * depth
+    found: Any = parse(Left | Right, text)
+    for _ in range(depth - 1):
+        found = found.kid
+    assert found == Left(1)
+
+
+@pytest.mark.parametrize(
+    ("form", "schema", "hint"),
+    [
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer | null"),
+        (str | int, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "string | integer"),
+        (
+            Tree,
+            {
+                "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/Tree"}}],
+                "$defs": {
+                    "Tree": {
+                        "anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/Tree"}}]
+                    }
+                },
+            },
+            "integer | [Tree, ...]",
+        ),
+    ],
+)
+def test_the_schema_and_the_hint_show_all_members(form: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(form).schema == schema
+    assert parser_for(form).hint == hint

@@ -1,0 +1,87 @@
+"""What the two packages offer is pinned: every name, importable, and documented."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+import inspect
+import types
+import typing
+from typing import Any
+
+import pytest
+
+import aiservices
+import output_parsers
+
+OUTPUT_PARSERS = """
+Coercion DateOrder Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError
+ParserFactory ParserRegistry Problem Reading Target TypeParser UnsupportedTypeError parse parser_for
+read
+""".split()
+AISERVICES = """
+AiMessage AiServiceError All Answer Ask Attempt AuthenticationError BadRequestError Budget
+CallContext Capabilities ChatModel ChatOptions ChatReply ChatRequest Coercion ContentFilterError
+DefinitionError Description Do Emit Fault FinishError FinishReason Flow History Int8 Int16 Int32
+Int64 Interceptor InvalidReplyError JsonObjectFormat JsonSchemaFormat Leniency LocalChatModel
+MemoryId Message ModelConnectionError ModelError ModelNotFoundError ModelServerError
+ModelTimeoutError OpenAiChatModel OutputParser OutputParsingError ParserFactory ParserRegistry Pause
+Preview Problem Proceed RateLimitError Reading RefusalError ReplyDelta Result ScriptedChatModel
+ServiceOutputError Strategy SystemMessage Target ToolCall ToolContext TruncatedError Turn
+UnsupportedTypeError Usage UserMessage UserName create options preview structured_prompt
+system_message user_message
+""".split()
+PUBLIC = [(module, name) for module in (output_parsers, aiservices) for name in module.__all__]
+
+
+def test_the_door_of_the_parsers_is_pinned() -> None:
+    assert output_parsers.__all__ == OUTPUT_PARSERS
+
+
+def test_the_door_of_the_services_is_pinned() -> None:
+    assert aiservices.__all__ == AISERVICES
+
+
+@pytest.mark.parametrize("module", [output_parsers, aiservices])
+def test_every_name_is_written_once(module: types.ModuleType) -> None:
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_every_public_name_can_be_imported(module: types.ModuleType, name: str) -> None:
+    assert getattr(importlib.import_module(module.__name__), name) is not None
+
+
+def is_alias(thing: Any) -> bool:
+    return typing.get_origin(thing) is not None or isinstance(thing, types.UnionType)
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_everything_public_has_a_docstring_of_its_own(module: types.ModuleType, name: str) -> None:
+    thing = getattr(module, name)
+    assert is_alias(thing) or own_docstring(thing)
+
+
+def own_docstring(thing: Any) -> str | None:
+    """What is written there; a dataclass without a docstring is given its signature as one."""
+    said = vars(thing).get("__doc__") if isinstance(thing, type) else inspect.getdoc(thing)
+    return None if said and said.startswith(f"{thing.__name__}(") else said
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError) as caught:
+        aiservices.Nothing  # type: ignore[attr-defined]  # noqa: B018
+    assert str(caught.value) == "module 'aiservices' has no attribute 'Nothing'"
+
+
+def test_models_are_loaded_when_they_are_asked_for_and_then_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(vars(aiservices), "OpenAiChatModel", raising=False)
+    from aiservices.models.openai import OpenAiChatModel
+
+    assert aiservices.OpenAiChatModel is OpenAiChatModel
+    assert vars(aiservices)["OpenAiChatModel"] is OpenAiChatModel
+
+
+@pytest.mark.parametrize("module", [output_parsers, aiservices])
+def test_each_package_says_that_it_is_typed(module: types.ModuleType) -> None:
+    assert importlib.resources.files(module.__name__).joinpath("py.typed").is_file()
