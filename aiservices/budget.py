@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass, field
 
@@ -67,10 +66,12 @@ class CallContext:
         made = len(self.attempts)
         if not error.retryable or self.text_shown or made >= self.budget.attempts:
             return None
+        from random import uniform  # loads OpenSSL's hashes, and few calls are retried
+
         if error.retry_after is not None:
             wait = error.retry_after
         else:
-            wait = min(self.budget.first_wait * 2 ** (made - 1), _LONGEST_WAIT) * random.uniform(0.75, 1.0)
+            wait = min(self.budget.first_wait * 2 ** (made - 1), _LONGEST_WAIT) * uniform(0.75, 1.0)
         if wait > _LONGEST_WAIT * 2 or (self.seconds_left is not None and wait >= self.seconds_left):
             return None
         return wait

@@ -6,11 +6,9 @@ thrown into it. So everything above the drivers is written once for blocking, as
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -166,6 +164,8 @@ def _fulfil(need: Need) -> Any:
         case All(needs):
             if len(needs) < 2:
                 return [_fulfil(one) for one in needs]
+            from concurrent.futures import ThreadPoolExecutor  # not all calls need threads
+
             with ThreadPoolExecutor(len(needs)) as pool:
                 return list(pool.map(_fulfil, needs))
         case Pause(seconds):
@@ -176,6 +176,8 @@ def _fulfil(need: Need) -> Any:
 
 
 async def _afulfil(need: Need) -> Any:
+    import asyncio  # a third of the cost of importing this package, and blocking calls do without
+
     match need:
         case Ask(model, request):
             return await model.acomplete(request)

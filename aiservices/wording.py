@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,7 +141,9 @@ def _checked(
 
 
 def _not_a_parameter(name: str, shown: list[str]) -> str:
-    close = difflib.get_close_matches(name, shown, 1)
+    from difflib import get_close_matches  # only faults need it
+
+    close = get_close_matches(name, shown, 1)
     meant = f"; did you mean {close[0]}?" if close else ""
     return f"but the parameters are: {', '.join(shown) or 'none'}{meant}"
 

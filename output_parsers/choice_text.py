@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from .late_pattern import late
+
 __all__ = ["Choice", "Choices", "NoChoice"]
 
 T = TypeVar("T")
 
 # Words that may turn what a sentence says about a choice into its opposite.
-_TURNING = re.compile(
+_TURNING = late(
     r"(?<!\w)(?:not|no|never|none|neither|nor|without|cannot|unlikely|hardly|barely|if|unless|except|"
     r"instead|rather|unlike|opposite|versus|vs|but|wrong|incorrect|false|exclude[sd]?|excluding|rule[sd]?|"
     r"could|might|may|maybe|perhaps|possibly|either|doubt|unsure|uncertain)(?!\w)|n['’]t(?!\w)|\?"
 )
 _EDGES = " \t\r\n\"'`*_“”‘’«».,;:!?()[]{}<>|#~@$%^&=+"
-_SEPARATORS = re.compile(r"[\s_\-‐‑–]+")
-_LEADING_END = re.compile(r"[\"'`*”’)\]]*\s*(?:[.,;:!\n]|[-–—]\s|\\n|$)")
+_SEPARATORS = late(r"[\s_\-‐‑–]+")
+_LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.,;:!\n]|[-–—]\s|\\n|$)")
 
 
 class NoChoice(ValueError):  # says what it is
@@ -81,7 +83,7 @@ class Choices(Generic[T]):
     def _mention(self) -> re.Pattern[str]:
         keys = sorted((key for key in self._plain if len(key) > 1 or key.isdigit()), key=len, reverse=True)
         options = "|".join(re.escape(key) for key in keys) or r"(?!)"
-        return re.compile(rf"(?<![\w.])(?<!\d,)(?:{options})(?!\w)(?![.,]\d)")
+        return late(rf"(?<![\w.])(?<!\d,)(?:{options})(?!\w)(?![.,]\d)")
 
     def _mentioned(self, text: str) -> Choice[T]:
         said = plain(text)

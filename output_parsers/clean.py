@@ -7,7 +7,6 @@ are exact, with floats that must be finite, and only when the text has just as m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, ForwardRef, Literal, get_args, get_origin
 
@@ -15,12 +14,13 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, ValidationError
 
 from .errors import REFUSALS
+from .late_pattern import late
 from .node import Node, walk
 
 __all__ = ["NOT_CLEAN", "clean_reader"]
 
 NOT_CLEAN: Any = object()
-_KEY = re.compile(r'"[ \t\r\n]*:')
+_KEY = late(r'"[ \t\r\n]*:')
 
 
 def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Callable[[str], Any] | None:
@@ -36,7 +36,7 @@ def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Cal
             fields = {field: {"type": "typed-dict-field", "schema": schema, "required": True}}
             schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
         validate = SchemaValidator(schema).validate_json
-    except (SchemaError, PydanticUserError, TypeError, AttributeError):
+    except (SchemaError, PydanticUserError, NameError, TypeError, AttributeError):
         return None  # a form of pydantic's schema that is not known here
     count = node.count_keys
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, time, timedelta, timezone, tzinfo
 
 from .found import Unreadable, join_rules
+from .late_pattern import late
 
 __all__ = ["WrittenTime", "time_at", "times_in"]
 
@@ -33,11 +34,11 @@ _BASIC = (
     r"T(?P<bhour>[0-9]{2})(?P<bminute>[0-9]{2})(?P<bsecond>[0-9]{2})?"
     r"(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
 )
-_ANYWHERE = re.compile(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
-_AFTER_DATE = re.compile(
+_ANYWHERE = late(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
+_AFTER_DATE = late(
     rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK}|{_BASIC})", re.IGNORECASE
 )
-_ZONE = re.compile(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
+_ZONE = late(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
 
 
 def times_in(text: str) -> Iterator[WrittenTime]:

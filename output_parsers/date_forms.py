@@ -9,6 +9,7 @@ from datetime import date, datetime
 from enum import Enum
 
 from .found import Unreadable
+from .late_pattern import late
 
 __all__ = ["WEEKDAYS", "DateOrder", "WrittenDate", "dates_in"]
 
@@ -52,7 +53,7 @@ _WORDS = "|".join(
 )
 # A time may follow at once, as in 2024-02-13T10:30; any other letter, digit or separator makes it something
 # else than a date.
-_DATE = re.compile(
+_DATE = late(
     rf"(?<![\w/.+-])(?<![0-9]:)(?:(?P<weekday>{_WEEKDAY})\.?,?\s{{1,2}})?(?:the\s)?(?:"
     r"(?P<iso>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"|(?P<week>[0-9]{4}-?W[0-9]{2}-?[1-7])"

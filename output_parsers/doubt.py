@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from .errors import shorten
+from .late_pattern import late
 
 __all__ = ["CARDINALS", "SCALES", "bare_word", "doubt"]
 
@@ -34,8 +34,8 @@ _ANYWHERE = _words(
     jamais entre aucun nunca não nem не нет или ни
     """
 )
-_MARKUP = re.compile(r"[{\[]|<[/\w]")
-_PHRASE = re.compile(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
+_MARKUP = late(r"[{\[]|<[/\w]")
+_PHRASE = late(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
 
 # Beside a number these make it a day of the month.
 _MONTHS = _words(

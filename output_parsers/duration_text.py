@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from .doubt import CARDINALS, doubt
 from .found import Found, Unreadable, join_rules, unwrap
+from .late_pattern import late
 from .number_lexeme import read_lexeme
 from .number_words import has_cardinal, read_words
 
@@ -27,11 +28,11 @@ _ISO_PATTERN = (
     rf"(?P<sign>[+-])?P(?=[0-9T])(?:(?P<w>{_DECIMAL})W)?(?:(?P<d>{_DECIMAL})D)?"
     rf"(?:T(?=[0-9])(?:(?P<h>{_DECIMAL})H)?(?:(?P<m>{_DECIMAL})M)?(?:(?P<s>{_DECIMAL})S)?)?"
 )
-_ISO = re.compile(_ISO_PATTERN)
-_ISO_IN_TEXT = re.compile(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
-_CALENDAR = re.compile(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
+_ISO = late(_ISO_PATTERN)
+_ISO_IN_TEXT = late(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
+_CALENDAR = late(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
 # What str(timedelta) writes; the sign of the days is theirs alone, a sign without days is that of the whole.
-_CLOCK = re.compile(
+_CLOCK = late(
     r"(?:(?P<d>[+-]?[0-9]{1,10}) days?, |(?P<sign>[+-])?)"
     r"(?P<h>[0-9]{1,10}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9](?:\.[0-9]{1,12})?)"
 )
@@ -40,14 +41,14 @@ _UNIT = (
     r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
     r"|(?P<us>microseconds?|usecs?|[uµμ]s)|(?P<m>minutes?|mins?|m)|(?P<s>seconds?|secs?|s))"
 )
-_PART = re.compile(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
+_PART = late(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
 # A sign belongs to the duration only where nothing stands right before it.
-_FIRST = re.compile(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
-_JOINT = re.compile(r"[\s,]{0,3}(?:and\s{1,2})?")
-_SIGN = re.compile(r"(?<!\S)[+-]\Z")
+_FIRST = late(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
+_JOINT = late(r"[\s,]{0,3}(?:and\s{1,2})?")
+_SIGN = late(r"(?<!\S)[+-]\Z")
 _MOST_PARTS = 7
 _CARDINAL = f"(?:{'|'.join(sorted(CARDINALS))})"
-_SPELLED = re.compile(
+_SPELLED = late(
     rf"\b({_CARDINAL}(?:[\s-](?:and\s)?{_CARDINAL})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )

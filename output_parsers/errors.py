@@ -11,6 +11,7 @@ __all__ = ["REFUSALS", "OutputParsingError", "Problem", "UnsupportedTypeError", 
 
 # What code of the user's raises, beside ValueError, when it is given values that it does not expect.
 REFUSALS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
+_SHOWN = 20  # problems in a message; more of them tell a model nothing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,10 @@ class OutputParsingError(ValueError):
     def __init__(self, text: str, problems: Sequence[Problem], *, prefix: str = "") -> None:
         self.text = text
         self.problems = tuple(problems)
-        what = "; ".join(str(problem) for problem in self.problems)
+        shown = [str(problem) for problem in self.problems[:_SHOWN]]
+        if len(self.problems) > _SHOWN:
+            shown.append(f"and {len(self.problems) - _SHOWN} more problems")
+        what = "; ".join(shown)
         super().__init__(f"{prefix}cannot read the reply: {what} (the reply: {shorten(text)!r})")
 
     def __reduce__(self) -> Any:

@@ -9,26 +9,27 @@ from dataclasses import dataclass
 from .errors import Problem
 from .json_reader import read_exact, read_tolerant
 from .json_text import JsonFault
+from .late_pattern import late
 from .reading import Json, Misfit, Place
 
 __all__ = ["Candidate", "Reply", "open_reply"]
 
-_REASONING = re.compile(
+_REASONING = late(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
 )
-_END_OF_REASONING = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_END_OF_REASONING = late(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
-_OPENING = re.compile(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
-_JSON_START = re.compile(
+_OPENING = late(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
+_JSON_START = late(
     r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
     r"""|\(\s*["'`“”‘’\[{(\d+-]"""
 )
-_BRACKETS = re.compile(r"""[\[\]{}]|"(?:[^"\\\n]|\\.)*\"""")
-_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})>")
-_FENCE = re.compile(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
-_FENCE_MARK = re.compile(r"`{3,}|~{3,}")
+_BRACKETS = late(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
+_TAG = late(r"<([A-Za-z][\w-]{0,40})>")
+_FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
+_FENCE_MARK = late(r"`{3,}|~{3,}")
 _INVISIBLE = "\ufeff\u200b\u2060\0"
-_BETWEEN = re.compile(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+_BETWEEN = late(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,26 @@ def open_reply(text: str, at: Place) -> Reply:
     Raises Misfit when nothing but reasoning is there.
     """
     steps: tuple[str, ...] = ()
-    rest = text.strip().strip(_INVISIBLE).strip()
+    rest = _stripped(text)
     end = 0
     while opening := _REASONING.match(rest, end):
-        closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
+        closing = late(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
         if closing is None:
             raise at.misfit("the reply ends inside its reasoning", text)
         end = closing.end()
         steps = ("reasoning set aside",)
     rest = rest[end:].strip()
     stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
-    if stray is not None and "<" + stray[0][2:] not in rest[: stray.start()].lower():
+    if stray is not None and not _is_content(rest, stray):
         rest = rest[stray.end() :].strip()
         steps = ("reasoning set aside",)
     return Reply(rest, steps)
+
+
+def _is_content(text: str, closing: re.Match[str]) -> bool:
+    """Whether a tag that ends reasoning belongs to the answer: its like opens before it, or it is in a fence."""
+    opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
+    return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
 
 
 def _inside(text: str) -> str | None:
@@ -157,7 +164,11 @@ def _inside(text: str) -> str | None:
         return None
     end = fence[1] if fence else f"</{opening[1]}>"
     whole = len(text) >= opening.end() + len(end) and text.endswith(end)
-    return text[opening.end() : -len(end)].strip() if whole else None
+    return _stripped(text[opening.end() : -len(end)]) if whole else None
+
+
+def _stripped(text: str) -> str:
+    return text.strip().strip(_INVISIBLE).strip()
 
 
 def _closing(text: str, start: int) -> int | None:

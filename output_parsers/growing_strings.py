@@ -52,7 +52,8 @@ class GrowingString:
             at = end
         found = _RAW[self.quote].match(text, at)
         end = found.end() if found else at
-        self._raw.append(text[at:end])
+        if end > at:
+            self._raw.append(text[at:end])
         return end
 
     def _show(self, piece: str) -> None:
@@ -60,10 +61,10 @@ class GrowingString:
         escaped = "\\" in piece
         self.shown.append(decode(piece, 0, Repairs(), python=self.quote == "'") if escaped else piece)
 
-    def take_quote(self, before: str, after: str) -> None:
-        """Take the quote between two characters for a part of the string."""
-        if not (self.quote == "'" and before.isalnum() and after.isalnum()):
-            self.inner += 1
+    def take_quote(self, after: str) -> None:
+        """Take a quote, and what stands after it, for a part of the string."""
+        apostrophe = self.quote == "'" and not self.empty and self._raw[-1][-1].isalnum() and after.isalnum()
+        self.inner += not apostrophe
         self._raw.append(self.quote)
         if not self._held:
             self.shown.append(self.quote)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 from .json_text import JsonFault, Repairs, lone_surrogate
+from .late_pattern import late
 
 __all__ = ["decode"]
 
-_ODD = re.compile(r"[\\\x00-\x1f\ud800-\udfff]")
-_CONTROL = re.compile(r"[\x00-\x1f]")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_HEX = re.compile(r"x([0-9a-fA-F]{2})")
+_ODD = late(r"[\\\x00-\x1f\ud800-\udfff]")
+_CONTROL = late(r"[\x00-\x1f]")
+_ESCAPE = late(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_SURROGATE = late(r"[\ud800-\udfff]")
+_HEX = late(r"x([0-9a-fA-F]{2})")
 _MEANS = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _QUOTES = frozenset("'`“”„‘’")
 

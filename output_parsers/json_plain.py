@@ -10,6 +10,7 @@ import re
 from .json_escapes import decode
 from .json_text import Repairs, put
 from .json_words import exact_decimal, exact_int
+from .late_pattern import late
 from .reading import Json
 
 __all__ = ["plain_fields", "plain_items"]
@@ -26,14 +27,14 @@ def _string(quote: str) -> str:
 def _field(quote: str) -> re.Pattern[str]:
     key = rf"{_string(quote)}{_SPACE}:{_SPACE}"
     next_key = rf"{quote}[^{quote}\\]*+{quote}{_SPACE}:"
-    return re.compile(rf"{key}(?:{_string(quote)}|{_SCALAR}){_SPACE}(?:(,){_SPACE}(?={next_key}|}})|(?=}}))")
+    return late(rf"{key}(?:{_string(quote)}|{_SCALAR}){_SPACE}(?:(,){_SPACE}(?={next_key}|}})|(?=}}))")
 
 
 def _item(quote: str) -> re.Pattern[str]:
     # A number is not followed by a comma and a zero, for then the comma may be a part of it.
     after_string = rf"(,){_SPACE}(?=[{quote}{{\[\]])|(?=\])"
     after_scalar = rf"(,)(?!0[0-9]){_SPACE}(?=[{quote}{{\[\]0-9tfn-])|(?=\])"
-    return re.compile(rf"{_string(quote)}{_SPACE}(?:{after_string})|{_SCALAR}{_SPACE}(?:{after_scalar})")
+    return late(rf"{_string(quote)}{_SPACE}(?:{after_string})|{_SCALAR}{_SPACE}(?:{after_scalar})")
 
 
 _SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"

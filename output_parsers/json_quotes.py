@@ -12,6 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from .json_text import JsonFault, cut_off
+from .late_pattern import late
 
 __all__ = ["OPENING_QUOTES", "Span", "doubtful_quotes", "find_end"]
 
@@ -29,7 +30,7 @@ _SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null|True|False|None|-?\Z)"
 def _after(surely: str, evenly: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     flags = re.VERBOSE | re.DOTALL
     always = rf"\s*+/\*|\s++{_COMMENT}|\s*+\+\s*+[\"'`]"
-    return re.compile(rf"\s*+(?:\Z|{surely})", flags), re.compile(rf"{always}|{evenly}", flags)
+    return late(rf"\s*+(?:\Z|{surely})", flags), re.compile(rf"{always}|{evenly}", flags)
 
 
 def _after_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -51,11 +52,11 @@ _AFTER = {
     ")": _after_in_list(")"),
 }
 # A closing bracket, even of the wrong kind, with structure behind it: the container judges it.
-_ANY_CLOSER = re.compile(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
-_COLON = re.compile(r"\s*+:")
-_CODE_BEFORE = re.compile(r"[{\[]\s*\Z")
-_ONLY_SEPARATOR = re.compile(r"[\s}\]]*+[,:][\s{\[]*+")
-_SEPARATOR_BEFORE = re.compile(r"[,\n]\s*\Z")
+_ANY_CLOSER = late(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
+_COLON = late(r"\s*+:")
+_CODE_BEFORE = late(r"[{\[]\s*\Z")
+_ONLY_SEPARATOR = late(r"[\s}\]]*+[,:][\s{\[]*+")
+_SEPARATOR_BEFORE = late(r"[,\n]\s*\Z")
 _WINDOW = 80  # how far back a quote looks: enough for a key, and it keeps the whole linear
 
 
@@ -70,12 +71,12 @@ class Span(NamedTuple):
 @cache
 def _run(opening: str) -> re.Pattern[str]:
     closers = _CLOSERS[opening]
-    return re.compile(rf"[^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+(?=[{closers}])", re.DOTALL)
+    return late(rf"[^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+(?=[{closers}])", re.DOTALL)
 
 
 @cache
 def _floating(opening: str) -> re.Pattern[str]:
-    return re.compile(rf"[\s.,;:!?)]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
+    return late(rf"[\s.,;:!?)]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
 
 
 def doubtful_quotes(position: int) -> JsonFault:

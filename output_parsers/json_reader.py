@@ -10,18 +10,19 @@ from typing import NoReturn
 
 from .json_scanner import scan
 from .json_text import DEPTH, JsonFault, JsonText, Repair, lone_surrogate, put, too_deep
+from .late_pattern import late
 from .reading import Json
 
 __all__ = ["JsonFault", "JsonText", "Repair", "read_exact", "read_tolerant"]
 
-_SPACE = re.compile(r"[ \t\r\n]*+")
-_ESCAPE = re.compile(
+_SPACE = late(r"[ \t\r\n]*+")
+_ESCAPE = late(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_GOES_ON = re.compile(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_GOES_ON = late(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
+_SURROGATE = late(r"[\ud800-\udfff]")
+_SURROGATE_ESCAPE = late(r"\\u[dD][89a-fA-F]")
 
 
 def read_exact(text: str) -> Json:

@@ -11,6 +11,7 @@ from .json_quotes import OPENING_QUOTES
 from .json_strings import Strings
 from .json_text import DEPTH, JsonFault, JsonText, Repairs, cut_off, put, too_deep
 from .json_words import UNQUOTED, read_word
+from .late_pattern import late
 from .reading import Json
 
 __all__ = ["scan"]
@@ -19,17 +20,17 @@ _CLOSER = {"{": "}", "[": "]", "(": ")"}
 _NAME = {"}": "object", "]": "array", ")": "tuple"}
 
 _SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
-_SPACE = re.compile(r"[ \t\r\n]*+")
-_ODD_SPACE = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]++")
-_COMMENT = re.compile(r"//[^\r\n]*+|#(?:\s[^\r\n]*+|\Z)|/\*.*?\*/", re.DOTALL)
-_PLAIN_KEY = re.compile(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
+_SPACE = late(r"[ \t\r\n]*+")
+_ODD_SPACE = late(r"[\s\ufeff\u200b-\u200d\u2060]++")
+_COMMENT = late(r"//[^\r\n]*+|#(?:\s[^\r\n]*+|\Z)|/\*.*?\*/", re.DOTALL)
+_PLAIN_KEY = late(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
 _KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
-_BARE_KEY = re.compile(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
-_SEPARATOR = re.compile(r":|=>|=(?!=)")
-_KEY_AHEAD = re.compile(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
+_BARE_KEY = late(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
+_SEPARATOR = late(r":|=>|=(?!=)")
+_KEY_AHEAD = late(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
 _FITS_AFTER = {
-    "]": re.compile(r"\s*+(?:\]|,\s*+[{\[])"),
-    "}": re.compile(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
+    "]": late(r"\s*+(?:\]|,\s*+[{\[])"),
+    "}": late(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
 }
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from .json_escapes import decode
 from .json_quotes import doubtful_quotes, find_end
 from .json_text import JsonFault, Repairs, cut_off
+from .late_pattern import late
 
 __all__ = ["Strings"]
 
 _RULES = {'"': "", "'": "single-quoted string", "`": "backtick string"}
-_PLUS = re.compile(r"\s*+\+\s*+(?=[\"'`])")
-_MORE_QUOTES = re.compile(r'[^"`]*+"')
+_PLUS = late(r"\s*+\+\s*+(?=[\"'`])")
+_MORE_QUOTES = late(r'[^"`]*+"')
 
 
 class Strings:

@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from .json_text import JsonFault, lone_surrogate
+from .late_pattern import late
 from .reading import Json
 
 __all__ = ["Word", "exact_decimal", "exact_int", "read_word"]
@@ -15,33 +16,33 @@ UNQUOTED = "unquoted string"
 
 # A number or literal as JSON writes it, if nothing after it on its line makes it the start of a longer word.
 _TOKEN = r"(?:(true|false|null)|(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?))"
-_EXACT = re.compile(_TOKEN + r'(?=[ \t]*+(?:[,}\])\r\n"]|//|/\*|\Z)|[ \t]++#\s)')
-_EXACT_ALONE = re.compile(_TOKEN + r"(?=[\s,;)\]}]|\Z)")
+_EXACT = late(_TOKEN + r'(?=[ \t]*+(?:[,}\])\r\n"]|//|/\*|\Z)|[ \t]++#\s)')
+_EXACT_ALONE = late(_TOKEN + r"(?=[\s,;)\]}]|\Z)")
 # In an object a comma must be followed by a key, so that "1,000" has one reading; in an array it has two.
-_THOUSANDS = re.compile(
+_THOUSANDS = late(
     r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})++(?:\.[0-9]++)?(?=[ \t]*+(?:[}\r\n]|,(?![0-9])|//|/\*|\Z))"
 )
-_LOOKS_LIKE_THOUSANDS = re.compile(r",0[0-9]{2}(?![0-9])")
+_LOOKS_LIKE_THOUSANDS = late(r",0[0-9]{2}(?![0-9])")
 
-_RUN = {closer: re.compile(rf'[^,{{}}\[\]"\r\n{"" if closer != ")" else ")"}]*+') for closer in "}])"}
-_COMMENT = re.compile(r"[ \t](?://|/\*|#\s|#\Z)")
+_RUN = {closer: late(rf'[^,{{}}\[\]"\r\n{"" if closer != ")" else ")"}]*+') for closer in "}])"}
+_COMMENT = late(r"[ \t](?://|/\*|#\s|#\Z)")
 _EXACT_LITERALS = {"true": True, "false": False, "null": None}
 _LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
 }
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity"})
-_NUMBER = re.compile(
+_NUMBER = late(
     r"(?P<sign>[+-]?)(?:(?P<hex>0[xX][0-9a-fA-F]++)"
     r"|(?P<whole>0|[1-9][0-9]*+(?:_[0-9]++)*+)?(?P<part>\.(?:[0-9]++(?:_[0-9]++)*+)?)?(?P<power>[eE][+-]?[0-9]++)?)"
 )
-_NUMBERS = re.compile(r"[-+]?[0-9.]++(?:[ \t]++[-+]?[0-9.]++)++")
-_CALL = re.compile(r"[\w.]++\(|new\s")
+_NUMBERS = late(r"[-+]?[0-9.]++(?:[ \t]++[-+]?[0-9.]++)++")
+_CALL = late(r"[\w.]++\(|new\s")
 # A colon belongs to a word in a time (12:30) and in an address (https://); elsewhere it follows a key.
-_STRAY_COLON = re.compile(r"(?<![0-9]):|:(?![0-9])|(?<=\s[0-9]):(?![0-9]{2})")
-_ADDRESS = re.compile(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
-_STRAY_QUOTE = re.compile(r"(?<!\w)'|'(?!\w)|[`\\]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_STRAY_COLON = late(r"(?<![0-9]):|:(?![0-9])|(?<=\s[0-9]):(?![0-9]{2})")
+_ADDRESS = late(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
+_STRAY_QUOTE = late(r"(?<!\w)'|'(?!\w)|[`\\]")
+_SURROGATE = late(r"[\ud800-\udfff]")
 
 
 class Word(NamedTuple):

@@ -11,7 +11,7 @@ from .json_inside import opened
 from .json_reader import read_exact
 from .json_text import JsonFault
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Leniency, Misfit, Place, written
+from .reading import Json, Leniency, Misfit, Place, gathered, written
 from .scalars import TextNode
 from .target import Target
 
@@ -63,7 +63,7 @@ class DictNode(Node[dict[Any, Any]]):
             except Misfit as misfit:
                 misfits.append(misfit)
         if misfits:
-            raise Misfit(*(problem for misfit in misfits for problem in misfit.problems))
+            raise gathered(misfits)
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, at: Place) -> Any:

@@ -97,30 +97,21 @@ class Definitions:
         self.repeated: set[Node[Any]] = set()
         self._names: dict[Node[Any], str] = {}
         self._seen: set[Node[Any]] = set()
-        self._open: list[Node[Any]] = []
 
     def place(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
         """The schema of an object: in place, or as a reference to its definition."""
-        if node in self._seen:
-            self.repeated.add(node)
-            if node in self._open and node not in self._names:
-                return {}  # only in the pass that finds what repeats
-        self._seen.add(node)
         if node not in self.named:
-            return self._inside(node, build)
+            if node in self._seen:
+                self.repeated.add(node)
+                return {}  # only in the pass that finds what repeats
+            self._seen.add(node)
+            in_place: JsonSchema = build(self)
+            return in_place
         if node not in self._names:
             self._names[node] = self._free_name(name)
             self.schemas[self._names[node]] = {}
-            self.schemas[self._names[node]] = self._inside(node, build)
+            self.schemas[self._names[node]] = build(self)
         return {"$ref": f"#/$defs/{self._names[node]}"}
-
-    def _inside(self, node: Node[Any], build: Any) -> JsonSchema:
-        self._open.append(node)
-        try:
-            built: JsonSchema = build(self)
-            return built
-        finally:
-            self._open.pop()
 
     def _free_name(self, name: str) -> str:
         bare = re.sub(r"\W+", "_", name).rstrip("_")  # providers take no brackets in a name

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from .doubt import SCALES
 from .errors import shorten
 from .found import Found, Unreadable, join_rules
+from .late_pattern import late
 
 __all__ = ["read_lexeme"]
 
@@ -17,13 +18,13 @@ _SIGNS = str.maketrans(
     {"−": "-", "－": "-", "＋": "+", "．": ".", "，": ",", "٫": ".", "٬": ",", "％": "%", "٪": "%"}
 )
 
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_UNDERSCORED = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:_[0-9]+)*)?")
+_PLAIN = late(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_UNDERSCORED = late(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:_[0-9]+)*)?")
 
 # A group of thousands that only one reading explains. A plain space also stands between numbers, so it counts
 # only from two groups on, after a short first group. "1.234" is missing: to us it is a decimal point.
 _GROUPED = tuple(
-    (re.compile(rf"[+-]?{pattern}"), group, point)
+    (late(rf"[+-]?{pattern}"), group, point)
     for pattern, group, point in (
         (r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?", ",", "."),
         (r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?", ",", "."),
@@ -34,20 +35,20 @@ _GROUPED = tuple(
         (r"[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+", ".", ","),
     )
 )
-_ADDRESS = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+_ADDRESS = late(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 
-_POWER_OF_TEN = re.compile(
+_POWER_OF_TEN = late(
     r"([+-]?[0-9]+(?:\.[0-9]+)?) ?(?:[×x*·]|\\times) ?10 ?(?:\^|\*\*) ?"
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
 _MONEY = r"(?:(?:US|CA|AU)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
-_MONEY_FIRST = re.compile(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
-_MONEY_LAST = re.compile(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
+_MONEY_FIRST = late(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
+_MONEY_LAST = late(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
 
-_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_SPACED = re.compile(r"[+-]?[0-9]+(?: [0-9]+)+")
-_FRACTION = re.compile(r"[+-]?[0-9]+ ?/ ?[0-9]+")
-_PERCENT = re.compile(r"[^%]*[0-9] ?%")
+_COMMA = late(r"[+-]?[0-9]+,[0-9]+")
+_SPACED = late(r"[+-]?[0-9]+(?: [0-9]+)+")
+_FRACTION = late(r"[+-]?[0-9]+ ?/ ?[0-9]+")
+_PERCENT = late(r"[^%]*[0-9] ?%")
 
 
 def read_lexeme(text: str) -> Found[Decimal]:

@@ -20,24 +20,25 @@ from itertools import islice
 from .doubt import SCALES, bare_word, doubt
 from .errors import shorten
 from .found import Found, Unreadable, join_rules, unwrap
+from .late_pattern import late
 from .number_lexeme import read_lexeme
 from .number_words import has_cardinal, number_runs, read_words
 
 __all__ = ["Found", "Unreadable", "find_number", "read_number"]
 
 _MOST_MENTIONS = 20  # of one number; more are no answer, and each costs a look at the whole text
-_DIGIT = re.compile(r"\d")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-_LIST_MARKER = re.compile(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
-_BOXED = re.compile(r"\\boxed\{([^{}]{1,80})\}")
-_ANSWER = re.compile(
+_DIGIT = late(r"\d")
+_SENTENCE_END = late(r"(?<=[.!?])\s+|\n+")
+_LIST_MARKER = late(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
+_BOXED = late(r"\\boxed\{([^{}]{1,80})\}")
+_ANSWER = late(
     r"(?:(?:so|therefore|thus|hence),? )?(?:[*_]{1,2})?"
     r"(?:(?:the )?(?:final |correct )?(?:answer|result|solution)(?: is:?|:|:?[*_]{1,2}:?| =)|=)"
     r"\s{0,9}(.{1,80})",
     re.IGNORECASE,
 )
 # In "Answer:42" and "x=42" the number is a word of its own.
-_GLUED_LABEL = re.compile(r"(?<=[^\W\d_])([:=])(?=\S)")
+_GLUED_LABEL = late(r"(?<=[^\W\d_])([:=])(?=\S)")
 
 
 def read_number(text: str) -> Found[Decimal]:

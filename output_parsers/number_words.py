@@ -10,12 +10,13 @@ from itertools import pairwise
 
 from .doubt import CARDINALS, bare_word
 from .found import Found, Unreadable
+from .late_pattern import late
 
 __all__ = ["has_cardinal", "number_runs", "read_words"]
 
 _LONGEST = 200  # characters; the longest number that text2num reads is shorter
-_SIGNED = re.compile(r"(?:(minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion))?(.+)", re.DOTALL)
-_SPELLED = re.compile(r"[0-9]+\.[0-9]+")
+_SIGNED = late(r"(?:(minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion))?(.+)", re.DOTALL)
+_SPELLED = late(r"[0-9]+\.[0-9]+")
 
 
 def read_words(text: str) -> Found[Decimal]:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from pydantic import PydanticUserError, RootModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from .errors import REFUSALS, Problem, UnsupportedTypeError
 from .fields import FieldSpec, RecordSpec, record_spec
 from .foreign import problems_of, python_of
 from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place, written
+from .reading import Json, Misfit, Place, gathered, written
 from .scalars import AnyNode
 from .schema import described
 from .target import Target, type_name
@@ -116,21 +116,22 @@ class ObjectNode(Node[Any]):
     def _read_fields(self, found: dict[str, Json], at: Place) -> Any:
         given, extra, problems = self._match(found, at)
         values: dict[str, Any] = {}
+        misfits = [Misfit(*problems)] if problems else []
         for field in self.spec.fields:
             if field.name not in given:
                 if field.required:
                     said = f"the required field {field.keys[0]!r} is missing"
-                    problems.append(Problem(at.at(field.keys[0]).path, said))
+                    misfits.append(Misfit(Problem(at.at(field.keys[0]).path, said)))
                 continue
             key, value = given[field.name]
             try:
                 read = self.nodes[field.name].read(value, at.at(key))
             except Misfit as misfit:
-                problems.extend(misfit.problems)
+                misfits.append(misfit)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
-        if problems:
-            raise Misfit(*problems)
+        if misfits:
+            raise gathered(misfits)
         return self.make({**extra, **values}, found, at)
 
     def field_of(self, key: str) -> tuple[FieldSpec | None, bool]:
@@ -229,7 +230,7 @@ class RawNode(Node[Any]):
 class RootNode(Node[Any]):
     """A pydantic RootModel: reads what it holds."""
 
-    def __init__(self, cls: type[RootModel[Any]], inner: Node[Any]) -> None:
+    def __init__(self, cls: type[BaseModel], inner: Node[Any]) -> None:
         self._cls = cls
         self._inner = inner
         self.kind = inner.kind
@@ -274,7 +275,8 @@ def object_node(target: Target, build: Build, register: Callable[[Node[Any]], No
         raise UnsupportedTypeError(type_name(target.form), target.path, ["records"], reason) from error
     if spec is None:
         return None
-    if issubclass(spec.cls, RootModel):
+    # importing RootModel itself would make pydantic search every installed package for plugins
+    if getattr(spec.cls, "__pydantic_root_model__", False):
         return RootNode(spec.cls, build(target.child(spec.fields[0].form)))
     node = ObjectNode(spec)
     register(node)

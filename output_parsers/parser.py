@@ -165,7 +165,9 @@ class TypeParser(Generic[T]):
             except Misfit:
                 found = [candidate for candidate in found if not candidate.fenced]
             else:
-                _only(Place(at.leniency), _readings(node, [*fenced, *_corrections(found, fenced)], at))
+                corrections = _corrections(found, fenced)
+                if corrections:
+                    _only(Place(at.leniency), _readings(node, [*fenced, *corrections], at))
                 return value
         return _only(at, _readings(node, found, at))
 
@@ -176,7 +178,7 @@ class _Undecided(Misfit):
 
 def _corrections(found: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
     """What stands after the last fence and may replace what is in it: not an object without a key of it."""
-    after = found[found.index(fenced[-1]) + 1 :]
+    after = found[max(index for index, candidate in enumerate(found) if candidate.fenced) + 1 :]
     keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
     return [c for c in after if not (keys and isinstance(c.value, dict)) or not keys.isdisjoint(c.value)]
 

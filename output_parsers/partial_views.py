@@ -180,7 +180,7 @@ def _plain_key(key: Any) -> str:
 
 
 def _members(value: Any) -> Any:
-    """What pydantic does not take apart: instances of attrs classes and Structs by field, the rest as text."""
+    """What pydantic does not take apart: instances of attrs classes and Structs by field, else text."""
     cls = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):

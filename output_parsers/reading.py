@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -10,9 +11,22 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from .errors import Problem, shorten
 
-__all__ = ["Coercion", "Json", "Leniency", "Misfit", "Place", "Reading", "expected", "show", "written"]
+__all__ = [
+    "Ambiguity",
+    "Coercion",
+    "Json",
+    "Leniency",
+    "Misfit",
+    "Place",
+    "Reading",
+    "expected",
+    "gathered",
+    "show",
+    "written",
+]
 
 T = TypeVar("T")
+_LONGEST_KEY = 60  # characters of a key that are shown
 
 # What a JSON text holds: null, booleans, exact numbers (int, or Decimal where the text has a fraction or
 # an exponent: never a double), strings, arrays, objects.
@@ -61,6 +75,17 @@ class Misfit(Exception):  # it never leaves the package: it is how one reading g
         self.problems = problems
 
 
+class Ambiguity(Misfit):  # a misfit too
+    """A text or JSON value fits in more than one way, with different values."""
+
+
+def gathered(misfits: Sequence[Misfit]) -> Misfit:
+    """The misfits of the parts of one value as its own."""
+    problems = (problem for misfit in misfits for problem in misfit.problems)
+    only_ambiguous = all(isinstance(misfit, Ambiguity) for misfit in misfits)
+    return Ambiguity(*problems) if only_ambiguous else Misfit(*problems)
+
+
 @dataclass(slots=True)
 class Place:
     """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
@@ -79,7 +104,8 @@ class Place:
         if isinstance(key, int):
             step = f"[{key}]"
         else:
-            step = f".{key}" if key.isidentifier() else f"[{json.dumps(key, ensure_ascii=False)}]"
+            name = shorten(key, _LONGEST_KEY)
+            step = f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
         return Place(self.leniency, self.path + step, self.ledger, self.known)
 
     def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
@@ -118,7 +144,8 @@ def show(value: object, limit: int = 60) -> str:
     if isinstance(value, str):
         return f'"{shorten(value, limit)}"'
     if isinstance(value, dict):
-        return f"an object with {', '.join(map(str, list(value)[:6]))}" if value else "an empty object"
+        keys = ", ".join(shorten(str(key), _LONGEST_KEY) for key in list(value)[:6])
+        return f"an object with {keys}" if value else "an empty object"
     if isinstance(value, list):
         return f"an array of {len(value)}"
     try:

@@ -96,7 +96,9 @@ class _Builder:
         self._records: dict[Any, Node[Any]] = {}  # a class is taken apart once, however often it stands there
 
     def build(self, target: Target) -> Node[Any]:
-        key = (target.form, target.metadata) if _hashable((target.form, target.metadata)) else None
+        if not _hashable(target.form):  # no type, whatever it is
+            return self._known(target, None)
+        key = (target.form, target.metadata) if _hashable(target.metadata) else None
         if key is not None and key in self._open:
             return self._open[key]
         own = self._registry._users(target, self._after) if target.path else None
@@ -116,13 +118,12 @@ class _Builder:
         return node
 
     def _built_in(self, target: Target, shared: Shared[Any]) -> Node[Any]:
-        if _hashable(target.form) and target.form in self._records:
+        if target.form in self._records:
             return self._records[target.form]
 
         def register(node: Node[Any]) -> None:
             shared.node = node
-            if _hashable(target.form):
-                self._records[target.form] = node
+            self._records[target.form] = node
 
         plain = replace(target, metadata=())
         node = (

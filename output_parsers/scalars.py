@@ -279,10 +279,7 @@ _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
 def scalar_node(target: Target) -> Node[Any] | None:
     """The node of a scalar type; None for all others."""
     form = target.form
-    try:
-        make = _PLAIN.get(form)
-    except TypeError:  # an unhashable form
-        return None
+    make = _PLAIN.get(form)
     if make is not None:
         return make()
     if isinstance(form, type) and issubclass(form, PurePath):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place
+from .reading import Json, Misfit, Place, gathered
 from .scalars import TextNode
 from .target import Target
 from .text_lists import split_items
@@ -61,7 +61,7 @@ class ListNode(Node[Any]):
             except Misfit as misfit:
                 misfits.append(misfit)
         if misfits:
-            raise Misfit(*(problem for misfit in misfits for problem in misfit.problems))
+            raise gathered(misfits)
         try:
             return self.make(items)
         except TypeError as error:
@@ -122,7 +122,7 @@ def sequence_node(target: Target, build: Build) -> Node[Any] | None:
         if not args or args[-1] is ...:
             return ListNode(_item(target, args, build), tuple, exact=True)
         return TupleNode(tuple(build(target.child(arg)) for arg in args))
-    make = _MAKERS.get(origin) if isinstance(origin, collections.abc.Hashable) else None
+    make = _MAKERS.get(origin)
     if make is None:
         return None
     return ListNode(_item(target, args, build), make, exact=origin in (list, set, frozenset))

@@ -8,7 +8,6 @@ refused.
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, time
 from itertools import islice
 
@@ -17,14 +16,15 @@ from .date_forms import WEEKDAYS, DateOrder, WrittenDate, dates_in
 from .doubt import bare_word, doubt
 from .duration_text import read_timedelta
 from .found import Found, Unreadable, join_rules, unwrap
+from .late_pattern import late
 from .number_words import has_cardinal
 
 __all__ = ["DateOrder", "read_date", "read_datetime", "read_time", "read_timedelta"]
 
 _MOST_MENTIONS = 20
 _CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
-_TIME_BEFORE_DATE = re.compile(r"[\s,]{1,3}(?:on\s{1,2})?")
-_CLOSING = re.compile(r"\s*(?:[.!;)\"'”’*`]|\Z)")
+_TIME_BEFORE_DATE = late(r"[\s,]{1,3}(?:on\s{1,2})?")
+_CLOSING = late(r"\s*(?:[.!;)\"'”’*`]|\Z)")
 # Beside a date or a time these move it, or say which half of the day or which zone is meant.
 _MOVES = frozenset(
     """

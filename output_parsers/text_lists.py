@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from .late_pattern import late
 
 __all__ = ["split_items"]
 
-_BULLET = re.compile(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
+_BULLET = late(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
 
 
 def split_items(text: str) -> list[str] | None:

@@ -12,7 +12,7 @@ from .choices import ChoiceNode
 from .errors import Problem
 from .node import Definitions, JsonSchema, Node, Shared
 from .objects import ObjectNode
-from .reading import Coercion, Json, Misfit, Place
+from .reading import Ambiguity, Coercion, Json, Misfit, Place
 from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
@@ -95,14 +95,20 @@ class UnionNode(Node[Any]):
         before = len(at.ledger)
         fits: list[_Fit] = []
         misfits: list[Misfit] = []
+        unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
         for option in options:
             try:
                 value = read(option)
+            except Ambiguity as ambiguity:
+                unclear.append((len(at.ledger) - before, ambiguity))
             except Misfit as misfit:
                 misfits.append(misfit)
             else:
                 fits.append(_Fit(option, value, at.ledger[before:]))
             del at.ledger[before:]
+        for taken, ambiguity in unclear:
+            if all(taken <= len(fit.steps) for fit in fits):
+                raise ambiguity
         if not fits:
             raise self._nearest(misfits, at)
         best = _choose(fits, found, at)
@@ -154,7 +160,7 @@ class UnionNode(Node[Any]):
 def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
     """The fit with the fewest steps. Text and any JSON give way to a member that says more.
 
-    Raises Misfit when two are left that give different values.
+    Raises Ambiguity when two are left that give different values.
     """
     least = min(len(fit.steps) for fit in fits)
     best = [fit for fit in fits if len(fit.steps) == least]
@@ -162,7 +168,7 @@ def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
     first = telling[0]
     if not all(_same(first.value, fit.value) for fit in telling[1:]):
         kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
-        raise Misfit(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
+        raise Ambiguity(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
     return next((fit for fit in telling if type(fit.value) is type(found)), first)
 
 

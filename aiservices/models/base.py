@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
@@ -91,6 +90,8 @@ def _factory(provider: str, asked: str) -> Callable[[str], ChatModel]:
     target = _BUILT_IN.get(provider)
     known = dict(_BUILT_IN)
     if target is None:
+        from importlib.metadata import entry_points  # slow to import, and seldom asked
+
         known |= {point.name: point.value for point in entry_points(group="aiservices.models")}
         target = known.get(provider)
     if target is None:

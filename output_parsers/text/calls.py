@@ -91,7 +91,7 @@ class CallsParser(ABC, Generic[R_co]):
         if self._others is not None:
             return
         try:
-            found = parser_for(cast(Any, Union[list[AnyCall], AnyCall])).parse(text)
+            found = parser_for(cast(Any, list[AnyCall] | AnyCall)).parse(text)
         except OutputParsingError:
             return
         calls = found if isinstance(found, list) else [found]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..errors import OutputParsingError
 from ..extract import open_reply
-from ..json_reader import JsonFault, read_exact
-from ..reading import Place
+from ..json_reader import JsonFault, read_tolerant
+from ..parse import parser_for
+from ..reading import Misfit, Place
 from .frame import TextParser, misfit
 
 __all__ = ["CommaSeparatedListOutputParser"]
@@ -27,7 +29,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
 
     Space around an item is not part of it, nor is a comma at the end of a line an item; ``a,,b`` has an
     empty item in the middle, ``""`` is one anywhere. A fence, a first line that ends in a colon and
-    reasoning are passed over, and an array of strings in JSON is read as what it is. Refused are an empty
+    reasoning are passed over, and a JSON array is read as what it is. Refused are an empty
     reply, a quote that is never closed, and commas between quotes that do not enclose a whole item.
     """
 
@@ -50,13 +52,17 @@ def _without_heading(text: str) -> str:
 
 
 def _json_items(text: str) -> list[str] | None:
-    if not (text.startswith("[") and text.endswith("]")):
+    if not text.startswith("["):
         return None
     try:
-        items = read_exact(text)
+        if read_tolerant(text).end < len(text):
+            return None
     except JsonFault:
         return None
-    return items if all(isinstance(item, str) for item in items) else None
+    try:
+        return parser_for(list[str]).parse(text)
+    except OutputParsingError as error:
+        raise Misfit(*error.problems) from error
 
 
 def _csv_items(text: str) -> list[str]:

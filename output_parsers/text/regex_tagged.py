@@ -36,8 +36,8 @@ class RegexTaggedContentParser(DictParser):
     ``tagged_content_pattern`` has the groups ``name`` and ``content``; the default finds ``<x>…</x>`` and
     ``<x>…</>`` in linear time, another takes what it takes. ``try_parse_json``: content that is exact JSON is
     its value, any other is the text as it stands. Refused are a reply without tags, a missing tag of
-    ``required_keys``, a tag that is never closed, one inside its like, and one that stands twice with different contents. A
-    ``<think>`` section before the answer is passed over, unless it is a required key.
+    ``required_keys``, a tag that is never closed, one inside its like, and one that stands twice with
+    different contents. A ``<think>`` section before the answer is passed over, unless it is a required key.
 
     Raises ValueError when the pattern is broken or lacks a group.
     """

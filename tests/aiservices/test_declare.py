@@ -212,6 +212,15 @@ def test_names_that_a_local_record_mentions_are_found_with_it() -> None:
     assert names_around(sys._getframe(), P.ask) == {"Whole": Whole, "Part": Part}
 
 
+def test_a_local_alias_is_found() -> None:
+    Items = list[int]
+
+    class P:
+        def ask(self, text: str) -> Items: ...
+
+    assert names_around(sys._getframe(), P.ask) == {"Items": Items}
+
+
 def test_variables_of_callers_are_never_taken_for_types() -> None:
     def called_with_a_variable_of_that_name(Item: object) -> dict[str, Any]:
         return names_around(sys._getframe(), interface())

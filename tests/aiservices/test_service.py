@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import pytest
@@ -47,6 +48,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.models import base
 from aiservices.service import plan_of
 
 T = TypeVar("T")
@@ -592,6 +594,31 @@ def test_a_model_string_is_looked_up_once_for_all_methods() -> None:
 def test_the_model_of_the_environment_is_taken_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:gpt-x")
     assert plan_of(create(Judge).good).model.name == "openai:gpt-x"
+
+
+def test_the_embedded_model_is_taken_when_it_is_installed_and_no_other_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
+    monkeypatch.setitem(base._BUILT_IN, "local", "aiservices:ScriptedChatModel")
+    assert isinstance(plan_of(create(Judge).good).model, ScriptedChatModel)
+
+
+def test_a_model_of_an_installed_package_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("parrot", "aiservices:ScriptedChatModel", "aiservices.models")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+    assert create(Judge, "parrot:yes").good is not None
+
+
+def test_an_unknown_model_is_told_with_those_of_installed_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("parrot", "aiservices:ScriptedChatModel", "aiservices.models")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+    with pytest.raises(DefinitionError) as caught:
+        create(Judge, "parot:yes")
+    assert str(caught.value) == (
+        "Judge: the model 'parot:yes' is unknown: its provider must be one of azure, local, ollama, openai, "
+        'parrot, as in "openai:NAME"'
+    )
 
 
 def test_the_strategy_of_a_method_wins_over_interface_and_service() -> None:

@@ -1,4 +1,4 @@
-"""The answer is found in a reply: past reasoning, fences, tags and prose, in linear time, and never guessed."""
+"""The answer is found in a reply, past reasoning, fences, tags and prose; in linear time, never guessed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_answer_is_found_in_its_dress(text: str, rules: list[str]) -> None:
     ("text", "said"),
     [
         ("", '$: expected an object (Point); the reply is empty, found ""'),
-        ("```\n```", '$: expected an object (Point), found "```\n```"'),
+        ("```\n```", '$: expected an object (Point), found ""'),
         ('<think>{"x": 1}', '$: the reply ends inside its reasoning, found "<think>{"x": 1}"'),
         (
             '<think>{"x": 1}</think>',
@@ -175,6 +175,6 @@ def test_the_time_grows_with_the_length_of_the_reply_and_no_faster(form: Any, pi
             pass
         return time.perf_counter() - start
 
-    small = min(seconds(1_000) for _ in range(3))
-    large = min(seconds(8_000) for _ in range(2))
+    small = min(seconds(500) for _ in range(3))
+    large = min(seconds(4_000) for _ in range(2))
     assert large < 32 * small + 0.02  # eight times the text: 8 when linear, 64 when quadratic

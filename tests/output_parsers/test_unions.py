@@ -190,6 +190,35 @@ def test_what_could_be_either_of_two_records_is_refused() -> None:
     )
 
 
+@dataclass
+class Measured:
+    size: Metres | Feet
+    note: str = ""
+
+
+@dataclass
+class Anything:
+    size: Any
+
+
+def test_what_is_unclear_inside_one_record_is_not_settled_by_another() -> None:
+    text = '{"size": {"value": 1}}'
+    assert problem(Measured | Anything, text) == (
+        "$.size: it can be read in more than one way: as Metres and Feet"
+    )
+    assert problem(Measured | Anything, f"[{text}]").startswith("$: expected an object (Measured) or")
+
+
+def test_a_record_that_leaves_nothing_out_wins_over_an_unclear_one_that_does() -> None:
+    @dataclass
+    class Exact:
+        size: Any
+        unit: str
+
+    text = '{"size": {"value": 1}, "unit": "m"}'
+    assert parse(Measured | Exact, text) == Exact({"value": 1}, "m")
+
+
 def test_records_are_told_apart_by_their_fields() -> None:
     assert parse(Metres | Named, '{"name": "x"}') == Named("x")
 

@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Protocol, TypeVar
-
-from typing_extensions import assert_type
+from typing import Annotated, Protocol, TypeVar, assert_type
 
 from aiservices import (
     Budget,

@@ -1,5 +1,5 @@
 # type: ignore
-"""What type checkers refuse: each line with an ``E`` is an error for mypy and for pyright, and no other is."""
+"""What type checkers refuse: each line with an ``E`` is an error for mypy and pyright, and no other is."""
 
 from __future__ import annotations
 

@@ -1,0 +1,208 @@
+"""Hands over the items of a list while the list is being written, each as soon as it is complete."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from typing_extensions import TypeForm
+
+from .errors import OutputParsingError, Problem
+from .extract import open_reply
+from .growing import Growing
+from .growing_roots import ReplyHead, RootSeeker
+from .json_reader import read_exact, read_tolerant
+from .json_text import JsonFault
+from .node import Node
+from .parse import parser_for
+from .parser import TypeParser
+from .partial_item_frames import ItemsRoot
+from .reading import Json, Leniency, Misfit, Place, written
+
+__all__ = ["ItemError", "ItemPolicy", "ItemReader"]
+
+T = TypeVar("T")
+_BETWEEN = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
+
+
+class ItemPolicy(Enum):
+    """What becomes of an item that does not fit: an error, nothing, or an ItemError in its place."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """An item that does not fit: its place in the list, its text, and why."""
+
+    index: int
+    text: str
+    problems: tuple[Problem, ...]
+
+
+class ItemReader(Generic[T]):
+    """A reply that is a list, chunk by chunk → its items.
+
+    The list may stand bare, under the one key of an object, or as one object after the other (JSON Lines).
+    Items come in their order, each once. With RAISE the items before a bad one are handed over first; the
+    next call raises, and the call after that goes on behind it.
+    """
+
+    def __init__(
+        self,
+        item: TypeForm[T] | TypeParser[T],
+        on_error: ItemPolicy = ItemPolicy.RAISE,
+        *,
+        leniency: Leniency = Leniency.SAFE,
+    ) -> None:
+        parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
+        self._node: Node[T] = parser.node
+        self._on_error = on_error
+        self._leniency = leniency
+        self._chunks: list[str] = []
+        self._head = ReplyHead()
+        self._root = ItemsRoot(self._node)
+        self._growing = Growing(self._root, RootSeeker(self._root.suits))
+        self._kept: list[str] = []  # the text behind the last item
+        self._base = 0  # where it begins
+        self._count = 0  # of the items that were found
+        self._ready: deque[T | ItemError | OutputParsingError] = deque()
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0] if self._chunks else ""
+
+    def feed(self, chunk: str) -> list[T | ItemError]:
+        """The items that are complete with this part of the text.
+
+        With RAISE, raises OutputParsingError with the text of the item for one that does not fit.
+        """
+        self._chunks.append(chunk)
+        answer = self._head.feed(chunk)
+        self._kept.append(answer)
+        self._growing.feed(answer)
+        if self._root.spans:
+            self._collect("".join(self._kept))
+        items: list[T | ItemError] = []
+        while self._ready:
+            first = self._ready[0]
+            if not isinstance(first, OutputParsingError):
+                items.append(first)
+            elif items:
+                break
+            self._ready.popleft()
+            if isinstance(first, OutputParsingError):
+                raise first
+        return items
+
+    def finish(self) -> list[T | ItemError]:
+        """The items that were not handed over yet, now that the text is complete: mostly none.
+
+        Raises OutputParsingError for a bad item as ``feed`` does, and where the list is cut off, or there is
+        none.
+        """
+        if self._growing.lost and not self._root.fault:
+            self._recover()
+        for first in self._ready:
+            if isinstance(first, OutputParsingError):
+                self._ready.remove(first)
+                raise first
+        fault = self._fault()
+        if fault:
+            raise OutputParsingError(self.text, [Problem("$", fault)])
+        items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
+        self._ready.clear()
+        return items
+
+    def _fault(self) -> str:
+        """What is wrong with the reply as a whole; "" for nothing."""
+        if self._root.fault or self._growing.lost:
+            return self._root.fault
+        if len(self._growing.frames) > 1:
+            return "the JSON is cut off: the list is not closed"
+        found = self._root.closed or self._root.lines
+        return "" if found else f"expected a list of items, each {self._node.kind}; the reply holds none"
+
+    def _collect(self, text: str) -> None:
+        """Read the items whose ends have been found; ``text`` is what was kept."""
+        behind = self._base
+        for start, end in self._root.spans:
+            between = text[behind - self._base : start - self._base]
+            if self._root.lines and self._count and not _BETWEEN.fullmatch(between):
+                self._root.fault = "text stands between the items"
+                self._growing.lost = True
+                break
+            self._read(text[start - self._base : end - self._base])
+            behind = end
+        self._root.spans.clear()
+        self._kept = [text[behind - self._base :]]
+        self._base = behind
+
+    def _read(self, text: str) -> None:
+        try:
+            found = _json_of(text)
+        except JsonFault as fault:
+            self._refuse(text, (Problem(f"$[{self._count}]", f"the JSON is broken: {fault.message}"),))
+        else:
+            self._align(found, text)
+
+    def _align(self, found: Json, text: str) -> None:
+        try:
+            value = self._node.read(found, Place(self._leniency, f"$[{self._count}]"))
+        except Misfit as misfit:
+            self._refuse(text, misfit.problems)
+        except RecursionError:
+            self._refuse(text, (Problem(f"$[{self._count}]", "it is nested too deeply"),))
+        else:
+            self._ready.append(value)
+            self._count += 1
+
+    def _refuse(self, text: str, problems: tuple[Problem, ...]) -> None:
+        if self._on_error is ItemPolicy.RAISE:
+            self._ready.append(OutputParsingError(text, problems))
+        elif self._on_error is ItemPolicy.KEEP:
+            self._ready.append(ItemError(self._count, text, problems))
+        self._count += 1
+
+    def _recover(self) -> None:
+        """Read the whole reply where the scan of it was given up, and go on behind the last item found."""
+        try:
+            reply = open_reply(self.text, Place(self._leniency))
+            whole = reply.whole()
+            found = [candidate.value for candidate in ([whole] if whole else reply.candidates())]
+        except Misfit as misfit:
+            raise OutputParsingError(self.text, misfit.problems) from misfit
+        except RecursionError as error:
+            raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
+        items = found if self._root.lines else next(map(_list_in, filter(_list_in, found)), None)
+        if items is None or len(items) < self._count:
+            raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
+        for item in items[self._count :]:
+            self._align(item, written(item))
+
+
+def _list_in(found: Json) -> list[Json] | None:
+    """The list that a value is, or that it holds under its one key."""
+    if isinstance(found, dict) and len(found) == 1:
+        found = next(iter(found.values()))
+    return found if isinstance(found, list) else None
+
+
+def _json_of(text: str) -> Json:
+    """The one JSON value that a text is. Raises JsonFault."""
+    try:
+        return read_exact(text)
+    except JsonFault:
+        # in brackets, for there a quote inside a string can be told from its end
+        items = read_tolerant(f"[{text}]").value
+    if len(items) != 1:
+        raise JsonFault("it is more than one value", 0)
+    return items[0]

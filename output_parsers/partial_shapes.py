@@ -1,0 +1,247 @@
+"""Decides, from the nodes of a type, how the parts of a growing text are read and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .choices import BoolNode, ChoiceNode, FlagNode
+from .constraints import ConstrainedNode
+from .mappings import DictNode
+from .node import Node, Shared
+from .objects import ObjectNode, RootNode
+from .partial_frames import UNFIT, Frame, JsonFrame
+from .partial_members import ListFrame, ObjectFrame, Slot
+from .partial_views import ObjectStore
+from .reading import Json, Leniency, Misfit, Place
+from .scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
+from .sequences import ListNode, TupleNode
+from .temporal import TemporalNode
+from .unions import UnionNode
+
+__all__ = ["Shapes", "grows", "takes"]
+
+Check = Callable[[Any, Place], Any]
+Opener = Callable[[], Frame]
+
+_NO_CONTAINER = (TextNode, NumberNode, NoneNode, StringFormNode, ChoiceNode)
+_NO_ARRAY = (ObjectNode, DictNode, TemporalNode)
+_NO_OBJECT = (ListNode, TupleNode, FlagNode)
+# Members of a union that give way to text wherever JSON has a string.
+_NO_STRING = (NoneNode, IntNode, FloatNode, DecimalNode, BoolNode, ObjectNode, DictNode, ListNode, TupleNode)
+_CHANGES_TEXT = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
+
+
+class Shapes:
+    """The frames for the containers of one type. What is said of a node is found out once."""
+
+    def __init__(self, leniency: Leniency) -> None:
+        self.place = Place(leniency)
+        self._openers: dict[tuple[Node[Any], str], Opener] = {}
+        self._slots: dict[Node[Any], Slot] = {}
+
+    def open(self, node: Node[Any], bracket: str) -> Frame:
+        """The frame for a container of a node that begins with a bracket."""
+        opener = self._openers.get((node, bracket))
+        if opener is None:
+            opener = self._openers[node, bracket] = self._opener(node, bracket, ())
+        return opener()
+
+    def slot(self, node: Node[Any], name: Any = None, *, exact: bool = True, hidden: bool = False) -> Slot:
+        """The slot of a value that a node reads."""
+        return Slot(
+            node, lambda bracket: self.open(node, bracket), grows(node) and not hidden, name, exact, hidden
+        )
+
+    def _opener(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> Opener:
+        if isinstance(node, Shared):
+            return self._opener(node.target, bracket, checks)
+        if isinstance(node, RootNode) or (isinstance(node, ConstrainedNode) and not node.converts):
+            return self._opener(node.parts[0], bracket, (node.check, *checks))
+        if isinstance(node, UnionNode):
+            return self._union_opener(node, bracket, checks)
+        if bracket == "[" and isinstance(node, (ListNode, TupleNode, AnyNode)):
+            return self._list_opener(node, checks)
+        if bracket == "{" and isinstance(node, (DictNode, AnyNode)):
+            return self._dict_opener(node, checks)
+        if bracket == "{" and isinstance(node, ObjectNode) and not _changes_whole(node):
+            return self._record_opener(node, checks)
+        return lambda: JsonFrame(bracket)
+
+    def _union_opener(self, node: UnionNode, bracket: str, checks: tuple[Check, ...]) -> Opener:
+        able = [option for option in node.options if takes(option, bracket)]
+        if len(able) == 1:
+            return self._opener(able[0], bracket, checks)
+        if bracket == "{" and not checks and node.tags():
+            return lambda: TaggedFrame(self, node)
+        return lambda: JsonFrame(bracket)
+
+    def _list_opener(self, node: Node[Any], checks: tuple[Check, ...]) -> Opener:
+        place = self.place
+        if isinstance(node, TupleNode):
+            slots = tuple(map(self.slot, node.items))
+
+            def make_tuple(items: list[Any]) -> Any:
+                if len(items) != len(slots):
+                    raise place.misfit(f"expected {node.kind}", items)
+                return _checked(tuple(items), checks, place)
+
+            return lambda: ListFrame(place, slots, None, make_tuple)
+        make_list: Callable[[Any], Any] = node.make if isinstance(node, ListNode) else list
+
+        def make(items: list[Any]) -> Any:
+            try:
+                value = make_list(items)
+            except TypeError as error:
+                raise place.misfit("expected items that a set can hold", items) from error
+            return _checked(value, checks, place)
+
+        slot = self.slot(node.item if isinstance(node, ListNode) else node)
+        return lambda: ListFrame(place, (), slot, make)
+
+    def _dict_opener(self, node: Node[Any], checks: tuple[Check, ...]) -> Opener:
+        place = self.place
+        value_node = node.value if isinstance(node, DictNode) else node
+
+        def slot_of(key: str) -> Slot | None:
+            if not isinstance(node, DictNode):
+                return self.slot(value_node, key)
+            try:
+                return self.slot(value_node, node.read_key(key, place))
+            except Misfit:
+                return None
+
+        def make(values: dict[Any, Any], _: dict[str, Json]) -> Any:
+            value = node.make(values) if isinstance(node, DictNode) else values
+            return _checked(value, checks, place)
+
+        return lambda: ObjectFrame(place, ObjectStore(None), slot_of, make, extra="forbid")
+
+    def _record_opener(self, node: ObjectNode, checks: tuple[Check, ...]) -> Opener:
+        place, spec, parts = self.place, node.spec, node.nodes
+        hidden = _changed_fields(node)
+        names = tuple(field.name for field in spec.fields)
+        exact = {
+            key: self.slot(parts[field.name], field.name, hidden=field.name in hidden)
+            for field in spec.fields
+            for key in field.keys
+        }
+        inexact = {name: self.slot(parts[name], name, exact=False, hidden=name in hidden) for name in names}
+
+        def slot_of(key: str) -> Slot | None:
+            slot = exact.get(key)
+            if slot is not None:
+                return slot
+            field, _ = node.field_of(key)
+            return None if field is None else inexact[field.name]
+
+        def make(values: dict[Any, Any], others: dict[str, Json]) -> Any:
+            given = {key: AnyNode().read(found, place) for key, found in others.items()}
+            for field in spec.fields:
+                if field.name in values:
+                    given[field.keys[0] if spec.by_key else field.name] = values[field.name]
+                elif field.required:
+                    raise place.misfit(f"the required field {field.keys[0]!r} is missing", values)
+            return _checked(node.make(given, {}, place), checks, place)
+
+        return lambda: ObjectFrame(place, ObjectStore(names), slot_of, make, extra=spec.extra)
+
+
+class TaggedFrame(Frame):
+    """An object of one of several classes: nothing is shown of it until its tag says of which."""
+
+    closer = "}"
+
+    def __init__(self, shapes: Shapes, union: UnionNode) -> None:
+        self._shapes = shapes
+        self._union = union
+        self._frame: Frame = JsonFrame("{")
+        self._tags = union.tags()
+
+    @property
+    def unread(self) -> bool:  # type: ignore[override]
+        return self._frame.unread
+
+    def key(self, key: str) -> None:
+        self._frame.key(key)
+
+    def take(self, found: Json) -> None:
+        self._frame.take(found)
+        if self._tags and isinstance(self._frame, JsonFrame):
+            self._decide(self._frame)
+
+    def _decide(self, so_far: JsonFrame) -> None:
+        while self._tags and self._tags[0] in so_far.fields:
+            tag = self._tags.pop(0)
+            chosen = self._union.tagged({tag: so_far.fields[tag]}, self._shapes.place)
+            if chosen is not None and so_far.close() is not UNFIT:
+                self._tags.clear()
+                self._frame = self._shapes.open(chosen[0], "{")
+                for key, found in so_far.fields.items():
+                    self._frame.key(key)
+                    self._frame.take(found)
+
+    def open(self, bracket: str) -> Frame:
+        return self._frame.open(bracket)
+
+    def grow(self, text: Any) -> None:
+        self._frame.grow(text)
+
+    def fail(self) -> None:
+        self._frame.fail()
+
+    def adopt(self, child: Frame) -> None:
+        self._frame.adopt(child)
+
+    def close(self) -> Any:
+        return self._frame.close()
+
+    def view(self, tail: Any) -> Any:
+        return self._frame.view(tail)
+
+
+def grows(node: Node[Any]) -> bool:
+    """Whether a string of this type means, while it is written, what its beginning says."""
+    if isinstance(node, Shared):
+        return grows(node.target)
+    if isinstance(node, UnionNode):
+        return any(isinstance(_target(option), TextNode) for option in node.options) and all(
+            isinstance(_target(option), (TextNode, *_NO_STRING)) for option in node.options
+        )
+    return isinstance(node, (TextNode, AnyNode))
+
+
+def takes(node: Node[Any], bracket: str) -> bool:
+    """Whether a container that begins with this bracket may be of this type."""
+    node = _target(node)
+    if isinstance(node, (RootNode, ConstrainedNode)):
+        return takes(node.parts[0], bracket)
+    if isinstance(node, UnionNode):
+        return any(takes(option, bracket) for option in node.options)
+    return not isinstance(node, (*_NO_CONTAINER, *(_NO_OBJECT if bracket == "{" else _NO_ARRAY)))
+
+
+def _target(node: Node[Any]) -> Node[Any]:
+    while isinstance(node, Shared):
+        node = node.target
+    return node
+
+
+def _checked(value: Any, checks: tuple[Check, ...], place: Place) -> Any:
+    for check in checks:
+        value = check(value, place)
+    return value
+
+
+def _changes_whole(node: ObjectNode) -> bool:
+    """Whether the class may make other text of what its fields read."""
+    config: Any = getattr(node.spec.cls, "model_config", None) or {}
+    return node.spec.reshapes or any(config.get(name) for name in _CHANGES_TEXT)
+
+
+def _changed_fields(node: ObjectNode) -> frozenset[str]:
+    """The fields that a validator of their class sees, and may change."""
+    decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
+    validators = decorators.field_validators.values() if decorators else ()
+    named = {name for validator in validators for name in validator.info.fields}
+    return frozenset(node.nodes if "*" in named else named)

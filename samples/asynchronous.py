@@ -1,0 +1,38 @@
+"""async def: several calls awaited at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from aiservices import ChatModel, create, user_message
+
+TICKETS = (
+    "I was charged twice for the same invoice.",
+    "The application crashes when I open the settings.",
+    "Can you deliver to Norway?",
+)
+Topic = Literal["billing", "bug", "delivery"]
+
+
+class Desk(Protocol):
+    @user_message("Which topic does this ticket belong to?\n\nTicket: {{ticket}}")
+    async def topic_of(self, ticket: str) -> Topic: ...
+
+
+async def topics_of(desk: Desk, tickets: Sequence[str]) -> list[Topic]:
+    """The topics of the tickets, in their order, all asked for at the same time."""
+    return await asyncio.gather(*(desk.topic_of(ticket) for ticket in tickets))
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print the topic of each ticket. ``model`` is as in ``create``."""
+    desk = create(Desk, model)
+    topics = asyncio.run(topics_of(desk, TICKETS))
+    for ticket, topic in zip(TICKETS, topics, strict=True):
+        print(f"{topic:<8}  {ticket}")
+
+
+if __name__ == "__main__":
+    main()

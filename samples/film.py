@@ -1,0 +1,47 @@
+"""Result[T]: the value with the text, the usage and the time that it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol
+
+from pydantic import BaseModel, Field
+
+from aiservices import ChatModel, Result, create, structured_prompt
+
+DIRECTOR = "张艺谋"
+
+
+@dataclass
+@structured_prompt(
+    "What is the most popular film of the director {{director}}? Tell its year and its story."
+)
+class FilmPrompt:
+    director: str
+
+
+class Film(BaseModel):
+    title: str = Field(max_length=60)
+    director: str = Field(max_length=60)
+    publication_date: date
+    description: str = Field(description="the story in one sentence", max_length=300)
+
+
+class FilmExpert(Protocol):
+    def most_popular(self, prompt: FilmPrompt) -> Result[Film]: ...
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print a film and how it was got. ``model`` is as in ``create``."""
+    expert = create(FilmExpert, model)
+    result = expert.most_popular(FilmPrompt(DIRECTOR))
+    film = result.value
+    print(f"{film.title} ({film.publication_date.year}) by {film.director}: {film.description}")
+    print(f"tokens read and written: {result.usage.input_tokens}, {result.usage.output_tokens}")
+    print(f"finished: {result.finish_reason}, asked for by: {result.strategy}")
+    print(f"attempts: {len(result.attempts)}, steps away from the exact text: {len(result.coercions)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The same number in the type that the program needs: int, Int32, float, Decimal."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Protocol
+
+from aiservices import ChatModel, Int32, create, user_message
+
+ANSWER = (
+    "After countless millennia of computation, the supercomputer Deep Thought finally announced that the "
+    "answer to the ultimate question of life, the universe, and everything was forty two."
+)
+PROMPT = "Extract the number from this text.\n\nText: {{text}}"
+
+
+class NumberExtractor(Protocol):
+    @user_message(PROMPT)
+    def to_int(self, text: str) -> int:
+        """Of any size, as Python's integers are."""
+
+    @user_message(PROMPT)
+    def to_int32(self, text: str) -> Int32:
+        """From -2**31 to 2**31 - 1; a number outside is an error, never cut down."""
+
+    @user_message(PROMPT)
+    def to_float(self, text: str) -> float: ...
+
+    @user_message(PROMPT)
+    def to_decimal(self, text: str) -> Decimal:
+        """With the digits that the model wrote; it never passes through a float."""
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print the number of one text in four types. ``model`` is as in ``create``."""
+    extractor = create(NumberExtractor, model)
+    print(ANSWER)
+    print(f"int      {extractor.to_int(ANSWER)!r}")
+    print(f"Int32    {extractor.to_int32(ANSWER)!r}")
+    print(f"float    {extractor.to_float(ANSWER)!r}")
+    print(f"Decimal  {extractor.to_decimal(ANSWER)!r}")
+
+
+if __name__ == "__main__":
+    main()

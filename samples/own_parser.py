@@ -1,0 +1,65 @@
+"""A type of one's own: a ParserFactory that reads Money, as a whole answer and inside a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Protocol
+
+from aiservices import ChatModel, create, user_message
+from output_parsers import OutputParser, OutputParsingError, ParserRegistry, Problem, Target
+
+FORM = r"([0-9]{1,9}(?:\.[0-9]{2})?) (EUR|GBP|USD)"
+
+
+@dataclass(frozen=True)
+class Money:
+    amount: Decimal
+    currency: str
+
+
+class MoneyParser:
+    """Reads "12.50 EUR". Any class with these three is an OutputParser."""
+
+    schema: Mapping[str, Any] = {"type": "string", "pattern": f"^{FORM}$"}
+
+    def format_instructions(self) -> str:
+        return 'amount and currency, such as "8.25 EUR"'
+
+    def parse(self, text: str) -> Money:
+        found = re.fullmatch(FORM, text.strip().strip('"'))
+        if found is None:
+            raise OutputParsingError(text, [Problem("$", "expected an amount and EUR, GBP or USD", text)])
+        return Money(Decimal(found[1]), found[2])
+
+
+def money(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
+    """The factory: a parser for Money, None for what is not its business."""
+    return MoneyParser() if target.form is Money else None
+
+
+@dataclass
+class Receipt:
+    shop: str
+    total: Money
+
+
+class Bookkeeper(Protocol):
+    @user_message("What was paid?\n\nText: {{text}}")
+    def price(self, text: str) -> Money: ...
+
+    @user_message("Extract the receipt from this text.\n\nText: {{text}}")
+    def receipt(self, text: str) -> Receipt: ...
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print a price and a receipt. ``model`` is as in ``create``."""
+    bookkeeper = create(Bookkeeper, model, parsers=[money])
+    print(bookkeeper.price("The book cost me 12.50 euros."))
+    print(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp."))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""What a text feels like: a yes or no as bool, a choice as an enum."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from aiservices import ChatModel, create, user_message
+
+
+class Sentiment(Enum):
+    POSITIVE = "positive"
+    NEUTRAL = "neutral"
+    NEGATIVE = "negative"
+
+
+class SentimentAnalyzer(Protocol):
+    @user_message("Does this text have a positive sentiment?\n\nText: {{text}}")
+    def is_positive(self, text: str) -> bool: ...
+
+    @user_message("Analyze the sentiment of this text.\n\nText: {{text}}")
+    def sentiment_of(self, text: str) -> Sentiment: ...
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print what the model thinks of four texts. ``model`` is as in ``create``."""
+    analyzer = create(SentimentAnalyzer, model)
+    for text in ("This is great!", "It's awful!"):
+        print(f"{text} → positive: {analyzer.is_positive(text)}")
+    for text in ("This is great!", "I don't know."):
+        match analyzer.sentiment_of(text):
+            case Sentiment.POSITIVE:
+                print(f"{text} → they like it")
+            case Sentiment.NEGATIVE:
+                print(f"{text} → they do not like it")
+            case Sentiment.NEUTRAL:
+                print(f"{text} → they have not decided")
+
+
+if __name__ == "__main__":
+    main()
