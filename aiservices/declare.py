@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, FunctionType
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from typing_extensions import Format, get_annotations
@@ -64,8 +64,7 @@ class ToolContext:
     """Role of a parameter: a value for tools, retrievers and listeners that the model never sees."""
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateSource:
+class TemplateSource(NamedTuple):
     """A prompt template as it was written: its text, or the file that holds it.
 
     ``beside`` is the file of the module that declares it, from whose folder the path of ``file`` goes.
@@ -126,7 +125,7 @@ def options(
     temperature: float | None = None,
     top_p: float | None = None,
     max_tokens: int | None = None,
-    stop: tuple[str, ...] | list[str] | None = None,
+    stop: str | tuple[str, ...] | list[str] | None = None,
     seed: int | None = None,
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None,
     timeout: float | None = None,
@@ -141,7 +140,7 @@ def options(
         temperature=temperature,
         top_p=top_p,
         max_tokens=max_tokens,
-        stop=None if stop is None else tuple(stop),
+        stop=(stop,) if isinstance(stop, str) else None if stop is None else tuple(stop),
         seed=seed,
         reasoning_effort=reasoning_effort,
         timeout=timeout,

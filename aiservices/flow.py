@@ -10,8 +10,8 @@ import inspect
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from contextvars import copy_context
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidReplyError
 from .messages import ChatReply, ChatRequest, ReplyDelta
@@ -22,37 +22,32 @@ __all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """Put a request to a model; the outcome is its ChatReply."""
 
     model: ChatModel
     request: ChatRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Do:
+class Do(NamedTuple):
     """Call a function without arguments; the outcome is what it returns. It may be async in async calls."""
 
     function: Callable[[], Any | Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+class All(NamedTuple):
     """Fulfil several needs side by side; the outcome is the list of theirs, in the same order."""
 
     needs: tuple[Ask | Do, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(NamedTuple):
     """Hand an event to the caller of a stream; other callers do not see it. The outcome is None."""
 
     event: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait for some seconds; the outcome is None."""
 
     seconds: float
@@ -167,7 +162,8 @@ def _fulfil(need: Need) -> Any:
             from concurrent.futures import ThreadPoolExecutor  # not all calls need threads
 
             with ThreadPoolExecutor(len(needs)) as pool:
-                return list(pool.map(_fulfil, needs))
+                runs = [pool.submit(copy_context().run, _fulfil, one) for one in needs]
+                return [run.result() for run in runs]
         case Pause(seconds):
             time.sleep(seconds)
         case Emit():

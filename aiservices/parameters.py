@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, NamedTuple, Union
+
+from output_parsers.target import Target
 
 from .declare import History, MemoryId, ToolContext, UserName
 from .messages import ChatOptions, UserMessage
@@ -39,8 +39,7 @@ class RoleFault(TypeError):  # becomes a Fault once it is known where it stands
     """Parameters with two roles, or roles that two parameters have; each of its ``args`` is one fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter after ``self``; ``types`` are the classes its annotation names, unions taken apart."""
 
     name: str
@@ -70,21 +69,26 @@ def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tup
 def _roles(hint: Any) -> list[Role]:
     marks = [item if isinstance(item, type) else type(item) for item in _metadata(hint)]
     roles = [_MARKERS[mark] for mark in marks if mark in _MARKERS]
-    return [*roles, Role.OPTIONS] if ChatOptions in _types(hint) else roles
+    types = _types(hint)
+    if ChatOptions in types:
+        roles.append(Role.OPTIONS)
+    if UserMessage in types and Role.USER_MESSAGE not in roles:
+        roles.append(Role.USER_MESSAGE)
+    return roles
+
+
+def _members(hint: Any) -> tuple[Target, ...]:
+    """A type without aliases and Annotated; of a union, each member."""
+    target = Target.of(hint)
+    if target.origin is not Union:
+        return (target,)
+    return (target, *(member for arg in target.args for member in _members(arg)))
 
 
 def _metadata(hint: Any) -> tuple[Any, ...]:
     """What Annotated holds, in a member of a union too: ``Annotated[str, UserName] | None``."""
-    if get_origin(hint) is Annotated:
-        return tuple(hint.__metadata__)
-    if get_origin(hint) in (Union, UnionType):
-        return tuple(item for member in get_args(hint) for item in _metadata(member))
-    return ()
+    return tuple(item for target in _members(hint) for item in target.metadata)
 
 
 def _types(hint: Any) -> tuple[Any, ...]:
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    if get_origin(hint) in (Union, UnionType):
-        return tuple(inner for argument in get_args(hint) for inner in _types(argument))
-    return (hint,)
+    return tuple(target.form for target in _members(hint) if target.origin is not Union)

@@ -24,9 +24,7 @@ from .flow import Ask, Flow, Pause
 from .messages import ChatReply, ChatRequest, FinishReason
 from .plan import Turn
 
-__all__ = ["Answer", "Interceptor", "Pipeline", "Proceed", "RequestTransformer"]
-
-RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
+__all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,7 @@ class Interceptor(Protocol):
 class Pipeline:
     """The way of every call of one service; made once, holds nothing of a call."""
 
-    def __init__(
-        self, interceptors: Sequence[Interceptor] = (), transform: RequestTransformer | None = None
-    ) -> None:
-        self._transform = transform
+    def __init__(self, interceptors: Sequence[Interceptor] = ()) -> None:
         proceed: Proceed = self._ask
         for interceptor in reversed(interceptors):
             proceed = _wrapped(interceptor, proceed)
@@ -86,8 +81,8 @@ class Pipeline:
     def _reply(self, turn: Turn) -> Flow[ChatReply]:
         """The model's reply, asked for again where the way to it failed, within the call's budget."""
         context = turn.context
-        model = turn.plan.model
-        request = turn.request if self._transform is None else self._transform(turn.request)
+        model, transform = turn.plan.model, turn.plan.transform
+        request = turn.request if transform is None else transform(turn.request)
         while True:
             began = time.monotonic()
             try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from .budget import Budget, CallContext
-from .errors import DefinitionError, Fault
+from .errors import DefinitionError
 from .messages import AiMessage, ChatOptions, ChatRequest, Message, SystemMessage, UserMessage
 from .models.base import ChatModel
 from .parameters import Parameter, Role
@@ -16,14 +16,14 @@ from .prompts import FORMAT_INSTRUCTIONS, Prompt, render_argument
 from .returns import Returns
 from .strategies import Wire
 
-__all__ = ["MethodPlan", "SystemText", "Turn"]
+__all__ = ["MethodPlan", "RequestTransformer", "SystemText", "Turn"]
 
+RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
 _SINGLE = frozenset(Role) - {Role.TOOL_CONTEXT}
 SystemText = Prompt | Callable[[Mapping[str, Any]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class MethodPlan:
+class MethodPlan(NamedTuple):
     """One method of a service, ready to be called. ``where`` is its name in messages: ``Service.method``.
 
     ``signature`` is without ``self``; ``user`` is the template of the user message, or None when
@@ -42,6 +42,7 @@ class MethodPlan:
     wire: Wire[Any]
     options: ChatOptions
     model: ChatModel
+    transform: RequestTransformer | None
 
     def turn(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Turn:
         """Bind the arguments of a call and render its messages.
@@ -57,10 +58,16 @@ class MethodPlan:
         roles = {p.role: values[p.name] for p in self.parameters if p.role in _SINGLE}
         options = self.options
         if roles.get(Role.OPTIONS) is not None:
-            options = roles[Role.OPTIONS].over(options)
+            options = self._checked(roles[Role.OPTIONS]).over(options)
         request = ChatRequest(self._messages(values, roles), options, self.wire.response_format)
         context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
         return Turn(self, values, request, CallContext(budget), roles.get(Role.MEMORY_ID), context)
+
+    def _checked(self, given: ChatOptions) -> ChatOptions:
+        faults = given.faults(self.where)
+        if faults:
+            raise DefinitionError(faults)
+        return given
 
     def _messages(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> tuple[Message, ...]:
         if self.it is not None:
@@ -70,18 +77,25 @@ class MethodPlan:
         said: list[Message] = []
         known = {**values, FORMAT_INSTRUCTIONS: instructions}
         system = self._system_text(known)
+        history = self._history(roles.get(Role.HISTORY), system)
         if system is not None:
             said.append(SystemMessage(system))
             placed = isinstance(self.system, Prompt) and FORMAT_INSTRUCTIONS in self.system.variables
-        said.extend(self._history(roles.get(Role.HISTORY)))
+        said.extend(history)
         if self.user is None:
-            text = render_argument(values[str(self.message_argument)])
+            given = values[str(self.message_argument)]
+            text = given.text if isinstance(given, UserMessage) else render_argument(given)
         else:
             text = self.user.render(known, self.where)
             placed = placed or FORMAT_INSTRUCTIONS in self.user.variables
         if instructions and not placed:
             text = f"{text}\n\n{instructions}"
-        return (*said, UserMessage(text, roles.get(Role.USER_NAME)))
+        return (*said, UserMessage(text, self._speaker(values, roles)))
+
+    def _speaker(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> str | None:
+        given = values.get(self.message_argument or "")
+        named = given.name if isinstance(given, UserMessage) else None
+        return roles.get(Role.USER_NAME) or named
 
     def _system_text(self, known: Mapping[str, Any]) -> str | None:
         if self.system is None:
@@ -90,16 +104,20 @@ class MethodPlan:
             self.system.render(known, self.where) if isinstance(self.system, Prompt) else self.system(known)
         )
         if not isinstance(text, str):
-            fault = f"the system message is {type(text).__name__}; the callable must return str"
-            raise DefinitionError([Fault(self.where, fault)])
+            said = f"the system message is {type(text).__name__}; the callable must return str"
+            raise TypeError(f"{self.where}: {said}")
         return text
 
-    def _history(self, given: Any) -> tuple[Message, ...]:
+    def _history(self, given: Any, system: str | None) -> tuple[Message, ...]:
+        """The messages said before. A conversation has one system message, so there must not be two."""
         messages = tuple(given or ())
         for message in messages:
             if not isinstance(message, (UserMessage, AiMessage, SystemMessage)):
-                fault = f"the history holds {type(message).__name__}; it takes messages"
-                raise DefinitionError([Fault(self.where, fault)])
+                kind = type(message).__name__
+                raise TypeError(f"{self.where}: the history holds {kind}; it takes messages")
+            if isinstance(message, SystemMessage) and system is not None:
+                said = "the history holds a system message, and the method has one; leave one of them out"
+                raise ValueError(f"{self.where}: {said}")
         return messages
 
 

@@ -18,11 +18,11 @@ from .errors import DefinitionError, Fault
 from .messages import AiMessage, ChatOptions, ChatReply
 from .models.base import ChatModel, find_model
 from .parameters import Parameter, RoleFault, parameters_of
-from .plan import MethodPlan
+from .plan import MethodPlan, RequestTransformer
 from .returns import Returns, ShapeFault, shape_of
 from .strategies import StrategyFault, Wire, wire_for, wire_of_reply
 from .strategy import Strategy
-from .stubs import is_stub, methods_of
+from .stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from .wording import Wording, word
 
 __all__ = ["Settings", "plan_interface", "plan_method"]
@@ -38,6 +38,7 @@ class Settings:
     options: ChatOptions = field(default_factory=ChatOptions)
     strategy: Strategy | str | None = None
     system: SystemSource | None = None
+    transform: RequestTransformer | None = None
     parsers: ParserRegistry = field(default_factory=ParserRegistry)
     namespace: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,11 +71,26 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
             plans[method] = plan_method(attribute, where, settings, fillings.get(owner, {}), model)
         except DefinitionError as error:
             faults.extend(error.faults)
+    faults.extend(_construction(cls, name))
     if not found and not faults:
         faults.append(Fault(name, "it has no method to implement: each has a body of its own"))
     if faults:
         raise DefinitionError(faults)
     return plans
+
+
+def _construction(cls: type, name: str) -> list[Fault]:
+    """What stands against making an object of a class: create gives it no arguments and no attributes."""
+    said = "it is an attribute without a value, which a service cannot have; give it a value or leave it out"
+    faults = [Fault(f"{cls.__name__}.{attribute}", said) for attribute in attributes_without_value(cls)]
+    if has_own_init(cls):
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+        flexible = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        needed = [p.name for p in parameters if p.default is p.empty and p.kind not in flexible]
+        if needed:
+            named = ", ".join(needed)
+            faults.append(Fault(name, f"its __init__ needs {named}, and create calls it without arguments"))
+    return faults
 
 
 def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault]) -> Settings:
@@ -110,7 +126,7 @@ def plan_method(
     parameters: tuple[Parameter, ...] = ()
     try:
         parameters = parameters_of(signature, hints or {})
-    except RoleFault as error:
+    except (RoleFault, UnsupportedTypeError) as error:
         faults.extend(Fault(where, fault) for fault in error.args)
     else:
         if hints is not None:  # without them no role is known
@@ -136,6 +152,7 @@ def plan_method(
         wire=wire,
         options=own_options.over(settings.options),
         model=model,
+        transform=settings.transform,
     )
 
 

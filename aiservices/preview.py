@@ -54,6 +54,8 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     """
     plan = plan_of(method)
     request = plan.turn(args, kwargs, Budget()).request
+    if plan.transform is not None:
+        request = plan.transform(request)
     sent = request.response_format
     schema = sent if isinstance(sent, JsonSchemaFormat) else None
     return Preview(

@@ -6,7 +6,7 @@ import collections.abc
 import types
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 
 from output_parsers.reading import Coercion
 from output_parsers.target import type_name
@@ -68,8 +68,7 @@ class Shape(Enum):
     TEXT_STREAM = "text stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Returns:
+class Returns(NamedTuple):
     """What a return annotation says: the type of the value, its shape, and whether it is awaited."""
 
     form: Any

@@ -18,12 +18,12 @@ from .declare import SystemSource, TemplateSource, names_around
 from .flow import Flow, arun, astream, run, stream
 from .messages import ChatOptions, ReplyDelta
 from .models.base import ChatModel
-from .pipeline import Answer, Interceptor, Pipeline, RequestTransformer
-from .plan import MethodPlan, Turn
+from .pipeline import Answer, Interceptor, Pipeline
+from .plan import MethodPlan, RequestTransformer, Turn
 from .planning import Settings, plan_interface
 from .returns import Result, Shape
 from .strategy import Strategy
-from .stubs import methods_of
+from .stubs import has_own_init, methods_of
 
 __all__ = ["create", "plan_of"]
 
@@ -107,11 +107,12 @@ def create(
         options=options or ChatOptions(),
         strategy=strategy,
         system=_system_source(system_message),
+        transform=transform,
         parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
         namespace={**around, **(localns or {})},
     )
     plans = plan_interface(interface, settings)
-    pipeline = Pipeline(interceptors, transform)
+    pipeline = Pipeline(interceptors)
     return _implement(cls, plans, pipeline, budget or Budget())()
 
 
@@ -136,7 +137,8 @@ def _implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, b
     def body(namespace: dict[str, Any]) -> None:
         namespace["__module__"] = cls.__module__
         namespace["__doc__"] = cls.__doc__
-        namespace["__init__"] = _no_arguments
+        if not has_own_init(cls):
+            namespace["__init__"] = _no_arguments
         for name, plan in plans.items():
             namespace[name] = _method(getattr(cls, name), plan, pipeline, budget)
 

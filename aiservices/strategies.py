@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.custom import OutputParser
 from output_parsers.parser import TypeParser
@@ -25,8 +24,7 @@ class StrategyFault(ValueError):  # becomes a Fault once it is known where it st
     """A strategy was asked for that cannot carry the type, or that the model has not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wire(Generic[T]):
+class Wire(NamedTuple, Generic[T]):
     """One type on its way to a model and back, made when a method is planned.
 
     ``response_format`` and ``instructions`` are what is sent; ``read`` undoes exactly that.

@@ -8,7 +8,9 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, Generic, Protocol
 
-__all__ = ["is_stub", "methods_of"]
+from typing_extensions import Format, get_annotations
+
+__all__ = ["attributes_without_value", "has_own_init", "is_stub", "methods_of"]
 
 _BODIES = (
     "...",
@@ -31,6 +33,24 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
             if name not in seen and not dunder and not name.startswith("_abc_"):
                 seen.add(name)
                 yield name, cls, attribute
+
+
+def has_own_init(interface: type) -> bool:
+    """Whether a class says how its objects are made; a Protocol never does."""
+    made = interface.__init__  # type: ignore[misc]  # it is looked at, not called
+    own = isinstance(made, FunctionType) and made.__module__ not in ("typing", "typing_extensions")
+    return own and not getattr(interface, "_is_protocol", False)
+
+
+def attributes_without_value(interface: type) -> Iterator[str]:
+    """The names that an interface annotates and gives no value: a service cannot have them."""
+    for cls in interface.__mro__:
+        if cls in (object, Protocol, Generic):
+            continue
+        for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
+            constant = "ClassVar" in str(hint)
+            if not constant and not hasattr(interface, name):
+                yield name
 
 
 def is_stub(function: object) -> bool:

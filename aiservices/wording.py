@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .declare import SystemSource, TemplateSource
 from .errors import Fault
@@ -27,8 +26,7 @@ __all__ = ["Wording", "word"]
 _SHOWN_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(NamedTuple):
     """The templates of a method, and which argument is the message or ``{{it}}``."""
 
     user: Prompt | None

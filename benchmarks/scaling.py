@@ -1,14 +1,19 @@
-"""Whether the cost of a character stays the same from a small text to a large one, whatever is in it."""
+"""Whether the cost of a character stays the same from a small text to a large one, whatever is in it.
+
+By the processor's time, since other programs interrupt a long reading more often than a short one, and
+without the collector of garbage, which looks at all objects again and again while there are more and more.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from output_parsers import OutputParsingError, parser_for
 
-from .measure import Effort, compare
+from .measure import Effort, Pairs, Sample, compare
 from .records import Customers, Person
 from .results import Comparison, Skipped, Stage
 from .values import records_text
@@ -18,6 +23,7 @@ __all__ = ["run"]
 _SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 _ROUNDS = 3  # a large text takes seconds
 _TOO_MUCH = 6.0  # the next size may take minutes
+_LARGEST = {"pairs of brackets": 1_000_000}  # each pair is an answer to weigh: gigabytes of them
 
 
 def _times(piece: str) -> Callable[[int], str]:
@@ -43,24 +49,42 @@ def _texts() -> tuple[tuple[str, Any, Callable[[int], str]], ...]:
 def run(effort: Effort) -> Stage:
     """The second table of the stage ``parse``: a character in larger texts beside one in the smallest."""
     quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.largest)
-    return Stage("scaling", [row for kind in _texts() for row in _growth(*kind, quick)])
+    gc.disable()
+    try:
+        rows = [
+            row for kind, form, make in _texts() for row in _growth(kind, parser_for(form).read, make, quick)
+        ]
+        core = Customers.__pydantic_validator__.validate_json
+        rows += _growth("JSON, validate_json by itself", core, records_text, quick, target=None)
+        return Stage("scaling", rows)
+    finally:
+        gc.enable()
 
 
 def _growth(
-    kind: str, form: Any, make: Callable[[int], str], effort: Effort
+    kind: str,
+    read: Callable[[str], Any],
+    make: Callable[[int], str],
+    effort: Effort,
+    target: float | None = 2.0,
 ) -> Iterator[Comparison | Skipped]:
-    sizes = [size for size in _SIZES if size <= effort.largest] or [effort.largest]
-    read = parser_for(form).read
+    largest = min(effort.largest, _LARGEST.get(kind, effort.largest))
+    sizes = [size for size in _SIZES if size <= largest] or [largest]
     small = make(sizes[0])
     for number, size in enumerate(sizes[1:] or sizes, 1):
         large = make(size)
-        pairs = compare(partial(_read, read, large), partial(_read, read, small), effort)
-        case = f"{kind}, {_name(size)}"
-        row = Comparison.of(case, _name(sizes[0]), pairs, 2.0, growth=len(large) / len(small))
+        pairs = _by_cpu(compare(partial(_read, read, large), partial(_read, read, small), effort))
+        gc.collect()
+        growth = len(large) / len(small)
+        row = Comparison.of(f"{kind}, {_name(size)}", _name(sizes[0]), pairs, target, growth=growth)
         yield row
         if row.spread[1] > _TOO_MUCH and sizes[number + 1 :]:
             yield Skipped(f"{kind}, larger", "it would take too long")
             return
+
+
+def _by_cpu(pairs: Pairs) -> Pairs:
+    return [(Sample(ours.cpu, ours.cpu), Sample(floor.cpu, floor.cpu)) for ours, floor in pairs]
 
 
 def _read(read: Callable[[str], Any], text: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from .late_pattern import late
 
@@ -30,8 +29,7 @@ class NoChoice(ValueError):  # says what it is
     """A text names no choice, or more than one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Generic[T]):
+class Choice(NamedTuple, Generic[T]):
     """One thing that may be chosen: the label that prompts show, its value, and other texts that mean it."""
 
     label: str

@@ -178,8 +178,8 @@ def _json_of(choice: Choice[Any]) -> Json:
 def _is(value: Any, found: Json) -> bool:
     """Whether a JSON value is the value of a choice; it has fractions as decimals."""
     if isinstance(value, (float, Decimal)) and type(found) in (int, Decimal):
-        return Decimal(str(value)) == found
-    return type(value) is type(found) and value == found
+        return bool(Decimal(str(value)) == found)
+    return type(value) is type(found) and bool(value == found)
 
 
 def _shown(choice: Choice[Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, time, timedelta, timezone, tzinfo
+from typing import NamedTuple
 
 from .found import Unreadable, join_rules
 from .late_pattern import late
@@ -13,8 +13,7 @@ from .late_pattern import late
 __all__ = ["WrittenTime", "time_at", "times_in"]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenTime:
+class WrittenTime(NamedTuple):
     """A time, the rule that read it (None for ISO 8601), and where in the text it stands."""
 
     value: time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
+from typing import NamedTuple
 
 from .found import Unreadable
 from .late_pattern import late
@@ -22,8 +22,7 @@ class DateOrder(Enum):
     YMD = "year, month, day"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenDate:
+class WrittenDate(NamedTuple):
     """A date, the rule that read it (None for ISO 8601), and where in the text it stands."""
 
     value: date

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import Problem
 from .json_reader import read_exact, read_tolerant
@@ -32,8 +32,7 @@ _INVISIBLE = "\ufeff\u200b\u2060\0"
 _BETWEEN = late(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A JSON value in a reply, the steps that finding it took, and whether it stands in a fence."""
 
     value: Json
@@ -41,8 +40,7 @@ class Candidate:
     fenced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A reply without its reasoning; ``steps`` says what was taken off."""
 
     text: str

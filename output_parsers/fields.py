@@ -6,8 +6,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, TypeAdapter
@@ -23,8 +22,7 @@ __all__ = ["FieldSpec", "RecordSpec", "record_spec"]
 Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
+class FieldSpec(NamedTuple):
     """A field: its name in the constructor, the JSON keys that mean it (the first is shown), its type.
 
     ``raw`` says that a validator of its class wants to see the JSON itself.
@@ -38,8 +36,7 @@ class FieldSpec:
     raw: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSpec:
+class RecordSpec(NamedTuple):
     """A record class: its fields, and how an instance is made from their values by name.
 
     ``make`` raises ValueError, TypeError or AssertionError when the values do not fit together.
@@ -208,7 +205,7 @@ def _dataclass(target: Target) -> RecordSpec:
     inits = {n: f for n, f in every.items() if f.init and not _is_class_var(hints.get(n))}
     optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
     described = tuple(
-        dataclasses.replace(spec, description=said)
+        spec._replace(description=said)
         if isinstance(said := inits[spec.name].metadata.get("description"), str)
         else spec
         for spec in _plain_specs(target, [name for name in inits if name not in optional], optional)

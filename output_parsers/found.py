@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["Found", "Unreadable", "join_rules", "unwrap"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class Found(NamedTuple, Generic[T]):
     """A value read from text. ``rule`` names the steps that it took, None when the text was the value."""
 
     value: T

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from .json_escapes import decode
 from .json_text import JsonFault, Repairs
-from .json_words import exact_decimal, exact_int, read_word
+from .json_words import read_word
 from .reading import Json
 
 __all__ = [
-    "CLEAN_FIELD",
-    "CLEAN_ITEM",
-    "CLEAN_NEXT",
+    "CLEAN_RUN",
+    "CUT_MEMBER",
+    "NEXT",
+    "OPENING",
     "Token",
     "Unread",
-    "clean_scalar",
     "end_of_blank",
     "find_comment",
     "read_growing_key",
@@ -24,30 +24,47 @@ __all__ = [
 ]
 
 _SPACE = r"[ \t\r\n]*+"
-_CLEAN = r"[^\"\\\x00-\x1f\ud800-\udfff]*+"
-_NUMBER = r"(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)"
-_LITERAL = "(true|false|null)"
-
-# A member with nothing odd in it, up to where the next one begins; or a key and the bracket that opens its
-# value. A string ends only where a key or an item follows, so that no quote inside it is taken for its end.
-CLEAN_FIELD = re.compile(
-    rf'{_SPACE}"({_CLEAN})"{_SPACE}:{_SPACE}'
-    rf'(?:(?:"({_CLEAN})"|{_NUMBER}|{_LITERAL}){_SPACE}(?:(,){_SPACE}(?=")|(?=}}))|([{{\[]))'
+_PLAIN = r"[^\"\\\x00-\x1f\ud800-\udfff]*+"
+_ESCAPE = (
+    r"\\(?:[\"\\/nrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}"
+    r"|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
-CLEAN_ITEM = re.compile(
-    rf'{_SPACE}(?:"({_CLEAN})"{_SPACE}(?:(,){_SPACE}(?=["{{\[])|(?=\]))'
-    rf"|(?:{_NUMBER}|{_LITERAL}){_SPACE}(?:(,)|(?=\]))|([{{\[]))"
-)
-CLEAN_NEXT = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
+_STRING = f"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*+"
+_CUT_ESCAPE = r"(?:\\(?:u[0-9a-fA-F]{0,4}(?:\\u?[0-9a-fA-F]{0,3})?)?)?"
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,400}+)(?:\.[0-9]{1,400}+)?(?:[eE][+-]?[0-9]{1,4}+)?"
+_SCALAR = rf"(?:{_NUMBER}|true|false|null)"
+_CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
 
-_LITERALS = {"true": True, "false": False, "null": None}
+# Members with nothing odd in them, up to where the next one begins. A string ends only where a key or an
+# item follows, so that no quote inside it is taken for its end. The last group of OPENING closes.
+CLEAN_RUN = {
+    "{": re.compile(
+        rf'(?:{_SPACE}"{_PLAIN}"{_SPACE}:{_SPACE}(?:"{_STRING}"|{_SCALAR}){_SPACE}(?:,{_SPACE}(?=")|(?=}})))*+'
+    ),
+    "[": re.compile(
+        rf'(?:{_SPACE}(?:"{_STRING}"{_SPACE}(?:,{_SPACE}(?=["{{\[])|(?=\]))|{_SCALAR}{_SPACE}(?:,|(?=\]))))*+'
+    ),
+}
+OPENING = {
+    "{": re.compile(rf'{_SPACE}(?:"({_PLAIN})"{_SPACE}:{_SPACE}([{{\[])|([}}\]]))'),
+    "[": re.compile(rf"{_SPACE}(?:()([{{\[])|([}}\]]))"),
+}
+NEXT = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
+# The beginning of such a member, up to the end of the text: its key, and its string as far as it has come.
+_CUT_STRING = rf'"({_STRING})(?:{_CUT_ESCAPE}|"{_SPACE}(?:,{_SPACE})?)'
+CUT_MEMBER = {
+    "{": re.compile(
+        rf'{_SPACE}(?:"{_PLAIN}|"({_PLAIN})"{_SPACE}(?::{_SPACE}(?:{_CUT_STRING}|{_CUT_SCALAR})?)?)?\Z'
+    ),
+    "[": re.compile(rf"{_SPACE}()(?:{_CUT_STRING}|{_CUT_SCALAR})?\Z"),
+}
+
 _BLANK = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*+")
 _QUOTED = re.compile(r""""((?:[^"\\]++|\\.)*+)"|'((?:[^'\\]++|\\.)*+)'""", re.DOTALL)
 _BARE = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
 _BARE_KEY = re.compile(rf"{_BARE}(?:[ \t]++{_BARE})*+")
 _WORD = re.compile(r'[^,{}\[\]"\r\n]*+')
 _COMMENT_AFTER = re.compile(r"[ \t](?://|/\*|#\s)")
-_SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null)"
 _COMMENTED = re.compile(rf"{_SCALAR}(?=//|/\*)")
 _EXACT = re.compile(rf"{_SCALAR}[ \t]++")
 _MAYBE_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}")
@@ -66,13 +83,6 @@ class Unread(Exception):  # it never leaves the scanner
     def __init__(self, *, cut: bool) -> None:
         super().__init__("cut" if cut else "odd")
         self.cut = cut
-
-
-def clean_scalar(whole: str | None, rest: str | None, literal: str | None) -> Json:
-    """The value of the parts of a clean number or literal. Raises JsonFault for one too large to hold."""
-    if whole is None:
-        return _LITERALS[literal or "null"]
-    return exact_decimal(whole + rest, 0) if rest else exact_int(whole, 0)
 
 
 def end_of_blank(text: str, at: int) -> int:

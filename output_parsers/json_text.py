@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .reading import Json
 
@@ -36,16 +36,14 @@ class JsonFault(ValueError):
         self.truncated = truncated
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(NamedTuple):
     """One tolerance that a reading used, and the character where it was first needed."""
 
     rule: str
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class JsonText:
+class JsonText(NamedTuple):
     """A JSON value read from a text, the tolerances it took (none: exact JSON), the index after its end."""
 
     value: Json

@@ -45,7 +45,7 @@ def read_number(text: str) -> Found[Decimal]:
     """The number that the whole text is. Raises Unreadable, and nothing else. Linear time."""
     bare, wrapping = unwrap(text)
     found = _read_bare(bare)
-    return replace(found, rule=join_rules(wrapping, found.rule))
+    return found._replace(rule=join_rules(wrapping, found.rule))
 
 
 def find_number(text: str) -> Found[Decimal]:
@@ -152,7 +152,9 @@ def _only_words(text: str) -> Found[Decimal] | None:
     if bare_word(spelled) == "one":
         raise Unreadable('"one" may be a number or stand for something')
     _refuse_doubt(words[:start], words[end:])
-    return replace(read_words(spelled.strip(".,;:!?()\"'*_`")), rule="number in words, number in a sentence")
+    return read_words(spelled.strip(".,;:!?()\"'*_`"))._replace(
+        rule="number in words, number in a sentence"
+    )
 
 
 def _refuse_doubt(before: list[str], after: list[str]) -> None:

@@ -1,78 +1,92 @@
-"""What a scanner tells of an open container, and the containers of which nothing is shown."""
+"""What reads an open container as somebody looks at it, and the containers of which nothing is shown."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from .growing_strings import GrowingString
+from .growing_spine import Container, Member
 from .json_text import JsonFault, put
+from .node import Node
 from .reading import Json
 
-__all__ = ["SKIPPED", "UNFIT", "Frame", "JsonFrame", "skip"]
+__all__ = ["SKIPPED", "UNFIT", "Frame", "JsonFrame", "Slot", "settle", "skip"]
 
 UNFIT: Any = object()  # what a container gives that does not fit its type
 SKIPPED: Any = object()  # what a container gives that nobody asked for
 
 
-class Frame:
-    """One open container. The scanner tells it what it holds, in the order of the text; this one ignores it.
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
 
-    ``closer`` is the bracket that ends it; ``spanned`` says that it wants to know where its values begin
-    and end; ``unread`` that what it gives is JSON, which the container around it has yet to read; ``more``
-    that it may hold another value: of the first frame, which stands for the reply.
+    ``exact`` says that the key is the field's very name; ``hidden`` that the value is shown only with the
+    whole object, for the class may change it.
     """
 
-    closer = ""
-    spanned = False
+    node: Node[Any]
+    open: Callable[[str], Frame]
+    grows: bool
+    name: Any = None
+    exact: bool = True
+    hidden: bool = False
+
+
+class Frame:
+    """Reads one container, told its members in the order of the text; this one ignores them.
+
+    ``unread`` says that what it gives is JSON, which the container around it has yet to read.
+    """
+
     unread = False
-    more = False
 
     def key(self, key: str) -> None:
-        """A key, whose value comes next."""
+        """The key of the member that comes next."""
 
     def take(self, found: Json) -> None:
         """A JSON value that is closed."""
 
+    def fail(self, shown: str) -> None:
+        """A string that is closed and cannot be read, with what was shown of it."""
+
     def open(self, bracket: str) -> Frame:
-        """The frame for a container that begins here."""
-        return skip(bracket)
-
-    def grow(self, text: GrowingString) -> None:
-        """A string that has begun; ``take`` or ``fail`` follows when it is closed."""
-
-    def fail(self) -> None:
-        """The string or the word that was to come here cannot be read."""
+        """The frame for the container that comes next."""
+        return _SKIP
 
     def adopt(self, child: Frame) -> None:
-        """A container that ``open`` gave is closed."""
+        """The container that came next is closed."""
 
     def close(self) -> Any:
         """The value, now that the container is closed; UNFIT, SKIPPED."""
         return SKIPPED
 
-    def view(self, tail: Any) -> Any:
-        """What is shown of it now; ``tail`` is what is shown of the container open in it. None: nothing."""
+    @property
+    def size(self) -> int:
+        """How many members it shows."""
+        return 0
+
+    def peek(self, key: str, index: int) -> Slot | None:
+        """Where the member goes that is being written, ``index`` being the number of those before it."""
         return None
 
-    def began(self, position: int) -> None:
-        """Where a value begins in the whole text."""
+    def view(self, size: int, key: str, tail: Any) -> Any:
+        """What is shown of it; None: nothing.
 
-    def ended(self, position: int) -> None:
-        """Where it ends."""
+        These are the first ``size`` members, and ``tail``, what is shown of the member under ``key`` that
+        is being written.
+        """
+        return None
 
 
-def skip(bracket: str) -> Frame:
+_SKIP = Frame()
+
+
+def skip() -> Frame:
     """The frame for a container that is only to be passed over."""
-    return _SKIP[bracket]
-
-
-def _skipping(closer: str) -> Frame:
-    frame = Frame()
-    frame.closer = closer
-    return frame
-
-
-_SKIP = {"{": _skipping("}"), "[": _skipping("]")}
+    return _SKIP
 
 
 class JsonFrame(Frame):
@@ -81,9 +95,8 @@ class JsonFrame(Frame):
     unread = True
 
     def __init__(self, bracket: str) -> None:
-        self.closer = "}" if bracket == "{" else "]"
         self.fields: dict[str, Json] = {}
-        self._items: list[Json] = []
+        self._items: list[Json] | None = [] if bracket == "[" else None
         self._key = ""
         self._unfit = False
 
@@ -91,7 +104,7 @@ class JsonFrame(Frame):
         self._key = key
 
     def take(self, found: Json) -> None:
-        if self.closer == "]":
+        if self._items is not None:
             self._items.append(found)
             return
         try:
@@ -99,11 +112,11 @@ class JsonFrame(Frame):
         except JsonFault:
             self._unfit = True
 
+    def fail(self, shown: str) -> None:
+        self._unfit = True
+
     def open(self, bracket: str) -> Frame:
         return JsonFrame(bracket)
-
-    def fail(self) -> None:
-        self._unfit = True
 
     def adopt(self, child: Frame) -> None:
         found = child.close()
@@ -115,4 +128,55 @@ class JsonFrame(Frame):
     def close(self) -> Json:
         if self._unfit:
             return UNFIT
-        return self.fields if self.closer == "}" else self._items
+        return self.fields if self._items is None else self._items
+
+
+_ITEMS = json.JSONDecoder(parse_float=Decimal)
+_PAIRS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
+
+
+def settle(container: Container, count: int) -> None:
+    """Tell the frame of a container its first ``count`` parts, those that it does not know yet.
+
+    The containers closed in it are told to frames of their own. Without recursion, for they may be deep.
+    """
+    open_parts = [(container, count)]
+    while open_parts:
+        current, count = open_parts[-1]
+        frame = current.frame
+        assert frame is not None, "a container is settled before it has a frame"
+        if len(current.sizes) > count:
+            open_parts.pop()
+            if open_parts:
+                around = open_parts[-1][0]
+                assert around.frame is not None, "a container is settled before it has a frame"
+                around.frame.adopt(frame)
+                around.sizes.append(around.frame.size)
+            continue
+        part = current.parts[len(current.sizes) - 1]
+        if isinstance(part, Container):
+            frame.key(part.key)
+            if part.frame is None:
+                part.frame = frame.open(part.bracket)
+            open_parts.append((part, 0 if part.frame is _SKIP else len(part.parts)))
+            continue
+        _tell(frame, current.bracket, part)
+        current.sizes.append(frame.size)
+
+
+def _tell(frame: Frame, bracket: str, part: str | Member) -> None:
+    if isinstance(part, Member):
+        frame.key(part.key)
+        if part.unfit:
+            frame.fail(str(part.value))
+        else:
+            frame.take(part.value)
+        return
+    members = part.rstrip(" \t\r\n,")
+    if bracket == "[":
+        for found in _ITEMS.decode(f"[{members}]"):
+            frame.take(found)
+        return
+    for key, found in _PAIRS.decode(f"{{{members}}}"):
+        frame.key(key)
+        frame.take(found)

@@ -4,41 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from .growing_strings import GrowingString
-from .node import Node
-from .partial_frames import SKIPPED, UNFIT, Frame, JsonFrame, skip
-from .partial_views import ListStore, ObjectStore, PartialList, PartialObject, TextSoFar
+from .partial_frames import SKIPPED, UNFIT, Frame, JsonFrame, Slot, skip
+from .partial_views import ListStore, ObjectStore, PartialList, PartialObject
 from .reading import Json, Misfit, Place
 
-__all__ = ["BoxFrame", "ListFrame", "MemberFrame", "ObjectFrame", "Slot"]
+__all__ = ["BoxFrame", "ListFrame", "ObjectFrame"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
-
-    ``exact`` says that the key is the field's very name; ``hidden`` that the value is shown only with the
-    whole object, for the class may change it.
-    """
-
-    node: Node[Any]
-    open: Callable[[str], Frame]
-    grows: bool
-    name: Any = None
-    exact: bool = True
-    hidden: bool = False
-
-
-class MemberFrame(Frame, ABC):
-    """A container whose members are read and shown one by one."""
+class _MemberFrame(Frame, ABC):
+    """A container whose members are read and shown one by one, each in the slot that is its own."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._slot: Slot | None = None
-        self._text: GrowingString | None = None
         self._unfit = False
 
     @abstractmethod
@@ -49,32 +29,27 @@ class MemberFrame(Frame, ABC):
         slot = self._slot
         if slot is None:
             return
+        place = self._place
         try:
-            value = slot.node.read(found, self._place)
+            value = slot.node.read(found, place)
         except (Misfit, RecursionError):
-            self.fail()
+            self._unfit = True
+            if slot.grows and isinstance(found, str):  # so it was shown while it was being written
+                self._add(found, fits=False)
             return
-        if self._place.ledger:
-            self._place.ledger.clear()
-        if self._place.known:
-            self._place.known.clear()
-        self._text = None
+        if place.ledger:
+            place.ledger.clear()
+        if place.known:
+            place.known.clear()
         self._add(value, fits=True)
 
-    def open(self, bracket: str) -> Frame:
-        return skip(bracket) if self._slot is None else self._slot.open(bracket)
-
-    def grow(self, text: GrowingString) -> None:
-        if self._slot is not None and self._slot.grows:
-            self._text = text
-
-    def fail(self) -> None:
-        if self._slot is None:
-            return
+    def fail(self, shown: str) -> None:
         self._unfit = True
-        if self._text is not None:
-            self._add(TextSoFar(self._text.shown).join(), fits=False)
-            self._text = None
+        if self._slot is not None and self._slot.grows:
+            self._add(shown, fits=False)
+
+    def open(self, bracket: str) -> Frame:
+        return skip() if self._slot is None else self._slot.open(bracket)
 
     def adopt(self, child: Frame) -> None:
         value = child.close()
@@ -82,7 +57,7 @@ class MemberFrame(Frame, ABC):
             return
         if value is UNFIT:
             self._unfit = True
-            shown = child.view(None)
+            shown = child.view(child.size, "", None)
             if shown is not None:
                 self._add(shown, fits=False)
         elif child.unread:
@@ -90,18 +65,13 @@ class MemberFrame(Frame, ABC):
         else:
             self._add(value, fits=True)
 
-    def _tail(self, tail: Any) -> Any:
-        return tail if self._text is None else TextSoFar(self._text.shown)
 
-
-class ObjectFrame(MemberFrame):
-    """An open object: a record, a dict or any object.
+class ObjectFrame(_MemberFrame):
+    """An object: a record, a dict, or one with any members.
 
     ``slot_of`` gives the slot of a key, None where there is none; ``make`` the value of the members, by
     name, and of the keys that have no slot, and raises Misfit.
     """
-
-    closer = "}"
 
     def __init__(
         self,
@@ -147,9 +117,13 @@ class ObjectFrame(MemberFrame):
             return JsonFrame(bracket)
         return super().open(bracket)
 
-    def fail(self) -> None:
-        super().fail()
-        self._unfit = True
+    def adopt(self, child: Frame) -> None:
+        if self._key is not None and child.unread:
+            found = child.close()
+            self._unfit |= found is UNFIT
+            self._others[self._key] = found
+        else:
+            super().adopt(child)
 
     def _add(self, value: Any, *, fits: bool) -> None:
         slot = self._slot
@@ -171,17 +145,23 @@ class ObjectFrame(MemberFrame):
         except (Misfit, RecursionError):
             return UNFIT
 
-    def view(self, tail: Any) -> PartialObject:
-        slot = self._slot
-        if slot is None or slot.hidden:
-            return PartialObject(self._store)
-        return PartialObject(self._store, slot.name, self._tail(tail))
+    @property
+    def size(self) -> int:
+        return len(self._store.values)
+
+    def peek(self, key: str, index: int) -> Slot | None:
+        slot = self._slot_of(key)
+        return None if slot is None or slot.hidden else slot
+
+    def view(self, size: int, key: str, tail: Any) -> PartialObject:
+        slot = None if tail is None else self._slot_of(key)
+        if slot is None or self._store.places.get(slot.name, size) < size:
+            return PartialObject(self._store, size)
+        return PartialObject(self._store, size, slot.name, tail)
 
 
-class ListFrame(MemberFrame):
-    """An open array. ``slots`` are those of its first items, ``rest`` that of all others, None for none."""
-
-    closer = "]"
+class ListFrame(_MemberFrame):
+    """An array. ``slots`` are those of its first items, ``rest`` that of all others, None for none."""
 
     def __init__(
         self, place: Place, slots: tuple[Slot, ...], rest: Slot | None, make: Callable[[list[Any]], Any]
@@ -191,28 +171,15 @@ class ListFrame(MemberFrame):
         self._rest = rest
         self._make = make
         self._store = ListStore()
-        self._count = 0
+        self._count = -1
+
+    def key(self, key: str) -> None:
         self._next()
 
     def _next(self) -> None:
-        self._slot = self._slots[self._count] if self._count < len(self._slots) else self._rest
         self._count += 1
-
-    def take(self, found: Json) -> None:
-        if self._slot is None:
-            self._unfit = True
-        super().take(found)
-        self._next()
-
-    def fail(self) -> None:
-        super().fail()
-        self._unfit = True
-
-    def adopt(self, child: Frame) -> None:
-        super().adopt(child)
+        self._slot = self._slots[self._count] if self._count < len(self._slots) else self._rest
         self._unfit |= self._slot is None
-        if not child.unread:
-            self._next()
 
     def _add(self, value: Any, *, fits: bool) -> None:
         if not fits:
@@ -223,18 +190,23 @@ class ListFrame(MemberFrame):
         if self._unfit:
             return UNFIT
         try:
-            return self._make(list(self._store.items))
+            return self._make(self._store.items[:])
         except (Misfit, RecursionError):
             return UNFIT
 
-    def view(self, tail: Any) -> PartialList:
-        return PartialList(self._store, self._tail(tail))
+    @property
+    def size(self) -> int:
+        return len(self._store.items)
+
+    def peek(self, key: str, index: int) -> Slot | None:
+        return self._slots[index] if index < len(self._slots) else self._rest
+
+    def view(self, size: int, key: str, tail: Any) -> PartialList:
+        return PartialList(self._store, size, tail)
 
 
-class BoxFrame(MemberFrame):
+class BoxFrame(_MemberFrame):
     """An object of one key that stands for the value under it."""
-
-    closer = "}"
 
     def __init__(self, place: Place, key: str, slot: Slot) -> None:
         super().__init__(place)
@@ -243,15 +215,22 @@ class BoxFrame(MemberFrame):
         self._value: Any = UNFIT
 
     def key(self, key: str) -> None:
-        first = self._value is UNFIT and key == self._key
         self._unfit |= key != self._key
-        self._slot = self._only if first else None
+        self._slot = self.peek(key, 0)
 
     def _add(self, value: Any, *, fits: bool) -> None:
         self._value = value
+        self._unfit |= not fits
 
     def close(self) -> Any:
         return UNFIT if self._unfit else self._value
 
-    def view(self, tail: Any) -> Any:
-        return self._tail(tail) if self._value is UNFIT else self._value
+    @property
+    def size(self) -> int:
+        return int(self._value is not UNFIT)
+
+    def peek(self, key: str, index: int) -> Slot | None:
+        return self._only if self._value is UNFIT and key == self._key else None
+
+    def view(self, size: int, key: str, tail: Any) -> Any:
+        return self._value if size else tail

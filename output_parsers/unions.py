@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from .choices import ChoiceNode
 from .errors import Problem
@@ -21,8 +20,7 @@ __all__ = ["UnionNode", "union_node"]
 Build = Callable[[Target], Node[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(NamedTuple):
     """A member that can read the value, what it reads, and the steps that it takes."""
 
     option: Node[Any]

@@ -1,1 +1,1 @@
-"""Samples of the library, one file each: ``python -m samples.sentiment``, and ``python -m samples.tour`` for all."""
+"""Samples of the library, one file each: ``python -m samples.sentiment``; ``python -m samples.tour`` has all."""

@@ -14,9 +14,7 @@ DIRECTOR = "张艺谋"
 
 
 @dataclass
-@structured_prompt(
-    "What is the most popular film of the director {{director}}? Tell its year and its story."
-)
+@structured_prompt("What is the most popular film of the director {{director}}? Tell its year and its story.")
 class FilmPrompt:
     director: str
 

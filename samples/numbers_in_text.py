@@ -18,10 +18,12 @@ class NumberExtractor(Protocol):
     @user_message(PROMPT)
     def to_int(self, text: str) -> int:
         """Of any size, as Python's integers are."""
+        ...
 
     @user_message(PROMPT)
     def to_int32(self, text: str) -> Int32:
         """From -2**31 to 2**31 - 1; a number outside is an error, never cut down."""
+        ...
 
     @user_message(PROMPT)
     def to_float(self, text: str) -> float: ...
@@ -29,6 +31,7 @@ class NumberExtractor(Protocol):
     @user_message(PROMPT)
     def to_decimal(self, text: str) -> Decimal:
         """With the digits that the model wrote; it never passes through a float."""
+        ...
 
 
 def main(model: ChatModel | str | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from aiservices import ChatModel, create, user_message
 from output_parsers import OutputParser, OutputParsingError, ParserRegistry, Problem, Target
 
+PRICE = "The book cost me 12.50 euros."
 FORM = r"([0-9]{1,9}(?:\.[0-9]{2})?) (EUR|GBP|USD)"
 
 
@@ -57,7 +58,7 @@ class Bookkeeper(Protocol):
 def main(model: ChatModel | str | None = None) -> None:
     """Print a price and a receipt. ``model`` is as in ``create``."""
     bookkeeper = create(Bookkeeper, model, parsers=[money])
-    print(bookkeeper.price("The book cost me 12.50 euros."))
+    print(bookkeeper.price(PRICE))
     print(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp."))
 
 

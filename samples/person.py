@@ -11,8 +11,8 @@ from pydantic import Field
 from aiservices import ChatModel, create, user_message
 
 NEWBORN = (
-    "In 1968, amidst the fading echoes of Independence Day, a child named John arrived under the calm evening "
-    "sky. This newborn, bearing the surname Doe, marked the start of a new journey."
+    "In 1968, amidst the fading echoes of Independence Day, a child named John arrived under the calm "
+    "evening sky. This newborn, bearing the surname Doe, marked the start of a new journey."
 )
 ADULT = (
     "John is 42 years old and lives an independent life. He stands 1.75 meters tall and carries himself with "

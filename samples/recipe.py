@@ -12,16 +12,12 @@ from aiservices import ChatModel, create, structured_prompt, user_message
 INGREDIENTS = ("cucumber", "tomato", "feta", "onion", "olives")
 
 
-THREE_WORDS_AT_MOST = r"^[^ ]{1,20}( [^ ]{1,20}){0,2}$"
-FOUR_WORDS = r"^[^ ]{1,20}( [^ ]{1,20}){3}$"
-
-
 class Recipe(BaseModel):
-    """The limits go to the model, and an answer outside of them is an error."""
+    """What a Field says goes to the model, and an answer outside of its limits is an error."""
 
-    title: str = Field(description="3 words at most", pattern=THREE_WORDS_AT_MOST)
+    title: str = Field(description="3 words at most", pattern=r"^[^ ]{1,20}( [^ ]{1,20}){0,2}$")
     description: str = Field(description="2 sentences at most", max_length=200)
-    steps: list[Annotated[str, Field(pattern=FOUR_WORDS)]] = Field(
+    steps: list[Annotated[str, Field(max_length=80)]] = Field(
         description="4 words each", min_length=1, max_length=8
     )
     preparation_time_minutes: int = Field(gt=0, le=1440)

@@ -67,7 +67,7 @@ def test_an_annotation_gives_a_role(annotation: Any, role: Role | None) -> None:
 def test_unions_are_taken_apart_into_their_types() -> None:
     def ask(self: object, x: int | Annotated[str, "a note"] | None) -> bool: ...
 
-    assert parameters(ask) == (Parameter("x", None, (int, str, type(None))),)
+    assert parameters(ask) == (Parameter("x", None, (int, str, None)),)
 
 
 def test_a_parameter_with_two_roles_is_a_fault() -> None:

@@ -426,7 +426,7 @@ def test_a_dynamic_system_message_of_the_service_needs_no_argument() -> None:
 
 def test_a_dynamic_system_message_must_be_text() -> None:
     wrong: Any = lambda: 5  # noqa: E731
-    with pytest.raises(DefinitionError) as caught:
+    with pytest.raises(TypeError) as caught:
         create(Judge, ScriptedChatModel([]), system_message=wrong).good("x")
     assert str(caught.value) == "Judge.good: the system message is int; the callable must return str"
 
@@ -459,7 +459,7 @@ def test_a_history_of_something_else_is_told() -> None:
     class Chat(Protocol):
         def chat(self, text: str, before: Annotated[list[Any], History]) -> str: ...
 
-    with pytest.raises(DefinitionError) as caught:
+    with pytest.raises(TypeError) as caught:
         create(Chat, ScriptedChatModel([])).chat("hi", ["I am Ann"])
     assert str(caught.value) == "Chat.chat: the history holds str; it takes messages"
 

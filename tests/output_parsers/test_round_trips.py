@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import enum
-import functools
 import json
+import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass, make_dataclass
+from dataclasses import dataclass, is_dataclass, make_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, Optional, TypedDict
+from typing import Any, Literal, Optional
 from uuid import UUID
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, create_model
+from typing_extensions import TypedDict
 
 from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser
 
 QUICK = settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -50,7 +51,7 @@ SCALARS = [
     Shape(int, st.integers()),
     Shape(float, st.floats(allow_nan=False, allow_infinity=False)),
     Shape(bool, st.booleans()),
-    Shape(Decimal, st.decimals(allow_nan=False, allow_infinity=False, places=3)),
+    Shape(Decimal, st.decimals(-(10**9), 10**9, places=3)),
     Shape(Fraction, st.fractions()),
     Shape(date, st.dates()),
     Shape(time, st.times()),
@@ -132,7 +133,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, timedelta):
-        return TypeAdapter(timedelta).dump_python(value, mode="json")
+        return f"P{value.days}DT{value.seconds}.{value.microseconds:06}S"
     if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -179,8 +180,7 @@ def same(one: Any, other: Any) -> bool:
 @given(typed_values())
 def test_what_is_written_exactly_is_read_back_without_a_step(typed: tuple[Any, Any]) -> None:
     form, value = typed
-    if form is str:
-        return  # a text is its own dress
+    assume(form not in (str, PERHAPS_TEXT))  # a text is its own dress
     reading = parser_of(form).read(written(value), Leniency.NONE)
     assert same(reading.value, value)
     assert reading.coercions == ()
@@ -244,123 +244,56 @@ DRESSES: dict[str, Callable[[Any], str]] = {
     "in a text": lambda value: json.dumps(written(value)),
     "without braces": lambda value: written(value).strip("{}[]"),
 }
+PERHAPS_TEXT = str | None
 LOSSLESS = ["indented", "tight", "fenced", "camel", "upper", "spaced", "reasoned"]
+SHORTER = ["cut off", "cut in half"]  # which leaves of a number another number
 
 
-@settings(QUICK, max_examples=500)
+@settings(QUICK, max_examples=400)
 @given(typed_values(), st.sampled_from(sorted(DRESSES)))
 def test_what_is_dressed_is_read_back_or_refused_and_never_something_else(
     typed: tuple[Any, Any], dress: str
 ) -> None:
     form, value = typed
+    assume(form not in (str, PERHAPS_TEXT))  # a text is its own dress
+    assume(dress not in SHORTER or written(value)[0] in "[{")
+    assume(dress != "trailing comma" or not re.search(r'"[^"]*[]}][^"]*"', written(value)))
     text = DRESSES[dress](value)
+    assume(dress != "single quotes" or "\\" not in text)  # what JSON escapes, Python escapes otherwise
     try:
         found = parser_of(form).parse(text)
     except OutputParsingError:
         return
-    if not same(found, value):
-        assert may_differ(form, value, found, dress), (form, value, text, found)
+    assert same(found, value), text
 
 
-def may_differ(form: Any, value: Any, found: Any, dress: str) -> bool:
-    """Where the dress has changed what the text says."""
-    if form is str or (isinstance(value, str) and isinstance(found, str)):
-        return True  # a text is its own dress
-    return dress in (
-        "cut off",
-        "cut in half",
-        "without braces",
-        "numbers as text",
-        "trailing comma",
-        "single quotes",
-        "in a text",
-    )
+@st.composite
+def records(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Any, Any]:
+    kind = draw(st.sampled_from([as_dataclass, as_typed_dict, as_model]))
+    shape = kind(draw(st.lists(SHAPES, min_size=1, max_size=3)))
+    return shape.form, draw(shape.values)
 
 
-@settings(QUICK, max_examples=200)
-@given(typed_values(), st.sampled_from(LOSSLESS))
+@settings(QUICK, max_examples=100)
+@given(records(), st.sampled_from(LOSSLESS))
 def test_a_record_in_a_common_dress_is_read_back(typed: tuple[Any, Any], dress: str) -> None:
     form, value = typed
-    if not (is_dataclass(form) or (isinstance(form, type) and issubclass(form, BaseModel))):
-        return
     assert same(parser_of(form).parse(DRESSES[dress](value)), value)
 
 
-PIECES = st.sampled_from(
-    [
-        "{",
-        "}",
-        "[",
-        "]",
-        "(",
-        ")",
-        '"',
-        "'",
-        ":",
-        ",",
-        "`",
-        "```",
-        "```json\n",
-        "\n",
-        " ",
-        "\\",
-        "\\u00",
-        "//",
-        "/*",
-        "*/",
-    ]
-    + [
-        "<think>",
-        "</think>",
-        "<a>",
-        "</a>",
-        "null",
-        "true",
-        "None",
-        "NaN",
-        "-",
-        "1",
-        "1e999",
-        "0.5",
-        "½",
-        "٣",
-        "\ud800",
-        "\0",
-    ]
-    + [
-        "name",
-        "first_value",
-        '"name": ',
-        "red",
-        "dark blue",
-        "a",
-        "- ",
-        "1. ",
-        "2024-01-01",
-        "PT1H",
-        "not ",
-        "or ",
-    ]
-)
+WORDS_OF_JSON = r"""{ } [ ] ( ) " ' : , ` ``` ```json \ \u00 // /* */ <think> </think> <a> </a> null true None NaN
+    - 1 1e999 0.5 ½ ٣ name first_value "name": red dark a 1. 2024-01-01 PT1H not or"""
+PIECES = st.sampled_from([*WORDS_OF_JSON.split(), " ", "\n", "\ud800", "\0", "- ", "```json\n"])
 TEXTS = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
 
 
-@settings(QUICK, max_examples=600)
+@settings(QUICK, max_examples=400)
 @given(SHAPES, TEXTS, st.sampled_from(Leniency))
 def test_any_text_gives_a_value_of_the_type_or_a_parsing_error(
     shape: Shape, text: str, leniency: Leniency
 ) -> None:
     try:
         value = parser_of(shape.form).parse(text, leniency)
-    except OutputParsingError as error:
-        assert error.text == text
-        assert error.problems
+    except OutputParsingError:
         return
     TypeAdapter(shape.form).validate_python(value, strict=True)
-
-
-def test_the_strategies_reach_every_kind_of_type() -> None:
-    kinds = {shape.form for shape in SCALARS}
-    assert len(kinds) == len(SCALARS)
-    assert functools.reduce(lambda one, other: one and other, (callable(dress) for dress in DRESSES.values()))
-    assert asdict(Shape(int, st.integers()))["form"] is int

@@ -53,12 +53,12 @@ UNITS = [
 
 
 def seconds(parser: OutputParser[Any], text: str) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         parser.parse(text)
     except OutputParsingError:
         pass
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
@@ -66,7 +66,5 @@ def test_a_text_of_a_megabyte_takes_linear_time(unit: str) -> None:
     small, large = unit * (50_000 // len(unit)), unit * (1_000_000 // len(unit))
     for parser in PARSERS:
         taken = seconds(parser, large)
-        # 20 times the text; a quadratic reader takes 400 times the time. Small readings are noise.
-        assert taken < 0.2 or taken < 100 * min(seconds(parser, small) for _ in range(3)), type(
-            parser
-        ).__name__
+        # 20 times the text; a quadratic reader takes 400 times the time, and far more than a second.
+        assert taken < 1 or taken < 100 * min(seconds(parser, small) for _ in range(3)), type(parser).__name__

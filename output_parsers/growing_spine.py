@@ -1,0 +1,57 @@
+"""The containers of a growing text, with what is closed in them, and how they stand at one moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from .reading import Json
+
+if TYPE_CHECKING:
+    from .partial_frames import Frame
+
+__all__ = ["Container", "Member", "Moment", "Part"]
+
+
+class Member(NamedTuple):
+    """A closed member that stands by itself. ``unfit``: its string cannot be read, and was shown so far."""
+
+    key: str
+    value: Json
+    unfit: bool
+
+
+class Container:
+    """An object or array: ``parts`` are its closed members in the order of the text, and are only added to.
+
+    A part is a run of members without anything odd in them, as text; one member; or one container. ``key``
+    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands. ``frame``
+    reads it, once somebody looks; ``sizes`` says how much was shown of it after so many parts.
+    """
+
+    __slots__ = ("bracket", "closer", "end", "frame", "key", "parts", "sizes", "start")
+
+    def __init__(self, bracket: str, key: str, start: int) -> None:
+        self.bracket = bracket
+        self.closer = "}" if bracket == "{" else "]"
+        self.key = key
+        self.start = start
+        self.end = -1
+        self.parts: list[Part] = []
+        self.frame: Frame | None = None
+        self.sizes = [0]
+
+
+Part: TypeAlias = str | Member | Container
+
+
+class Moment(NamedTuple):
+    """The containers that are open, each with the number of its parts, and the member being written.
+
+    That member is the first ``count`` of ``pieces`` of a string under ``key``, or it is still in ``rest``.
+    """
+
+    spine: list[tuple[Container, int]]
+    key: str
+    rest: str
+    pieces: list[str] | None = None
+    count: int = 0
