@@ -14,15 +14,39 @@ __all__ = ["Choice", "Choices", "NoChoice"]
 
 T = TypeVar("T")
 
-# Words that may turn what a sentence says about a choice into its opposite.
+# Words that may turn what a sentence says about a choice into its opposite, bound it, or leave it open. The
+# commonest of other languages are here because a denied choice that is returned is the worst that can happen.
+_TURNING_WORDS = r"""
+    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|(?:ca|do|does|did|is|was|are|were|wo|
+    would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|scarcely|rarely|seldom|far|anti|lack(?:s|ed|ing)?|
+    fail(?:s|ed|ing|ure)?|avoid(?:s|ed|ing)?|stop(?:s|ped|ping)?|cease[sd]?|reject(?:s|ed|ing)?|dismiss(?:es|ed)?|
+    refuse[sd]?|den(?:y|ies|ied)|disput(?:e[sd]?|ing)|contradict(?:s|ed)?|mistak\w+|mis(?:label|class)\w+|wrong(?:ly)?|
+    incorrect(?:ly)?|invalid|untrue|false|or|exclud(?:e[sd]?|ing)|rule[sd]?|if|unless|except|instead|rather|unlike|
+    opposite|reverse|contrary|versus|vs|but|although|though|however|whereas|despite|otherwise|else|apart|aside|than|
+    less|least|most|below|above|beyond|beneath|under|between|bordering|towards?|almost|nearly|close|short|up\ to|
+    partly|partially|half|at\ best|previously|formerly|used\ to|whether|could|might|may|maybe|perhaps|possibl[ey]|
+    would(?!\ (?:say|think|call|rate|label|class\w*|describe|consider|choose|pick|go|advise|be\ (?:class|label|rated))\b)|
+    either|doubt|unsure|uncertain|depends|supposedly|allegedly|pretends?|iron(?:y|ic\w*)|sarcas\w+|
+    options|choices|labels|categories|example|e\.g|instance|such\ as|
+    nicht|kein[er]?|nein|nie|niemals|weder|ohne|ne|pas|aucune?|jamais|sans|sin|nunca|não|nem|nada|niet|geen|nooit|senza|
+    не|нет|ни|без|ليس|ليست|لا|غير|नहीं|değil|není|inte|ikke|bukan|tidak|không
+"""
 _TURNING = late(
-    r"(?<!\w)(?:not|no|never|none|neither|nor|without|cannot|unlikely|hardly|barely|if|unless|except|"
-    r"instead|rather|unlike|opposite|versus|vs|but|wrong|incorrect|false|exclude[sd]?|excluding|rule[sd]?|"
-    r"could|might|may|maybe|perhaps|possibly|either|doubt|unsure|uncertain)(?!\w)|n['’]t(?!\w)|\?"
+    rf"(?<!\w)(?:{''.join(line.strip() for line in _TURNING_WORDS.splitlines())})(?!\w)"
+    r"|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎不没沒非未无無别否]|ない|ません|じゃ|아니|않|!=|~~|\[ \]"
 )
+_DENIED = late(r"\A\W*(?:[!¬❌✗✘✖☒🚫⛔👎]|~~|\[ \])|\?\W*\Z|[❌✗✘✖☒🚫⛔👎]\W*\Z")
 _EDGES = " \t\r\n\"'`*_“”‘’«».,;:!?()[]{}<>|#~@$%^&=+"
 _SEPARATORS = late(r"[\s_\-‐‑–]+")
-_LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.,;:!\n]|[-–—]\s|\\n|$)")
+_SEPARATOR = r"[\s_\-‐‑–]++"
+_LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
+_COUNTS = late(r"[ \t]++(?!is\b)\w")
+# After a choice that a reply begins with, these take it back at once, or give it a value of its own.
+_TAKEN_BACK = late(
+    r"[\"'`*”’)\]]*\s*[,.;:=–—-]*\s*(?:(?:only\ )?(?:if|unless|when)|but|except|or|maybe|perhaps|though|although|assuming|"
+    r"provided|depending|not really|or not|at least|sort of|kind of)(?!\w)"
+    r"|[\"'`*”’)\]]*\s*[:=]\s*[\"'`*]*(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
+)
 
 
 class NoChoice(ValueError):  # says what it is
@@ -30,12 +54,16 @@ class NoChoice(ValueError):  # says what it is
 
 
 class Choice(NamedTuple, Generic[T]):
-    """One thing that may be chosen: the label that prompts show, its value, and other texts that mean it."""
+    """One thing that may be chosen: the label that prompts show, its value, and other texts that mean it.
+
+    ``alone`` mean it too, but not inside a sentence, where they may be any word.
+    """
 
     label: str
     value: T
     others: tuple[str, ...] = ()
     description: str | None = None
+    alone: tuple[str, ...] = ()
 
 
 class Choices(Generic[T]):
@@ -48,8 +76,9 @@ class Choices(Generic[T]):
         for choice in self.choices:
             self._enter(plain(choice.label), choice)
         labels = dict(self._plain)
+        self._alone = {plain(text) for choice in self.choices for text in choice.alone} - labels.keys()
         for choice in self.choices:
-            for other in choice.others:
+            for other in (*choice.others, *choice.alone):
                 if plain(other) not in labels:  # what one is called wins over what another is also called
                     self._enter(plain(other), choice)
 
@@ -67,7 +96,7 @@ class Choices(Generic[T]):
             return exact, None
         if len(text) < 400:
             key = plain(text.strip(_EDGES))
-            if key in self._plain:
+            if key in self._plain and not _DENIED.search(text):
                 return self._only(key), "case or punctuation"
         return self._mentioned(text), "named in a sentence"
 
@@ -79,18 +108,20 @@ class Choices(Generic[T]):
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
-        keys = sorted((key for key in self._plain if len(key) > 1 or key.isdigit()), key=len, reverse=True)
-        options = "|".join(re.escape(key) for key in keys) or r"(?!)"
-        return late(rf"(?<![\w.])(?<!\d,)(?:{options})(?!\w)(?![.,]\d)")
+        keys = (key for key in self._plain if (len(key) > 1 or key.isdigit()) and key not in self._alone)
+        options = "|".join(map(_spelled, sorted(keys, key=len, reverse=True))) or r"(?!)"
+        return re.compile(rf"(?<![\w.])(?<!\w[-‐‑])(?<!\d,)(?:{options})(?!\w)(?![-‐‑]\w)(?![.,]\d)")
 
     def _mentioned(self, text: str) -> Choice[T]:
-        said = plain(text)
+        said = unicodedata.normalize("NFKC", text).casefold()
         named: dict[int, Choice[T]] = {}
         rest: list[str] = []
         end = 0
         first_end = None
         for mention in self._mention.finditer(said):
-            choice = self._only(mention[0])
+            choice = self._only(plain(mention[0]))
+            if mention[0].isdigit() and _COUNTS.match(said, mention.end()):
+                raise NoChoice(f"{mention[0]} may be a number of something")
             named[id(choice)] = choice
             if len(named) > 1:
                 raise NoChoice(f"it names {' and '.join(c.label for c in named.values())}")
@@ -100,9 +131,16 @@ class Choices(Generic[T]):
         if not named:
             raise NoChoice("it names none of them")
         leads = not rest[0].strip(_EDGES) and _LEADING_END.match(said, first_end or 0)
-        if not leads and _TURNING.search(" ".join((*rest, said[end:]))):
+        turned = _TAKEN_BACK.match(said, first_end or 0) or _DENIED.search(said)
+        if turned or (not leads and _TURNING.search(" ".join((*rest, said[end:])))):
             raise NoChoice("it says more than one thing about them")
         return next(iter(named.values()))
+
+
+def _spelled(key: str) -> str:
+    """A pattern for a choice in a sentence, where "no" before a word or a number is no answer."""
+    pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
+    return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 
 
 def plain(text: str) -> str:

@@ -99,8 +99,8 @@ class BoolNode(ChoiceNode[bool]):
         return super().read(found, at)
 
 
-_TRUE = Choice("true", True, ("yes", "y", "on", "1"))
-_FALSE = Choice("false", False, ("no", "n", "off", "0"))
+_TRUE = Choice("true", True, ("yes",), alone=("y", "on", "1"))
+_FALSE = Choice("false", False, ("no",), alone=("n", "off", "0"))
 
 
 class FlagNode(Node[Flag]):
@@ -218,8 +218,9 @@ def _literal(values: tuple[Any, ...]) -> Node[Any]:
     for value in values:
         label = value.name if isinstance(value, Enum) else _shown(Choice(str(value), value)).strip('"')
         others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
+        alone: tuple[str, ...] = ()
         if isinstance(value, bool):
-            others = (_TRUE if value else _FALSE).others
-        choices.append(Choice(label, value, others))
+            others, alone = (_TRUE if value else _FALSE).others, (_TRUE if value else _FALSE).alone
+        choices.append(Choice(label, value, others, alone=alone))
     exact = all(type(value) is str for value in values)  # pydantic takes true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

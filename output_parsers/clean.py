@@ -20,6 +20,7 @@ from .node import Node, walk
 __all__ = ["NOT_CLEAN", "clean_reader"]
 
 NOT_CLEAN: Any = object()
+_BEGINNINGS = frozenset('{["-0123456789tfn \n\r\t')
 _KEY = late(r'"[ \t\r\n]*:')
 
 
@@ -41,6 +42,8 @@ def clean_reader(form: Any, node: Node[Any], *, field: str | None = None) -> Cal
     count = node.count_keys
 
     def read(text: str) -> Any:
+        if text[:1] not in _BEGINNINGS:  # a fence or prose: an error of pydantic's costs more than this look
+            return NOT_CLEAN
         try:
             value = validate(text, strict=True)
         except (ValidationError, *REFUSALS):

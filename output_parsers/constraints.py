@@ -7,8 +7,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import SchemaError
 from pydantic.functional_validators import AfterValidator
+from pydantic_core import SchemaError
 
 from .errors import REFUSALS, UnsupportedTypeError
 from .foreign import problems_of
@@ -52,6 +52,7 @@ class ConstrainedNode(Node[Any]):
         self.kind = inner.kind
         self.exact = inner.exact
         self.prose = inner.prose
+        self.any_text = inner.any_text
         self._adapter = adapter
         self._keywords = keywords
         self.converts = False
@@ -91,6 +92,9 @@ class ConstrainedNode(Node[Any]):
             raise Misfit(*problems_of(error, at)) from error
         except REFUSALS as error:  # such as a constraint that does not suit this member of a union
             raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
+
+    def fixed_keys(self) -> int | None:
+        return self.inner.fixed_keys()
 
     def count_keys(self, value: Any) -> int:
         return self.inner.count_keys(value)

@@ -21,13 +21,19 @@ _END_OF_REASONING = late(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
 _OPENING = late(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = late(
-    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
+    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#|\Z)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z]|\Z)"""
     r"""|\(\s*["'`“”‘’\[{(\d+-]"""
 )
 _BRACKETS = late(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = late(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = late(r"`{3,}|~{3,}")
+_MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
+# Right beside JSON these say that it is not the answer.
+_DENIED_BEFORE = late(r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE)
+_DENIED_AFTER = late(
+    r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
+)
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _BETWEEN = late(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
@@ -71,13 +77,41 @@ class Reply(NamedTuple):
             return f"the JSON is broken: {fault.message}"
         return "the JSON is broken"
 
+    def sole_region(self) -> tuple[int, int] | None:
+        """Where the only JSON of a reply with text around it stands; None when it may hold more."""
+        text = self.text
+        start = min((text.find("{") + 1) or len(text), (text.find("[") + 1) or len(text)) - 1
+        end = max(text.rfind("}"), text.rfind("]")) + 1
+        if end <= start or text.find("{", end) >= 0 or text.find("[", end) >= 0:
+            return None
+        quoted = text[start - 1 : start] == '"' or text[end : end + 1] == '"'
+        return None if quoted or self._denied(start, end) else (start, end)
+
+    def steps_around(self, start: int, end: int) -> tuple[str, ...]:
+        """What is passed over where the JSON between two places is the answer."""
+        around = start > 0 or end < len(self.text)  # there is no white space at either end
+        return (*self.steps, "text around the JSON left out") if around else self.steps
+
+    def _denied(self, start: int, end: int) -> bool:
+        """Whether the words beside some JSON say that it is not the answer."""
+        before = _DENIED_BEFORE.search(self.text, max(0, start - 20), start)
+        return before is not None or _DENIED_AFTER.match(self.text, end) is not None
+
     def candidates(self) -> list[Candidate]:
-        """The JSON values in the reply, outermost ones only. Raises Misfit when one of them is cut off."""
+        """The JSON values in the reply, outermost ones only, and the list of all if they are JSON Lines.
+
+        Raises Misfit when one of them is cut off, and when there are more than an answer is given in.
+        """
         regions = list(self._regions())
         found = [candidate for _, _, candidate in regions]
         if len(regions) > 1 and self._adjoin([(start, end) for start, end, _ in regions]):
             joined = [candidate.value for candidate in found]
-            found.append(Candidate(joined, (*self.steps, "JSON Lines")))
+            lines = Candidate(joined, (*self.steps, "JSON Lines"))
+            if len(found) > _MOST_CANDIDATES:
+                return [lines]
+            found.append(lines)
+        elif len(found) > _MOST_CANDIDATES:
+            raise Misfit(Problem("$", f"the reply holds {len(found)} JSON values"))
         return found
 
     def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
@@ -100,10 +134,9 @@ class Reply(NamedTuple):
                 position = end
                 continue
             position = read.end
-            steps = [*self.steps]
-            if start > 0 or read.end < len(text):  # there is no white space at either end
-                steps.append("text around the JSON left out")
-            steps += [repair.rule for repair in read.repairs]
+            if self._denied(start, read.end):
+                continue
+            steps = [*self.steps_around(start, read.end), *(repair.rule for repair in read.repairs)]
             for _ in _FENCE_MARK.finditer(text, seen, start):
                 fenced = not fenced
             seen = read.end
@@ -133,6 +166,8 @@ def open_reply(text: str, at: Place) -> Reply:
     """
     steps: tuple[str, ...] = ()
     rest = _stripped(text)
+    if "<" not in rest:
+        return Reply(rest)
     end = 0
     while opening := _REASONING.match(rest, end):
         closing = late(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
@@ -149,7 +184,7 @@ def open_reply(text: str, at: Place) -> Reply:
 
 
 def _is_content(text: str, closing: re.Match[str]) -> bool:
-    """Whether a tag that ends reasoning belongs to the answer: its like opens before it, or it is in a fence."""
+    """Whether a tag that ends reasoning is of the answer: its like opens before it, or it is in a fence."""
     opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
     return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
 

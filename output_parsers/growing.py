@@ -1,4 +1,4 @@
-"""Scans a growing JSON text once: chunks of text → the containers that are open, with their closed members."""
+"""Scans a growing JSON text once: chunks of text → the open containers with their closed members."""
 
 from __future__ import annotations
 
@@ -144,11 +144,16 @@ class Growing:
             if found is None or found[3] not in (None, top.closer):
                 return at
             at = found.end()
-            if found[3] is not None:
-                self._close(at)
-            else:
+            if found[3] is None:
                 self._key = found[1]
                 self._open(found[2], at - 1)
+            else:
+                self._close(found.end(3))
+                if found[4] is None:
+                    continue
+                if not spine:
+                    return found.end(3)
+                self._due = _Due.MEMBER
         return at
 
     def _cut(self, at: int) -> bool:
@@ -229,7 +234,7 @@ class Growing:
     def _open(self, bracket: str, at: int) -> int:
         if len(self.spine) >= DEPTH:
             return self._lose(at)
-        self.spine.append(Container(bracket, self._key, self._base + at))
+        self.spine.append(Container(bracket, self._key, self._base + at, len(self.spine)))
         self._due = _Due.MEMBER
         return at + 1
 

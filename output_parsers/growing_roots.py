@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["Opening", "ReplyHead", "RootSeeker"]
+__all__ = ["KeptText", "Opening", "ReplyHead", "RootSeeker"]
 
 _NAMES = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "scratchpad", "analysis")
 _REASONING = re.compile(f"<({'|'.join(_NAMES)})>", re.IGNORECASE)
+_SPACE = re.compile(r"\s*+")
 _BLANK = re.compile(r"[\s\ufeff\u200b\u2060\0]*+")
 
 
@@ -32,7 +33,7 @@ class ReplyHead:
                 chunk = self._skip_reasoning(self._closing, chunk)
                 continue
             if not self._word:
-                found = _BLANK.match(chunk)
+                found = (_SPACE if self.reasoned else _BLANK).match(chunk)
                 end = found.end() if found else 0
                 self._blank.append(chunk[:end])
                 chunk = chunk[end:]
@@ -142,3 +143,27 @@ class RootSeeker:
                 self._pass("}")
                 return at
         return len(text)
+
+
+class KeptText:
+    """The end of a growing text, from where it is still of use; indexes are those of the whole text."""
+
+    def __init__(self) -> None:
+        self._chunks: list[str] = []
+        self._base = 0
+
+    def add(self, chunk: str) -> None:
+        """Take the next part of the text."""
+        self._chunks.append(chunk)
+
+    def cut(self, start: int, end: int) -> str:
+        """A part of the text, from what is still kept."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0][start - self._base : end - self._base]
+
+    def drop(self, end: int) -> None:
+        """Keep no more than what stands from ``end`` on."""
+        if end > self._base:
+            self._chunks = ["".join(self._chunks)[end - self._base :]]
+            self._base = end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .reading import Json
@@ -9,7 +10,10 @@ from .reading import Json
 if TYPE_CHECKING:
     from .partial_frames import Frame
 
-__all__ = ["Container", "Member", "Moment", "Part"]
+__all__ = ["Container", "Member", "Moment", "Part", "clean_text"]
+
+
+_DEEP = 100
 
 
 class Member(NamedTuple):
@@ -25,12 +29,13 @@ class Container:
 
     A part is a run of members without anything odd in them, as text; one member; or one container. ``key``
     is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands. ``frame``
-    reads it, once somebody looks; ``sizes`` says how much was shown of it after so many parts.
+    reads it, once somebody looks; ``depth`` is the number of containers around it; ``sizes`` says how much was shown of it after so many parts.
     """
 
-    __slots__ = ("bracket", "closer", "end", "frame", "key", "parts", "sizes", "start")
+    __slots__ = ("bracket", "closer", "depth", "end", "frame", "key", "parts", "sizes", "start")
 
-    def __init__(self, bracket: str, key: str, start: int) -> None:
+    def __init__(self, bracket: str, key: str, start: int, depth: int) -> None:
+        self.depth = depth
         self.bracket = bracket
         self.closer = "}" if bracket == "{" else "]"
         self.key = key
@@ -44,14 +49,28 @@ class Container:
 Part: TypeAlias = str | Member | Container
 
 
+def clean_text(container: Container) -> str | None:
+    """The JSON text of a closed container; None when there is something odd in it, or it is very deep."""
+    members = []
+    for part in container.parts:
+        if isinstance(part, str):
+            members.append(part.rstrip(" \t\r\n,"))
+            continue
+        inside = clean_text(part) if isinstance(part, Container) and part.depth < _DEEP else None
+        if inside is None:
+            return None
+        members.append(f"{json.dumps(part.key)}:{inside}" if container.bracket == "{" else inside)
+    return f"{container.bracket}{','.join(members)}{container.closer}"
+
+
 class Moment(NamedTuple):
     """The containers that are open, each with the number of its parts, and the member being written.
 
-    That member is the first ``count`` of ``pieces`` of a string under ``key``, or it is still in ``rest``.
+    That member is the first ``shown`` of ``pieces`` of a string under ``key``, or it is still in ``rest``.
     """
 
     spine: list[tuple[Container, int]]
     key: str
     rest: str
     pieces: list[str] | None = None
-    count: int = 0
+    shown: int = 0

@@ -17,6 +17,7 @@ __all__ = [
     "OPENING",
     "Token",
     "Unread",
+    "cut_string",
     "end_of_blank",
     "find_comment",
     "read_growing_key",
@@ -36,7 +37,8 @@ _SCALAR = rf"(?:{_NUMBER}|true|false|null)"
 _CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
 
 # Members with nothing odd in them, up to where the next one begins. A string ends only where a key or an
-# item follows, so that no quote inside it is taken for its end. The last group of OPENING closes.
+# item follows, so that no quote inside it is taken for its end. The third group of OPENING closes, the
+# fourth is the comma after that.
 CLEAN_RUN = {
     "{": re.compile(
         rf'(?:{_SPACE}"{_PLAIN}"{_SPACE}:{_SPACE}(?:"{_STRING}"|{_SCALAR}){_SPACE}(?:,{_SPACE}(?=")|(?=}})))*+'
@@ -46,8 +48,8 @@ CLEAN_RUN = {
     ),
 }
 OPENING = {
-    "{": re.compile(rf'{_SPACE}(?:"({_PLAIN})"{_SPACE}:{_SPACE}([{{\[])|([}}\]]))'),
-    "[": re.compile(rf"{_SPACE}(?:()([{{\[])|([}}\]]))"),
+    "{": re.compile(rf'{_SPACE}(?:"({_PLAIN})"{_SPACE}:{_SPACE}([{{\[])|([}}\]])(?:{_SPACE}(,))?)'),
+    "[": re.compile(rf"{_SPACE}(?:()([{{\[])|([}}\]])(?:{_SPACE}(,))?)"),
 }
 NEXT = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
 # The beginning of such a member, up to the end of the text: its key, and its string as far as it has come.
@@ -83,6 +85,18 @@ class Unread(Exception):  # it never leaves the scanner
     def __init__(self, *, cut: bool) -> None:
         super().__init__("cut" if cut else "odd")
         self.cut = cut
+
+
+def cut_string(text: str, bracket: str) -> tuple[str, str | None]:
+    """The key of the clean member that a text begins with, and its string as far as it has come.
+
+    ``bracket`` opened the container. None where there is no string, or it has not begun.
+    """
+    found = CUT_MEMBER[bracket].match(text)
+    if found is None or found[2] is None:
+        return "", None
+    body = found[2]
+    return found[1], decode(body, 0, Repairs()) if "\\" in body else body
 
 
 def end_of_blank(text: str, at: int) -> int:

@@ -11,7 +11,7 @@ from .json_inside import opened
 from .json_reader import read_exact
 from .json_text import JsonFault
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Leniency, Misfit, Place, gathered, written
+from .reading import MOST_MISFITS, Json, Leniency, Misfit, Place, gathered, written
 from .scalars import TextNode
 from .target import Target
 
@@ -62,6 +62,8 @@ class DictNode(Node[dict[Any, Any]]):
                 pairs[name] = self.value.read(value, below)
             except Misfit as misfit:
                 misfits.append(misfit)
+                if len(misfits) == MOST_MISFITS:
+                    break
         if misfits:
             raise gathered(misfits)
         return pairs if self.make is dict else self.make(pairs)

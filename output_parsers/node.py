@@ -20,13 +20,14 @@ class Node(ABC, Generic[T]):
 
     ``kind`` says in words what is expected (``an integer``); ``exact`` whether pydantic-core's strict
     reading of JSON gives just what ``read`` gives, provided that it is so for all ``parts``;
-    ``prose`` whether a whole reply in prose may stand for a value; ``named`` whether its schema goes by a
-    name where it stands twice.
+    ``prose`` whether a whole reply in prose may stand for a value; ``any_text`` whether any text at all
+    does; ``named`` whether its schema goes by a name where it stands twice.
     """
 
     kind: str
     exact: bool = False
     prose: bool = False
+    any_text: bool = False
     named: bool = False
 
     @property
@@ -53,6 +54,10 @@ class Node(ABC, Generic[T]):
         """How many JSON keys an exact text of this value has."""
         return 0
 
+    def fixed_keys(self) -> int | None:
+        """That number where it is the same for all values, else None."""
+        return None if self.parts else 0
+
 
 class Shared(Node[T]):
     """Stands for a part that is being taken apart already: the way round in a recursive type."""
@@ -68,6 +73,10 @@ class Shared(Node[T]):
     def target(self) -> Node[T]:
         assert self.node is not None, "a recursive part is used before it is taken apart"
         return self.node
+
+    @property
+    def any_text(self) -> bool:  # type: ignore[override]
+        return self.target.any_text
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:

@@ -193,7 +193,20 @@ class ObjectNode(Node[Any]):
     def _raw_keys(self) -> frozenset[str]:
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
+    def fixed_keys(self) -> int | None:
+        return self._fixed
+
+    @cached_property
+    def _fixed(self) -> int | None:
+        if self.spec.extra == "allow" or not all(field.required for field in self.spec.fields):
+            return None
+        below = [node.fixed_keys() for node in self.nodes.values()]
+        counts = [count for count in below if count is not None]
+        return len(counts) + sum(counts) if len(counts) == len(below) else None
+
     def count_keys(self, value: Any) -> int:
+        if self._fixed is not None:
+            return self._fixed
         names = value.model_fields_set  # only pydantic models are exact, and only exact parts are counted
         count = len(names)
         for name, node in self._keyed:
@@ -235,6 +248,7 @@ class RootNode(Node[Any]):
         self._inner = inner
         self.kind = inner.kind
         self.prose = inner.prose
+        self.any_text = inner.any_text
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:

@@ -130,12 +130,29 @@ class TypeParser(Generic[T]):
             raise at.misfit(f"expected {node.kind}; the reply is empty", text)
         if self._shows(reply):
             return node.read_text(_took(reply, at), at)
+        if self._clean is not None and not node.prose:
+            inside = self._clean_inside(reply, at, self._clean)
+            if inside is not NOT_CLEAN:
+                exact: T = inside
+                return exact
         whole = reply.whole()
         if whole is not None:
             return _only(at, [(whole.steps, lambda: node.read(whole.value, at))])
         if node.prose and not reply.looks_like_json:
             return self._from_prose(reply, at)
         return self._from_json(reply, at)
+
+    def _clean_inside(self, reply: Reply, at: Place, clean: Callable[[str], Any]) -> Any:
+        """The value of the only JSON in a reply, where it is exact; else NOT_CLEAN."""
+        region = reply.sole_region()
+        if region is None or (region == (0, len(reply.text)) and not reply.steps):  # tried as a whole already
+            return NOT_CLEAN
+        start, end = region
+        value = clean(reply.text[start:end])
+        if value is not NOT_CLEAN:
+            for step in reply.steps_around(start, end):
+                at.left_out(step)
+        return value
 
     def _shows(self, reply: Reply) -> bool:
         """Whether the reply is a choice just as a prompt shows it, be it JSON too."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import TypeForm
 
+from .errors import OutputParsingError
 from .growing import Growing
-from .growing_roots import ReplyHead, RootSeeker
+from .growing_roots import KeptText, ReplyHead, RootSeeker
+from .growing_spine import Container, Moment
+from .growing_text import GrowingText
 from .parse import parser_for
 from .parser import TypeParser
 from .partial_items import ItemError, ItemPolicy, ItemReader
-from .partial_root import RootFrame
+from .partial_root import Root
 from .partial_views import PartialList, PartialObject, TextSoFar, plain
 from .reading import Leniency, Reading
 from .scalars import TextNode
@@ -35,10 +40,11 @@ class Snapshot(Generic[T]):
     ``done`` says that the value is complete.
     """
 
-    __slots__ = ("_shown", "done")
+    __slots__ = ("_look", "_shown", "done")
 
-    def __init__(self, shown: Any, *, done: bool) -> None:
-        self._shown = shown
+    def __init__(self, look: Callable[[], Any], *, done: bool) -> None:
+        self._look: Callable[[], Any] | None = look
+        self._shown: Any = None
         self.done = done
 
     @property
@@ -47,8 +53,10 @@ class Snapshot(Generic[T]):
 
         Text is shown as far as it has come.
         """
-        if isinstance(self._shown, TextSoFar):
-            self._shown = self._shown.join()
+        if self._look is not None:
+            shown = self._look()
+            self._shown = shown.join() if isinstance(shown, TextSoFar) else shown
+            self._look = None
         return cast("T | PartialObject | PartialList | None", self._shown)
 
     def is_done(self, *path: str | int) -> bool:
@@ -92,10 +100,12 @@ class PartialReader(Generic[T]):
         self._head = ReplyHead()
         self._reading: Reading[T] | None = None
         node = self._parser.node
-        self._pieces: list[str] | None = [] if isinstance(node, TextNode) else None
-        self._held = ""  # white space that may be the end of the text
-        self._root = RootFrame(node, leniency)
-        self._growing = Growing(self._root, RootSeeker(self._root.suits))
+        self._growing_text = GrowingText(self._head) if isinstance(node, TextNode) else None
+        self._kept = KeptText()
+        self._answer = ""
+        self._root = Root(node, leniency)
+        self._last: Moment | None = None  # of the outermost container that was closed last
+        self._growing = Growing(RootSeeker(self._root.suits), self._close)
 
     @property
     def text(self) -> str:
@@ -107,33 +117,38 @@ class PartialReader(Generic[T]):
     def feed(self, chunk: str) -> None:
         """Take the next part of the text. Raises nothing, whatever the text."""
         self._chunks.append(chunk)
-        self._reading = None
         answer = self._head.feed(chunk)
-        if self._pieces is None:
+        if self._growing_text is not None:
+            self._growing_text.feed(answer)
+        elif answer and self._reading is None:
+            self._kept.add(answer)
             self._growing.feed(answer)
-        else:
-            self._grow(self._pieces, answer)
+            if self._last is not None:
+                self._kept.drop(self._last.spine[0][0].end)
 
-    def _grow(self, pieces: list[str], answer: str) -> None:
-        if not self._head.reasoned:
-            pieces.append(answer)
-            return
-        # behind reasoning, the text of the answer stands without the white space around it
-        answer = self._held + answer
-        bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()
-        self._held = answer[len(bare) :]
-        pieces.append(bare if pieces else bare.lstrip())
+    def _close(self, container: Container) -> bool:
+        """Read the answer; one that does not fit, and of which nothing was shown, makes way for another."""
+        moment = Moment([(container, len(container.parts))], "", "")
+        self._last = moment
+        self._answer = self._kept.cut(container.start, container.end)
+        try:
+            self._reading = self._parser.read(self._answer, self._leniency)
+        except OutputParsingError:
+            return not self._root.view(moment)
+        return False
 
     def snapshot(self) -> Snapshot[T]:
         """What can be told of the value now."""
-        if self._reading is not None:
-            return Snapshot(self._reading.value, done=True)
-        if self._pieces is not None:
-            return Snapshot(TextSoFar(self._pieces) if any(self._pieces[:1]) else None, done=False)
-        shown: Any = None
-        for frame in reversed(self._growing.frames):
-            shown = frame.view(shown)
-        return Snapshot(shown, done=self._root.fits)
+        reading = self._reading
+        if reading is not None:
+            return Snapshot(lambda: reading.value, done=True)
+        if self._growing_text is not None:
+            shown = self._growing_text.so_far()
+            return Snapshot(lambda: shown, done=False)
+        moment = self._growing.moment()
+        if not moment.spine and self._last is not None:
+            moment = self._last
+        return Snapshot(partial(self._root.view, moment), done=False)
 
     def finish(self) -> Reading[T]:
         """The value of the whole text, with the steps that reading it took, just as ``read`` gives them.
@@ -141,5 +156,7 @@ class PartialReader(Generic[T]):
         Raises OutputParsingError, and nothing else, when the text is unfit. From then on ``snapshot`` gives
         the value.
         """
-        self._reading = self._parser.read(self.text, self._leniency)
-        return self._reading
+        reading = self._reading
+        if reading is None or self._answer != self.text:  # else the very same text was read when it closed
+            reading = self._reading = self._parser.read(self.text, self._leniency)
+        return reading

@@ -11,9 +11,20 @@ from typing import Any
 from .growing_spine import Container, Member
 from .json_text import JsonFault, put
 from .node import Node
+from .partial_views import Size, Tail
 from .reading import Json
 
-__all__ = ["SKIPPED", "UNFIT", "Frame", "JsonFrame", "Slot", "settle", "skip"]
+__all__ = [
+    "SKIPPED",
+    "UNFIT",
+    "Frame",
+    "JsonFrame",
+    "Slot",
+    "decoded_items",
+    "settle",
+    "settled_size",
+    "skip",
+]
 
 UNFIT: Any = object()  # what a container gives that does not fit its type
 SKIPPED: Any = object()  # what a container gives that nobody asked for
@@ -23,11 +34,13 @@ SKIPPED: Any = object()  # what a container gives that nobody asked for
 class Slot:
     """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
 
-    ``exact`` says that the key is the field's very name; ``hidden`` that the value is shown only with the
-    whole object, for the class may change it.
+    ``clean`` reads the exact text of an object, or gives NOT_CLEAN. ``exact`` says that the key is the
+    field's very name; ``hidden`` that the value is shown only with the whole object, for the class may
+    change it.
     """
 
     node: Node[Any]
+    clean: Callable[[str], Any]
     open: Callable[[str], Frame]
     grows: bool
     name: Any = None
@@ -38,10 +51,12 @@ class Slot:
 class Frame:
     """Reads one container, told its members in the order of the text; this one ignores them.
 
-    ``unread`` says that what it gives is JSON, which the container around it has yet to read.
+    ``unread`` says that what it gives is JSON, which the container around it has yet to read; ``lazy`` that
+    it can be shown before it was told its members.
     """
 
     unread = False
+    lazy = False
 
     def key(self, key: str) -> None:
         """The key of the member that comes next."""
@@ -56,6 +71,10 @@ class Frame:
         """The frame for the container that comes next."""
         return _SKIP
 
+    def read_whole(self, container: Container) -> bool:
+        """Read the container that came next, and is closed, from its text; False when that cannot be."""
+        return False
+
     def adopt(self, child: Frame) -> None:
         """The container that came next is closed."""
 
@@ -68,16 +87,12 @@ class Frame:
         """How many members it shows."""
         return 0
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        """Where the member goes that is being written, ``index`` being the number of those before it."""
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
+        """Where a member goes that is being written; ``latest``: right after those that were told."""
         return None
 
-    def view(self, size: int, key: str, tail: Any) -> Any:
-        """What is shown of it; None: nothing.
-
-        These are the first ``size`` members, and ``tail``, what is shown of the member under ``key`` that
-        is being written.
-        """
+    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+        """What is shown of it: its first ``size`` members and the one being written; None: nothing."""
         return None
 
 
@@ -118,6 +133,10 @@ class JsonFrame(Frame):
     def open(self, bracket: str) -> Frame:
         return JsonFrame(bracket)
 
+    def read_whole(self, container: Container) -> bool:
+        """Read the container that came next, and is closed, from its text; False when that cannot be."""
+        return False
+
     def adopt(self, child: Frame) -> None:
         found = child.close()
         if found is UNFIT:
@@ -133,6 +152,12 @@ class JsonFrame(Frame):
 
 _ITEMS = json.JSONDecoder(parse_float=Decimal)
 _PAIRS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
+
+
+def decoded_items(run: str) -> list[Json]:
+    """The items of a clean run in an array."""
+    items: list[Json] = _ITEMS.decode("[" + run.rstrip(" \t\r\n,") + "]")
+    return items
 
 
 def settle(container: Container, count: int) -> None:
@@ -156,12 +181,21 @@ def settle(container: Container, count: int) -> None:
         part = current.parts[len(current.sizes) - 1]
         if isinstance(part, Container):
             frame.key(part.key)
+            if part.frame is None and frame.read_whole(part):
+                current.sizes.append(frame.size)
+                continue
             if part.frame is None:
                 part.frame = frame.open(part.bracket)
             open_parts.append((part, 0 if part.frame is _SKIP else len(part.parts)))
             continue
         _tell(frame, current.bracket, part)
         current.sizes.append(frame.size)
+
+
+def settled_size(container: Container, count: int) -> int:
+    """How much is shown of a container after so many parts."""
+    settle(container, count)
+    return container.sizes[count]
 
 
 def _tell(frame: Frame, bracket: str, part: str | Member) -> None:
@@ -172,11 +206,11 @@ def _tell(frame: Frame, bracket: str, part: str | Member) -> None:
         else:
             frame.take(part.value)
         return
-    members = part.rstrip(" \t\r\n,")
     if bracket == "[":
-        for found in _ITEMS.decode(f"[{members}]"):
+        for found in decoded_items(part):
+            frame.key("")
             frame.take(found)
         return
-    for key, found in _PAIRS.decode(f"{{{members}}}"):
+    for key, found in _PAIRS.decode("{" + part.rstrip(" \t\r\n,") + "}"):
         frame.key(key)
         frame.take(found)

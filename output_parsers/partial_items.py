@@ -13,13 +13,15 @@ from typing_extensions import TypeForm
 from .errors import OutputParsingError, Problem
 from .extract import open_reply
 from .growing import Growing
-from .growing_roots import ReplyHead, RootSeeker
+from .growing_roots import KeptText, ReplyHead, RootSeeker
+from .growing_spine import Container
 from .json_reader import read_exact, read_tolerant
 from .json_text import JsonFault
 from .node import Node
 from .parse import parser_for
 from .parser import TypeParser
-from .partial_item_frames import ItemsRoot
+from .partial_frames import decoded_items
+from .partial_shapes import knows
 from .reading import Json, Leniency, Misfit, Place, written
 
 __all__ = ["ItemError", "ItemPolicy", "ItemReader"]
@@ -66,11 +68,14 @@ class ItemReader(Generic[T]):
         self._leniency = leniency
         self._chunks: list[str] = []
         self._head = ReplyHead()
-        self._root = ItemsRoot(self._node)
-        self._growing = Growing(self._root, RootSeeker(self._root.suits))
-        self._kept: list[str] = []  # the text behind the last item
-        self._base = 0  # where it begins
-        self._count = 0  # of the items that were found
+        self._kept = KeptText()
+        self._growing = Growing(RootSeeker(self._suits), self._close)
+        self._list: Container | None = None
+        self._taken = 0  # parts of the list
+        self._closed = False
+        self._lines_end = -1  # where the last of several objects in a row ends
+        self._fault = ""
+        self._count = 0
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     @property
@@ -87,20 +92,20 @@ class ItemReader(Generic[T]):
         """
         self._chunks.append(chunk)
         answer = self._head.feed(chunk)
-        self._kept.append(answer)
-        self._growing.feed(answer)
-        if self._root.spans:
-            self._collect("".join(self._kept))
+        if answer and not self._closed:
+            self._kept.add(answer)
+            self._growing.feed(answer)
+            self._find_list(self._growing.spine)
+            self._collect()
         items: list[T | ItemError] = []
         while self._ready:
             first = self._ready[0]
-            if not isinstance(first, OutputParsingError):
-                items.append(first)
-            elif items:
+            if isinstance(first, OutputParsingError) and items:
                 break
             self._ready.popleft()
             if isinstance(first, OutputParsingError):
                 raise first
+            items.append(first)
         return items
 
     def finish(self) -> list[T | ItemError]:
@@ -109,48 +114,85 @@ class ItemReader(Generic[T]):
         Raises OutputParsingError for a bad item as ``feed`` does, and where the list is cut off, or there is
         none.
         """
-        if self._growing.lost and not self._root.fault:
+        if self._growing.lost and not self._fault:
             self._recover()
         for first in self._ready:
             if isinstance(first, OutputParsingError):
                 self._ready.remove(first)
                 raise first
-        fault = self._fault()
+        fault = self._fault or self._missing()
         if fault:
             raise OutputParsingError(self.text, [Problem("$", fault)])
         items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
         self._ready.clear()
         return items
 
-    def _fault(self) -> str:
-        """What is wrong with the reply as a whole; "" for nothing."""
-        if self._root.fault or self._growing.lost:
-            return self._root.fault
-        if len(self._growing.frames) > 1:
+    def _missing(self) -> str:
+        """What is missing for a whole list; "" for nothing."""
+        if self._growing.lost:
+            return ""
+        if self._growing.spine:
             return "the JSON is cut off: the list is not closed"
-        found = self._root.closed or self._root.lines
+        found = self._closed or self._lines_end >= 0
         return "" if found else f"expected a list of items, each {self._node.kind}; the reply holds none"
 
-    def _collect(self, text: str) -> None:
-        """Read the items whose ends have been found; ``text`` is what was kept."""
-        behind = self._base
-        for start, end in self._root.spans:
-            between = text[behind - self._base : start - self._base]
-            if self._root.lines and self._count and not _BETWEEN.fullmatch(between):
-                self._root.fault = "text stands between the items"
-                self._growing.lost = True
-                break
-            self._read(text[start - self._base : end - self._base])
-            behind = end
-        self._root.spans.clear()
-        self._kept = [text[behind - self._base :]]
-        self._base = behind
+    def _suits(self, bracket: str) -> bool:
+        return bracket == "{" or self._lines_end < 0
+
+    def _find_list(self, spine: list[Container]) -> None:
+        """Tell the list from what is around it, once that is seen."""
+        if self._list is not None or not spine or self._lines_end >= 0:
+            return
+        first = spine[0]
+        if first.bracket == "{":
+            inside = first.parts[0] if first.parts else (spine[1] if len(spine) > 1 else None)
+            if not isinstance(inside, Container) or inside.bracket == "{" or knows(self._node, inside.key):
+                return
+            first = inside
+        self._list = first
+
+    def _close(self, root: Container) -> bool:
+        self._find_list([root])
+        if self._list is not None:
+            self._collect()
+            self._closed = True
+            if root.bracket == "{" and len(root.parts) > 1:
+                self._fault = "the object around the list has other keys too"
+            return False
+        if self._lines_end >= 0 and not _BETWEEN.fullmatch(self._kept.cut(self._lines_end, root.start)):
+            self._fault = "text stands between the items"
+            self._closed = True
+            return False
+        self._lines_end = root.end
+        self._read(self._kept.cut(root.start, root.end))
+        return True
+
+    def _collect(self) -> None:
+        """Read the items of the list that have been closed since the last time."""
+        end = self._lines_end
+        if self._list is not None:
+            for part in self._list.parts[self._taken :]:
+                self._taken += 1
+                if isinstance(part, Container):
+                    end = part.end
+                    self._read(self._kept.cut(part.start, part.end))
+                elif isinstance(part, str):
+                    for found in decoded_items(part):
+                        self._align(found, written(found))
+                elif part.unfit:
+                    self._refuse(written(part.value), (self._problem("the string cannot be read"),))
+                else:
+                    self._align(part.value, written(part.value))
+        self._kept.drop(end)
+
+    def _problem(self, message: str) -> Problem:
+        return Problem(f"$[{self._count}]", message)
 
     def _read(self, text: str) -> None:
         try:
             found = _json_of(text)
         except JsonFault as fault:
-            self._refuse(text, (Problem(f"$[{self._count}]", f"the JSON is broken: {fault.message}"),))
+            self._refuse(text, (self._problem(f"the JSON is broken: {fault.message}"),))
         else:
             self._align(found, text)
 
@@ -160,7 +202,7 @@ class ItemReader(Generic[T]):
         except Misfit as misfit:
             self._refuse(text, misfit.problems)
         except RecursionError:
-            self._refuse(text, (Problem(f"$[{self._count}]", "it is nested too deeply"),))
+            self._refuse(text, (self._problem("it is nested too deeply"),))
         else:
             self._ready.append(value)
             self._count += 1
@@ -182,7 +224,8 @@ class ItemReader(Generic[T]):
             raise OutputParsingError(self.text, misfit.problems) from misfit
         except RecursionError as error:
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
-        items = found if self._root.lines else next(map(_list_in, filter(_list_in, found)), None)
+        lists = [items for value in found if (items := _list_in(value)) is not None]
+        items = found if self._lines_end >= 0 else next(iter(lists), None)
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
         for item in items[self._count :]:

@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from .clean import NOT_CLEAN
+from .growing_spine import Container, clean_text
 from .partial_frames import SKIPPED, UNFIT, Frame, JsonFrame, Slot, skip
-from .partial_views import ListStore, ObjectStore, PartialList, PartialObject
+from .partial_views import ListStore, ObjectStore, PartialList, PartialObject, Size, Tail, no_tail
 from .reading import Json, Misfit, Place
 
 __all__ = ["BoxFrame", "ListFrame", "ObjectFrame"]
@@ -51,13 +53,23 @@ class _MemberFrame(Frame, ABC):
     def open(self, bracket: str) -> Frame:
         return skip() if self._slot is None else self._slot.open(bracket)
 
+    def read_whole(self, container: Container) -> bool:
+        slot = self._slot
+        text = None if slot is None or container.bracket == "[" else clean_text(container)
+        if slot is None or text is None:
+            return False
+        value = slot.clean(text)
+        if value is not NOT_CLEAN:
+            self._add(value, fits=True)
+        return value is not NOT_CLEAN
+
     def adopt(self, child: Frame) -> None:
         value = child.close()
         if value is SKIPPED:
             return
         if value is UNFIT:
             self._unfit = True
-            shown = child.view(child.size, "", None)
+            shown = child.view(child.size, no_tail)
             if shown is not None:
                 self._add(shown, fits=False)
         elif child.unread:
@@ -72,6 +84,8 @@ class ObjectFrame(_MemberFrame):
     ``slot_of`` gives the slot of a key, None where there is none; ``make`` the value of the members, by
     name, and of the keys that have no slot, and raises Misfit.
     """
+
+    lazy = True
 
     def __init__(
         self,
@@ -149,15 +163,12 @@ class ObjectFrame(_MemberFrame):
     def size(self) -> int:
         return len(self._store.values)
 
-    def peek(self, key: str, index: int) -> Slot | None:
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
         slot = self._slot_of(key)
         return None if slot is None or slot.hidden else slot
 
-    def view(self, size: int, key: str, tail: Any) -> PartialObject:
-        slot = None if tail is None else self._slot_of(key)
-        if slot is None or self._store.places.get(slot.name, size) < size:
-            return PartialObject(self._store, size)
-        return PartialObject(self._store, size, slot.name, tail)
+    def view(self, size: Size, tail: Callable[[], Tail]) -> PartialObject:
+        return PartialObject(self._store, size, tail)
 
 
 class ListFrame(_MemberFrame):
@@ -171,15 +182,13 @@ class ListFrame(_MemberFrame):
         self._rest = rest
         self._make = make
         self._store = ListStore()
-        self._count = -1
+        self._count = 0  # of the items that were told
+        self.lazy = not slots
 
     def key(self, key: str) -> None:
-        self._next()
-
-    def _next(self) -> None:
-        self._count += 1
-        self._slot = self._slots[self._count] if self._count < len(self._slots) else self._rest
+        self._slot = self.peek(key, latest=True)
         self._unfit |= self._slot is None
+        self._count += 1
 
     def _add(self, value: Any, *, fits: bool) -> None:
         if not fits:
@@ -198,10 +207,12 @@ class ListFrame(_MemberFrame):
     def size(self) -> int:
         return len(self._store.items)
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        return self._slots[index] if index < len(self._slots) else self._rest
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
+        if not self._slots:
+            return self._rest
+        return self._slots[self._count] if latest and self._count < len(self._slots) else None
 
-    def view(self, size: int, key: str, tail: Any) -> PartialList:
+    def view(self, size: Size, tail: Callable[[], Tail]) -> PartialList:
         return PartialList(self._store, size, tail)
 
 
@@ -216,7 +227,7 @@ class BoxFrame(_MemberFrame):
 
     def key(self, key: str) -> None:
         self._unfit |= key != self._key
-        self._slot = self.peek(key, 0)
+        self._slot = self._only if self._value is UNFIT and key == self._key else None
 
     def _add(self, value: Any, *, fits: bool) -> None:
         self._value = value
@@ -229,8 +240,8 @@ class BoxFrame(_MemberFrame):
     def size(self) -> int:
         return int(self._value is not UNFIT)
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        return self._only if self._value is UNFIT and key == self._key else None
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
+        return self._only if key == self._key else None
 
-    def view(self, size: int, key: str, tail: Any) -> Any:
-        return self._value if size else tail
+    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+        return self._value if size else tail()[1]

@@ -1,35 +1,30 @@
-"""The frame that stands for a whole reply: it opens the container that the answer is."""
+"""Shows how a reply stands at one moment: from the containers that are open to a value or a view."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .envelope import EnvelopeNode
-from .growing_strings import GrowingString
+from .growing_spine import Moment
+from .growing_tokens import cut_string
 from .node import Node
-from .partial_frames import SKIPPED, UNFIT, Frame
+from .partial_frames import Frame, Slot, settle, settled_size
 from .partial_members import BoxFrame
 from .partial_shapes import Shapes, takes
-from .reading import Json, Leniency, Misfit
+from .partial_views import NO_TAIL, Size, Tail, TextSoFar
+from .reading import Json, Leniency
 
-__all__ = ["RootFrame"]
+__all__ = ["Root"]
 
 
-class RootFrame(Frame):
-    """A reply whose answer is one object or array. ``fits`` says that it is closed and was read.
-
-    An answer of which nothing could be shown, and that does not fit, makes way for another one.
-    """
+class Root:
+    """The outermost part of a type, which says what a reply may begin with and how it is shown."""
 
     def __init__(self, node: Node[Any], leniency: Leniency) -> None:
         self._node = node
         self._shapes = Shapes(leniency)
-        self._shown: Any = None
-        self.fits = False
-
-    @property
-    def more(self) -> bool:  # type: ignore[override]
-        return not self.fits and not self._shown
 
     def suits(self, bracket: str) -> bool:
         """Whether the answer may begin with this bracket."""
@@ -38,71 +33,99 @@ class RootFrame(Frame):
             return takes(node, bracket)
         return bracket == "{" or takes(node.inner, bracket)
 
-    def open(self, bracket: str) -> Frame:
+    def view(self, moment: Moment) -> Any:
+        """What the reply shows at a moment; None when it is nothing. What is inside is found out on demand."""
+        return self._view(moment, 0) if moment.spine else None
+
+    def _view(self, moment: Moment, level: int) -> Any:
+        container, count = moment.spine[level]
+        frame = container.frame
+        if frame is None:
+            frame = container.frame = self._open(container.bracket)
+        if not frame.lazy:
+            settle(container, count)
+        known = len(container.sizes) > count
+        size = container.sizes[count] if known else partial(settled_size, container, count)
+        return frame.view(size, partial(self._tail, moment, level, frame))
+
+    def _tail(self, moment: Moment, level: int, frame: Frame) -> Tail:
+        container, count = moment.spine[level]
+        latest = len(container.sizes) == count + 1
+        if level + 1 == len(moment.spine):
+            key, shown = _being_written(moment, container.bracket)
+            slot = None if shown is None else frame.peek(key, latest=latest)
+            return (slot.name, shown) if slot is not None and slot.grows else NO_TAIL
+        child = moment.spine[level + 1][0]
+        slot = frame.peek(child.key, latest=latest)
+        if slot is None:
+            return NO_TAIL
+        if child.frame is None:
+            child.frame = slot.open(child.bracket)
+        return slot.name, self._view(moment, level + 1)
+
+    def _open(self, bracket: str) -> Frame:
         node = self._node
         if not isinstance(node, EnvelopeNode):
             return self._shapes.open(node, bracket)
         if bracket == "{":
-            return EnvelopeFrame(self._shapes, node)
+            return _EnvelopeFrame(self._shapes, node)
         return self._shapes.open(node.inner, bracket)
 
-    def adopt(self, child: Frame) -> None:
-        value = child.close()
-        if value is not UNFIT and child.unread:
-            try:
-                value = self._node.read(value, self._shapes.place)
-            except (Misfit, RecursionError):
-                value = UNFIT
-        self.fits = value is not UNFIT and value is not SKIPPED
-        self._shown = value if self.fits else child.view(None)
 
-    def view(self, tail: Any) -> Any:
-        return self._shown if tail is None else tail
+def _being_written(moment: Moment, bracket: str) -> tuple[str, TextSoFar | str | None]:
+    """The key of the string that is being written, and what it shows; None when there is no string."""
+    if moment.pieces is not None:
+        return moment.key, TextSoFar(moment.pieces, moment.shown)
+    return cut_string(moment.rest, bracket)
 
 
-class EnvelopeFrame(Frame):
+class _EnvelopeFrame(Frame):
     """``{"value": …}``, or the object without it: its first key tells."""
-
-    closer = "}"
 
     def __init__(self, shapes: Shapes, node: EnvelopeNode[Any]) -> None:
         self._shapes = shapes
         self._node = node
         self._frame: Frame | None = None
 
-    @property
-    def unread(self) -> bool:  # type: ignore[override]
-        return self._inside.unread
-
-    @property
-    def _inside(self) -> Frame:
+    def _inside(self, key: str = "") -> Frame:
         if self._frame is None:
-            self._frame = self._shapes.open(self._node.inner, "{")
+            inner = self._node.inner
+            if key == self._node.field:
+                self._frame = BoxFrame(self._shapes.place, key, self._shapes.slot(inner))
+            else:
+                self._frame = self._shapes.open(inner, "{")
         return self._frame
 
+    @property
+    def unread(self) -> bool:  # type: ignore[override]
+        return self._inside().unread
+
     def key(self, key: str) -> None:
-        if self._frame is None and key == self._node.field:
-            inner = self._node.inner
-            self._frame = BoxFrame(self._shapes.place, key, self._shapes.slot(inner))
-        self._inside.key(key)
+        self._inside(key).key(key)
 
     def take(self, found: Json) -> None:
-        self._inside.take(found)
+        self._inside().take(found)
+
+    def fail(self, shown: str) -> None:
+        self._inside().fail(shown)
 
     def open(self, bracket: str) -> Frame:
-        return self._inside.open(bracket)
-
-    def grow(self, text: GrowingString) -> None:
-        self._inside.grow(text)
-
-    def fail(self) -> None:
-        self._inside.fail()
+        return self._inside().open(bracket)
 
     def adopt(self, child: Frame) -> None:
-        self._inside.adopt(child)
+        self._inside().adopt(child)
 
     def close(self) -> Any:
-        return self._inside.close()
+        return self._inside().close()
 
-    def view(self, tail: Any) -> Any:
-        return None if self._frame is None else self._frame.view(tail)
+    @property
+    def size(self) -> int:
+        return 0 if self._frame is None else self._frame.size
+
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
+        return self._inside(key).peek(key, latest=latest)
+
+    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+        if self._frame is None:
+            tail()  # its key decides
+        return None if self._frame is None else self._frame.view(size, tail)

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from .choices import BoolNode, ChoiceNode, FlagNode
+from .clean import NOT_CLEAN, clean_reader
 from .constraints import ConstrainedNode
 from .mappings import DictNode
 from .node import Node, Shared
 from .objects import ObjectNode, RootNode
-from .partial_frames import UNFIT, Frame, JsonFrame
-from .partial_members import ListFrame, ObjectFrame, Slot
-from .partial_views import ObjectStore
+from .partial_frames import UNFIT, Frame, JsonFrame, Slot
+from .partial_members import ListFrame, ObjectFrame
+from .partial_views import ObjectStore, Size, Tail
 from .reading import Json, Leniency, Misfit, Place
 from .scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
 from .sequences import ListNode, TupleNode
 from .temporal import TemporalNode
 from .unions import UnionNode
 
-__all__ = ["Shapes", "grows", "takes"]
+__all__ = ["Shapes", "grows", "knows", "takes"]
 
 Check = Callable[[Any, Place], Any]
 Opener = Callable[[], Frame]
@@ -29,6 +30,7 @@ _NO_ARRAY = (ObjectNode, DictNode, TemporalNode)
 _NO_OBJECT = (ListNode, TupleNode, FlagNode)
 # Members of a union that give way to text wherever JSON has a string.
 _NO_STRING = (NoneNode, IntNode, FloatNode, DecimalNode, BoolNode, ObjectNode, DictNode, ListNode, TupleNode)
+_ENVELOPES = ("value", "items")  # keys that stand around a list rather than in one of its items
 _CHANGES_TEXT = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
@@ -38,7 +40,7 @@ class Shapes:
     def __init__(self, leniency: Leniency) -> None:
         self.place = Place(leniency)
         self._openers: dict[tuple[Node[Any], str], Opener] = {}
-        self._slots: dict[Node[Any], Slot] = {}
+        self._readers: dict[Node[Any], Callable[[str], Any]] = {}
 
     def open(self, node: Node[Any], bracket: str) -> Frame:
         """The frame for a container of a node that begins with a bracket."""
@@ -50,8 +52,22 @@ class Shapes:
     def slot(self, node: Node[Any], name: Any = None, *, exact: bool = True, hidden: bool = False) -> Slot:
         """The slot of a value that a node reads."""
         return Slot(
-            node, lambda bracket: self.open(node, bracket), grows(node) and not hidden, name, exact, hidden
+            node,
+            lambda text: self._read_clean(node, text),
+            lambda bracket: self.open(node, bracket),
+            grows(node) and not hidden,
+            name,
+            exact,
+            hidden,
         )
+
+    def _read_clean(self, node: Node[Any], text: str) -> Any:
+        reader = self._readers.get(node)
+        if reader is None:
+            record = _target(node)
+            found = clean_reader(record.spec.cls, record) if isinstance(record, ObjectNode) else None
+            reader = self._readers[node] = found or _never_clean
+        return reader(text)
 
     def _opener(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> Opener:
         if isinstance(node, Shared):
@@ -150,8 +166,6 @@ class Shapes:
 class TaggedFrame(Frame):
     """An object of one of several classes: nothing is shown of it until its tag says of which."""
 
-    closer = "}"
-
     def __init__(self, shapes: Shapes, union: UnionNode) -> None:
         self._shapes = shapes
         self._union = union
@@ -184,11 +198,8 @@ class TaggedFrame(Frame):
     def open(self, bracket: str) -> Frame:
         return self._frame.open(bracket)
 
-    def grow(self, text: Any) -> None:
-        self._frame.grow(text)
-
-    def fail(self) -> None:
-        self._frame.fail()
+    def fail(self, shown: str) -> None:
+        self._frame.fail(shown)
 
     def adopt(self, child: Frame) -> None:
         self._frame.adopt(child)
@@ -196,8 +207,19 @@ class TaggedFrame(Frame):
     def close(self) -> Any:
         return self._frame.close()
 
-    def view(self, tail: Any) -> Any:
-        return self._frame.view(tail)
+    @property
+    def size(self) -> int:
+        return self._frame.size
+
+    def peek(self, key: str, *, latest: bool) -> Slot | None:
+        return self._frame.peek(key, latest=latest)
+
+    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+        return self._frame.view(size, tail)
+
+
+def _never_clean(text: str) -> Any:
+    return NOT_CLEAN
 
 
 def grows(node: Node[Any]) -> bool:
@@ -245,3 +267,13 @@ def _changed_fields(node: ObjectNode) -> frozenset[str]:
     validators = decorators.field_validators.values() if decorators else ()
     named = {name for validator in validators for name in validator.info.fields}
     return frozenset(node.nodes if "*" in named else named)
+
+
+def knows(node: Node[Any], key: str) -> bool:
+    """Whether an object of this type may well have the key."""
+    node = _target(node)
+    if isinstance(node, UnionNode):
+        return any(knows(option, key) for option in node.options)
+    if isinstance(node, ObjectNode):
+        return node.field_of(key)[0] is not None
+    return takes(node, "{") and key not in _ENVELOPES

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
 
-__all__ = ["ListStore", "ObjectStore", "PartialList", "PartialObject", "TextSoFar", "plain"]
+__all__ = [
+    "NO_TAIL",
+    "ListStore",
+    "ObjectStore",
+    "PartialList",
+    "PartialObject",
+    "Size",
+    "Tail",
+    "TextSoFar",
+    "no_tail",
+    "plain",
+]
+
+Size: TypeAlias = int | Callable[[], int]  # how many members are shown; or what finds it out
+Tail: TypeAlias = tuple[
+    Any, Any
+]  # the name of the member that is being written, and what it shows: None, nothing
+NO_TAIL: Tail = (None, None)
+
+
+def no_tail() -> Tail:
+    """What a container shows beside its members when it is closed."""
+    return NO_TAIL
 
 
 class TextSoFar:
@@ -15,9 +37,9 @@ class TextSoFar:
 
     __slots__ = ("_count", "_pieces")
 
-    def __init__(self, pieces: list[str]) -> None:
+    def __init__(self, pieces: list[str], count: int) -> None:
         self._pieces = pieces
-        self._count = len(pieces)
+        self._count = count
 
     def join(self) -> str:
         return "".join(self._pieces[: self._count])
@@ -52,21 +74,38 @@ class PartialObject:
 
     __slots__ = ("_count", "_name", "_store", "_tail")
 
-    def __init__(self, store: ObjectStore, name: Any = None, tail: Any = None) -> None:
+    def __init__(self, store: ObjectStore, size: Size, tail: Callable[[], Tail]) -> None:
         self._store = store
-        self._count = len(store.values)
-        self._name = name
-        self._tail = tail  # the member that is still being written; None: there is none, or nothing to show
+        self._count = size
+        self._name: Any = None
+        self._tail: Any = tail
+
+    def _closed(self) -> int:
+        """How many members were closed; they are read now, when somebody looks for the first time."""
+        if not isinstance(self._count, int):
+            self._count = self._count()
+        return self._count
+
+    def _written(self) -> Any:
+        """What is shown of the member that is being written; None: there is none, or nothing to show."""
+        if callable(self._tail):
+            count = self._closed()
+            self._name, self._tail = self._tail()
+            if self._store.places.get(self._name, count) < count:
+                self._tail = None  # the same key again: the first value stays
+        return self._tail
 
     def __getitem__(self, name: Any) -> Any:
-        place = self._store.places.get(name, self._count)
-        if place < self._count:
+        count = self._closed()
+        place = self._store.places.get(name, count)
+        if place < count:
             return self._store.values[place]
-        if self._tail is None or name != self._name:
+        tail = self._written()
+        if tail is None or name != self._name:
             raise KeyError(name)
-        if isinstance(self._tail, TextSoFar):
-            self._tail = self._tail.join()
-        return self._tail
+        if isinstance(tail, TextSoFar):
+            tail = self._tail = tail.join()
+        return tail
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # no field is meant: copy and pickle ask for such names
@@ -81,19 +120,20 @@ class PartialObject:
 
     def keys(self) -> list[Any]:
         """The names of what is shown, in the order of the text."""
-        names = [name for name, place in self._store.places.items() if place < self._count]
-        return names if self._tail is None else [*names, self._name]
+        count = self._closed()
+        names = [name for name, place in self._store.places.items() if place < count]
+        return names if self._written() is None else [*names, self._name]
 
     def done(self, name: Any) -> bool:
         """Whether the value of a field is complete."""
-        known = self._store.places.get(name, self._count) < self._count
-        return known and name not in self._store.unfit
+        count = self._closed()
+        return self._store.places.get(name, count) < count and name not in self._store.unfit
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
     def __len__(self) -> int:
-        return self._count + (self._tail is not None)
+        return self._closed() + (self._written() is not None)
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
@@ -124,13 +164,23 @@ class PartialList(Sequence[Any]):
 
     __slots__ = ("_count", "_store", "_tail")
 
-    def __init__(self, store: ListStore, tail: Any = None) -> None:
+    def __init__(self, store: ListStore, size: Size, tail: Callable[[], Tail]) -> None:
         self._store = store
-        self._count = len(store.items)
-        self._tail = tail
+        self._count = size
+        self._tail: Any = tail
+
+    def _closed(self) -> int:
+        if not isinstance(self._count, int):
+            self._count = self._count()
+        return self._count
+
+    def _written(self) -> Any:
+        if callable(self._tail):
+            self._tail = self._tail()[1]
+        return self._tail
 
     def __len__(self) -> int:
-        return self._count + (self._tail is not None)
+        return self._closed() + (self._written() is not None)
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -142,16 +192,17 @@ class PartialList(Sequence[Any]):
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(f"there is no item {index} yet")
-        if place < self._count:
+        if place < self._closed():
             return self._store.items[place]
-        if isinstance(self._tail, TextSoFar):
-            self._tail = self._tail.join()
-        return self._tail
+        tail = self._written()
+        if isinstance(tail, TextSoFar):
+            tail = self._tail = tail.join()
+        return tail
 
     def done(self, index: int) -> bool:
         """Whether an item is complete."""
         place = index + len(self) if index < 0 else index
-        return 0 <= place < self._count and place not in self._store.unfit
+        return 0 <= place < self._closed() and place not in self._store.unfit
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (PartialList, list, tuple)):

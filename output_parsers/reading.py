@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from .errors import Problem, shorten
 
 __all__ = [
+    "MOST_MISFITS",
     "Ambiguity",
     "Coercion",
     "Json",
@@ -71,12 +72,18 @@ class Misfit(Exception):  # it never leaves the package: it is how one reading g
     """A text or JSON value does not fit a type; ``problems`` says why, path by path."""
 
     def __init__(self, *problems: Problem) -> None:
-        super().__init__("; ".join(map(str, problems)))
+        super().__init__(*problems)
         self.problems = problems
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.problems))
 
 
 class Ambiguity(Misfit):  # a misfit too
     """A text or JSON value fits in more than one way, with different values."""
+
+
+MOST_MISFITS = 100  # of the parts of one value; what does not fit so often is something else
 
 
 def gathered(misfits: Sequence[Misfit]) -> Misfit:
@@ -86,27 +93,42 @@ def gathered(misfits: Sequence[Misfit]) -> Misfit:
     return Ambiguity(*problems) if only_ambiguous else Misfit(*problems)
 
 
-@dataclass(slots=True)
 class Place:
     """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
 
     All places of one attempt share one ledger, so that an attempt that fails can be undone by cutting
-    the ledger back to its former length; and what unions found out, so that none is asked twice.
+    the ledger back to its former length; and what unions found out, so that none is asked twice. A
+    place knows the one above it and its own key: its path is written only when something is said of it.
     """
 
-    leniency: Leniency = Leniency.SAFE
-    path: str = "$"
-    ledger: list[Coercion] = field(default_factory=list)
-    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    __slots__ = ("_above", "_step", "known", "ledger", "leniency")
+
+    def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$") -> None:
+        self.leniency = leniency
+        self.ledger: list[Coercion] = []
+        self.known: dict[Any, Any] = {}
+        self._above: Place | None = None
+        self._step: str | int = path
 
     def at(self, key: str | int) -> Place:
         """The place of an item or a field below this one."""
-        if isinstance(key, int):
-            step = f"[{key}]"
-        else:
-            name = shorten(key, _LONGEST_KEY)
-            step = f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
-        return Place(self.leniency, self.path + step, self.ledger, self.known)
+        below = Place.__new__(Place)
+        below.leniency = self.leniency
+        below.ledger = self.ledger
+        below.known = self.known
+        below._above = self
+        below._step = key
+        return below
+
+    @property
+    def path(self) -> str:
+        """The JSON path: ``$.people[0]["first name"]``."""
+        steps: list[str] = []
+        place = self
+        while place._above is not None:
+            steps.append(_written_step(place._step))
+            place = place._above
+        return str(place._step) + "".join(reversed(steps))
 
     def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
         """Record a step. Raises Misfit where the leniency does not permit it."""
@@ -124,6 +146,13 @@ class Place:
     def misfit(self, message: str, found: Json) -> Misfit:
         """The error that says what was expected here and what was found."""
         return Misfit(Problem(self.path, message, show(found)))
+
+
+def _written_step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    name = shorten(key, _LONGEST_KEY)
+    return f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 
 def written(found: Json) -> str:

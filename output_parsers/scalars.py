@@ -29,6 +29,7 @@ class TextNode(Node[str]):
     """Text: the reply as it is, or a JSON string."""
 
     prose = True
+    any_text = True
 
     kind = "text"
     exact = True
@@ -71,6 +72,8 @@ class NumberNode(Node[T]):
 
     def read(self, found: Json, at: Place) -> T:
         if isinstance(found, (int, Decimal)) and not isinstance(found, bool):
+            if isinstance(found, Decimal):
+                self.check_text(found, str(found), at)
             return self.convert(found, at)
         if isinstance(found, str):
             return self._said(found, read_number, at)
@@ -144,7 +147,7 @@ class DecimalNode(NumberNode[Decimal]):
 class FractionNode(NumberNode[Fraction]):
     kind = "a fraction"
     json_type = "string"
-    _FORM = re.compile(r"\s*([+-]?\d{1,2000})\s*/\s*(\d{1,2000})\s*")
+    _FORM = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return '"numerator/denominator"'
@@ -153,9 +156,10 @@ class FractionNode(NumberNode[Fraction]):
         form = self._FORM.fullmatch(found) if isinstance(found, str) else None
         if form is None:
             return super().read(found, at)
-        if int(form[2]) == 0:
+        denominator = int(form[2] or 1)
+        if denominator == 0:
             raise at.misfit("expected a fraction; its denominator is 0", found)
-        return Fraction(int(form[1]), int(form[2]))
+        return Fraction(int(form[1]), denominator)
 
     def read_text(self, text: str, at: Place) -> Fraction:
         return self.read(text, at) if self._FORM.fullmatch(text) else super().read_text(text, at)
@@ -197,6 +201,7 @@ class StringFormNode(Node[T]):
         self._hint = hint
         self._read = read
         self._schema = schema
+        self.any_text = "uuid" not in schema.values()
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._schema)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections.abc
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
-from .reading import Json, Misfit, Place, gathered
-from .scalars import TextNode
+from .reading import MOST_MISFITS, Json, Misfit, Place, gathered
 from .target import Target
 from .text_lists import split_items
 
@@ -60,6 +60,8 @@ class ListNode(Node[Any]):
                 items.append(self.item.read(item, at.at(index)))
             except Misfit as misfit:
                 misfits.append(misfit)
+                if len(misfits) == MOST_MISFITS:
+                    break
         if misfits:
             raise gathered(misfits)
         try:
@@ -73,11 +75,20 @@ class ListNode(Node[Any]):
         if items is None:
             raise at.misfit("expected an array", text)
         # a line of text may be an item or be said about the items; a line that reads as a number is an item
-        at.took("items in a text", text, items, guess=isinstance(self.item, TextNode))
+        at.took("items in a text", text, items, guess=self.item.any_text)
         return self.read(items, at)
 
+    def fixed_keys(self) -> int | None:
+        return 0 if self._each == 0 else None
+
+    @cached_property
+    def _each(self) -> int | None:
+        return self.item.fixed_keys()
+
     def count_keys(self, value: Any) -> int:
-        return sum(map(self.item.count_keys, value)) if self.item.parts else 0
+        if self._each is not None:
+            return self._each * len(value)
+        return sum(map(self.item.count_keys, value))
 
 
 class TupleNode(Node[tuple[Any, ...]]):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from .found import Found, Unreadable
+from .late_pattern import late
 from .node import Definitions, JsonSchema, Node
 from .reading import Json, Place, expected
 from .target import Target
@@ -40,6 +42,13 @@ class TemporalNode(Node[T]):
             return self._read_parts(found, at)
         if not isinstance(found, str):
             raise at.misfit(f"expected {self.kind}", found)
+        exact = _EXACT.get(self._form)
+        if exact is not None and exact[0].fullmatch(found):
+            try:
+                value: T = exact[1](found)
+                return value
+            except ValueError:  # the reader knows what is wrong with it
+                pass
         try:
             reading = self._reader(found)
         except Unreadable as error:
@@ -70,6 +79,12 @@ class TemporalNode(Node[T]):
         return value
 
 
+# What most models write, read at once; all else is looked at word by word.
+_EXACT: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "date": (late(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
+    "time": (late(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
+    "date-time": (late(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII), datetime.fromisoformat),
+}
 _PARTS: dict[str, tuple[str, ...]] = {
     "date": ("year", "month", "day"),
     "time": ("hour", "minute", "second"),

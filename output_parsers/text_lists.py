@@ -7,12 +7,14 @@ from .late_pattern import late
 __all__ = ["split_items"]
 
 _BULLET = late(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
+# One number with thousands separators, or several numbers without a space.
+_GROUPED = late(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:
     """The items of a text in which every line is an item, or whose one line has commas; None for others.
 
-    Either all lines carry a bullet or a number, or none does.
+    Either all lines carry a bullet or a number, or none does. ``1,234`` may be one item or two.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
@@ -24,5 +26,5 @@ def split_items(text: str) -> list[str] | None:
         return None
     if len(lines) == 1:
         parts = [part.strip() for part in lines[0].split(",")]
-        return parts if len(parts) > 1 and all(parts) else None
+        return parts if len(parts) > 1 and all(parts) and not _GROUPED.search(lines[0]) else None
     return [line.strip() for line in lines]

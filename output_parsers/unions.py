@@ -47,6 +47,10 @@ class UnionNode(Node[Any]):
         return all(option.prose for option in self.options)
 
     @property
+    def any_text(self) -> bool:  # type: ignore[override]
+        return any(option.any_text for option in self.options)
+
+    @property
     def parts(self) -> tuple[Node[Any], ...]:
         return self.options
 
@@ -104,9 +108,9 @@ class UnionNode(Node[Any]):
             else:
                 fits.append(_Fit(option, value, at.ledger[before:]))
             del at.ledger[before:]
-        for taken, ambiguity in unclear:
+        for taken, doubt in unclear:
             if all(taken <= len(fit.steps) for fit in fits):
-                raise ambiguity
+                raise doubt
         if not fits:
             raise self._nearest(misfits, at)
         best = _choose(fits, found, at)

@@ -1,1 +1,1 @@
-"""Samples of the library, one file each: ``python -m samples.sentiment``; ``python -m samples.tour`` has all."""
+"""Samples of the library, one file each (``python -m samples.sentiment``); ``samples.tour`` runs them all."""

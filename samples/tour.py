@@ -100,7 +100,7 @@ def show_row(row: Row) -> Outcome:
         answer = row.call()
     except AiServiceError as error:
         outcome = Outcome(error, None if row.expected is None else False)
-        shown, kind, note = str(error), type(error).__name__, "✗ an error and no value"
+        shown, kind, note = f"{type(error).__name__}: {error}", "error", "✗ no value"
     else:
         value = answer.value if isinstance(answer, Result) else answer
         shown, kind = written(value), type(value).__name__

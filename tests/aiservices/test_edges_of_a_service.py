@@ -87,7 +87,9 @@ def test_a_class_keeps_its_own_constructor() -> None:
 
 def test_a_constructor_with_arguments_is_a_fault() -> None:
     class Chat(ABC):
-        def __init__(self, greeting: str, *, loud: bool = False) -> None: ...
+        def __init__(self, greeting: str, *, loud: bool = False) -> None:
+            self.greeting = greeting.upper() if loud else greeting
+
         @abstractmethod
         def say(self, text: str) -> str: ...
 

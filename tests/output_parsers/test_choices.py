@@ -220,6 +220,10 @@ def test_what_is_no_member_of_a_flag_is_refused(text: str, said: str) -> None:
     assert problem(Access, text) == said
 
 
+def test_the_hint_of_a_flag_shows_its_members() -> None:
+    assert parser_for(Access).hint == '["READ" | "WRITE", ...]'
+
+
 def test_members_carry_their_descriptions_into_the_schema() -> None:
     assert parser_for(Priority).schema == {
         "type": "string",

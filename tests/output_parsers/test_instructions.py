@@ -43,6 +43,13 @@ class Wide(TypedDict):
     yet_another_rather_long_name_of_a_key: NotRequired[int]
 
 
+@dataclass
+class Person:
+    name: str
+    boss: Annotated[Person | None, Description("if any")] = None
+    team: list[Annotated[Person, Description("a colleague")]] = field(default_factory=list)
+
+
 class Tree(RootModel[dict[str, "Tree"]]):
     pass
 
@@ -90,6 +97,15 @@ class Tree(RootModel[dict[str, "Tree"]]):
             '  "a_rather_long_name_of_a_key": integer,\n'
             '  "another_rather_long_name_of_a_key": integer,\n'
             '  "yet_another_rather_long_name_of_a_key"?: integer,\n'
+            "}",
+        ),
+        (
+            Person,
+            "Reply with JSON only, in this form:\n"
+            "{\n"
+            '  "name": string,\n'
+            '  "boss"?: Person | null,  // if any\n'
+            '  "team"?: [Person, ...],\n'
             "}",
         ),
         (Tree, "Reply with JSON only, in this form:\n{string: Tree, ...}"),

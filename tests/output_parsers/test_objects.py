@@ -35,6 +35,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from typing_extensions import ReadOnly
 
 from output_parsers import (
     Description,
@@ -331,6 +332,11 @@ def test_a_validator_that_comes_before_sees_no_value_that_was_read_already() -> 
     assert parse(Split, '```json\n{"tags": "a", "day": "04.07.1968"}\n```').day == date(1968, 7, 4)
 
 
+def test_a_field_with_such_a_validator_is_shown_by_its_type() -> None:
+    assert properties(Split)["tags"] == {"type": "array", "items": {"type": "string"}}
+    assert parser_for(Split).hint == '{"tags": [string, ...], "day"?: "YYYY-MM-DD"}'
+
+
 class Loose(BaseModel):
     count: int
     price: Decimal
@@ -397,6 +403,30 @@ def test_a_generic_model_knows_what_it_holds_and_itself() -> None:
     found = parse(Box[int], '```json\n{"content": "1", "inner": {"content": 2}}\n```')
     assert found == Box[int](content=1, inner=Box[int](content=2))
     assert problem(Box[int], '{"content": "x"}') == '$.content: expected an integer, found "x"'
+
+
+Number = TypeVar("Number", bound=int)
+
+
+@dataclass
+class Held(Generic[Number]):
+    count: Number
+
+
+@dataclass
+class Shelf(Generic[T]):
+    box: Box[T]
+    bare: Held
+    sizes: list[int]
+    thing: T
+
+
+def test_type_variables_are_filled_in_wherever_they_stand() -> None:
+    text = '{"box": {"content": 1}, "bare": {"count": 1}, "sizes": [1], "thing": 2}'
+    assert problem(Shelf[int], text.replace("2", '"y"')) == '$.thing: expected an integer, found "y"'
+    assert problem(Shelf[int], text.replace('content": 1', 'content": "y"')) == (
+        '$.box.content: expected an integer, found "y"'
+    )
 
 
 class Tags(RootModel[list[str]]):
@@ -531,7 +561,7 @@ class Partly(TypedDict, total=False):
 
 
 class Extended(Partly):
-    c: int
+    c: ReadOnly[int]
     d: NotRequired[Annotated[int, Description("in metres")]]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, TypeVar
 
 import pytest
@@ -213,6 +215,7 @@ ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
             f"tried: forward references. {ADVICE}",
         ),
         ([], f"no parser reads []; tried: {TRIED}. {ADVICE}"),
+        (5, f"no parser reads 5; tried: {TRIED}. {ADVICE}"),
     ],
 )
 def test_a_type_that_nothing_reads_says_where_it_is_and_what_was_tried(form: Any, said: str) -> None:
@@ -231,6 +234,60 @@ def test_names_of_a_function_are_known_where_they_are_given() -> None:
 
     parser = ParserRegistry().parser_for(list["Node"], namespace={"Node": Node})
     assert parser.parse('[{"x": 1}]') == [Node(x=1)]
+
+
+def test_a_model_of_a_function_may_name_its_neighbours() -> None:
+    class Outer(BaseModel):
+        inner: Inner
+
+    class Inner(BaseModel):
+        x: int
+
+    parser = ParserRegistry().parser_for(Outer, namespace={"Inner": Inner})
+    assert parser.parse('{"inner": {"x": 1}}') == Outer.model_validate({"inner": {"x": 1}})
+
+
+def test_an_alias_of_a_function_may_name_its_neighbours() -> None:
+    class Leaf(BaseModel):
+        x: int
+
+    Leaves = TypeAliasType("Leaves", "list[Leaf]")
+    parser = ParserRegistry().parser_for(list[Leaves], namespace={"Leaf": Leaf})
+    assert parser.parse('[[{"x": 1}]]') == [[Leaf(x=1)]]
+
+
+def test_names_in_a_class_are_those_of_its_own_module() -> None:
+    module = ModuleType("elsewhere")
+    sys.modules["elsewhere"] = module
+    source = "class Record(TypedDict):\n    place: 'Place'\nclass Place(TypedDict):\n    x: int\n"
+    try:
+        exec(f"from typing import TypedDict\n{source}", module.__dict__)
+        alias = TypeAliasType("alias", list[module.Record])  # this module has a Place too
+        assert ParserRegistry().parser_for(alias).parse('[{"place": {"x": 1}}]') == [{"place": {"x": 1}}]
+    finally:
+        del sys.modules["elsewhere"]
+
+
+def test_a_key_that_no_dict_can_hold_is_refused() -> None:
+    class Listing(CelsiusParser):
+        def parse(self, text: str) -> Any:
+            return [text]
+
+    registry = ParserRegistry((lambda target, _: Listing() if target.form is Celsius else None,))
+    with pytest.raises(OutputParsingError) as error:
+        registry.parser_for(dict[Celsius, int]).parse('{"x": 1}')
+    assert error.value.problems == (
+        Problem("$.x", "expected a key that a dict can hold: unhashable type: 'list'", '"x"'),
+    )
+
+
+Bound = TypeVar("Bound", bound=int)
+Either = TypeVar("Either", int, str)
+
+
+def test_a_type_variable_stands_for_its_bound_or_its_constraints() -> None:
+    assert parser_for(list[Bound]).hint == "[integer, ...]"
+    assert parser_for(list[Either]).hint == "[integer | string, ...]"
 
 
 def test_a_generic_alias_of_text_is_filled_in() -> None:

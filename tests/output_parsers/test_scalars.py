@@ -96,6 +96,7 @@ def test_a_value_is_read(form: Any, text: str, value: object) -> None:
         (int, "", '$: expected an integer; the reply is empty, found ""'),
         (int, "42.7", "$: expected an integer, found 42.7"),
         (int, "null", "$: expected an integer, found null"),
+        (int, '"1.000"', '$: expected an integer; this may be thousands or a fraction, found "1.000"'),
         (int, "true", "$: expected an integer, found true"),
         (int, "[42]", "$: expected an integer, found an array of 1"),
         (int, "1e5000", "$: expected an integer of a sensible size, found 1E+5000"),

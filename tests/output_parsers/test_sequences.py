@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+from annotated_types import MaxLen
+from pydantic import RootModel
 
 from output_parsers import Leniency, OutputParsingError, parse, parser_for, read
 
@@ -81,9 +84,22 @@ def test_what_is_no_such_sequence_is_refused_item_by_item(form: Any, text: str, 
 
 
 @pytest.mark.parametrize("text", ["a\nb", "- a\n- b", "a, b"])
-def test_lines_of_text_are_items_only_where_guesses_are_permitted(text: str) -> None:
-    assert problem(list[str], text).startswith("$: items in a text is not permitted with Leniency.SAFE")
-    assert parse(list[str], text, leniency=Leniency.ALL) == ["a", "b"]
+@pytest.mark.parametrize(
+    ("form", "items"),
+    [
+        (list[str], ["a", "b"]),
+        (list[str | None], ["a", "b"]),
+        (list[Annotated[str, MaxLen(1)]], ["a", "b"]),
+        (list[RootModel[str]], [RootModel[str]("a"), RootModel[str]("b")]),
+        (list[Path], [Path("a"), Path("b")]),
+        (list[bytes], [b"a", b"b"]),
+    ],
+)
+def test_lines_of_any_text_are_items_only_where_guesses_are_permitted(
+    form: Any, items: object, text: str
+) -> None:
+    assert problem(form, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
+    assert parse(form, text, leniency=Leniency.ALL) == items
 
 
 def test_every_step_from_lines_to_items_is_recorded() -> None:

@@ -90,6 +90,15 @@ class Dog(BaseModel):
     lives: int
 
 
+class Owner(BaseModel):
+    pet: Cat | Dog = Field(discriminator="kind")
+
+
+@dataclass
+class Named:
+    name: str
+
+
 @dataclass
 class Circle:
     shape: Literal["circle"]
@@ -143,6 +152,12 @@ class Put(msgspec.Struct, tag=True):
             Dog(kind="dog", lives=1),
         ),
         (Circle | Square, '{"shape": "square", "size": 1}', Square("square", 1)),
+        (
+            Annotated[Circle | Named, Discriminator("shape")],
+            '{"shape": "circle", "size": 1}',
+            Circle("circle", 1),
+        ),
+        (Owner, '{"pet": {"kind": "dog", "lives": 1}}', Owner(pet=Dog(kind="dog", lives=1))),
         (On | Off, '{"state": "off", "level": 1}', {"state": "off", "level": 1}),
         (Get | Put, '{"type": "Put", "url": "u"}', Put("u")),
         (list[Cat | Circle], '[{"shape": "circle", "size": 1}]', [Circle("circle", 1)]),
@@ -177,11 +192,6 @@ class Metres:
 @dataclass
 class Feet:
     value: int
-
-
-@dataclass
-class Named:
-    name: str
 
 
 def test_what_could_be_either_of_two_records_is_refused() -> None:

@@ -1,0 +1,244 @@
+"""Each sample prints what it should when the model answers sensibly, and uses the public doors alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from aiservices import ScriptedChatModel
+from samples import (
+    asynchronous,
+    dates_and_times,
+    film,
+    numbers_in_text,
+    own_parser,
+    person,
+    preview_prompt,
+    recipe,
+    sentiment,
+    text_stream,
+)
+
+FOLDER = Path(sentiment.__file__).parent
+FILES = sorted(FOLDER.glob("*.py"))
+# The tour chooses and pulls weights itself, as no service does.
+DOORS = {"aiservices", "output_parsers"}
+DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.weights"}
+
+Printed = Callable[..., str]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Runs the main of a sample on a script of replies, and gives what it printed."""
+
+    def run(sample: ModuleType, *replies: object) -> str:
+        texts = [reply if isinstance(reply, str) else json.dumps(reply) for reply in replies]
+        model = ScriptedChatModel(texts)
+        sample.main(model)
+        assert len(model.requests) == len(texts)
+        return capsys.readouterr().out
+
+    return run
+
+
+def value(said: object) -> dict[str, object]:
+    return {"value": said}
+
+
+def test_sentiment(printed: Printed) -> None:
+    replies = [value(True), value(False), value("positive"), value("neutral")]
+    assert printed(sentiment, *replies) == (
+        "This is great! → positive: True\n"
+        "It's awful! → positive: False\n"
+        "This is great! → they like it\n"
+        "I don't know. → they have not decided\n"
+    )
+
+
+def test_sentiment_of_what_is_not_liked(printed: Printed) -> None:
+    replies = [value(False), value(False), value("negative"), value("negative")]
+    assert printed(sentiment, *replies).endswith("I don't know. → they do not like it\n")
+
+
+def test_numbers(printed: Printed) -> None:
+    replies = ['{"value": 42}', '{"value": 42}', '{"value": 42.0}', '{"value": "42"}']
+    assert printed(numbers_in_text, *replies) == (
+        f"{numbers_in_text.ANSWER}\nint      42\nInt32    42\nfloat    42.0\nDecimal  Decimal('42')\n"
+    )
+
+
+def test_dates_and_times(printed: Printed) -> None:
+    replies = [value("1968-07-04"), value("23:45:00"), value("1968-07-04T23:45:00")]
+    assert printed(dates_and_times, *replies) == (
+        f"{dates_and_times.EVENING}\ndate      04 July 1968\ntime      23:45\ndatetime  04 July 1968, 23:45\n"
+    )
+
+
+def test_person(printed: Printed) -> None:
+    replies = [
+        {"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"},
+        {"name": "John", "age": 42, "height": 1.75, "married": False},
+        {"name": "张三", "age": 30, "skills": ["Python", "Go语言"]},
+    ]
+    assert printed(person, *replies) == (
+        "John Doe, born on 04 July 1968\nJohn, 42, 1.75 m, not married\n张三, 30: Python, Go语言\n"
+    )
+
+
+def test_recipe(printed: Printed) -> None:
+    salad = {
+        "title": "Greek Salad",
+        "description": "A fresh salad.",
+        "steps": ["Chop all the vegetables.", "Crumble feta on top."],
+        "preparation_time_minutes": 15,
+    }
+    omelette = {
+        "title": "Plain Omelette",
+        "description": "Eggs, and little else.",
+        "steps": ["Fry the beaten eggs."],
+        "preparation_time_minutes": 5,
+    }
+    shown = (
+        "Greek Salad (15 minutes): A fresh salad.\n  1. Chop all the vegetables.\n  2. Crumble feta on top.\n"
+    )
+    assert printed(recipe, salad, salad, omelette) == (
+        f"{shown}{shown}Plain Omelette (5 minutes): Eggs, and little else.\n  1. Fry the beaten eggs.\n"
+    )
+
+
+def test_a_structured_prompt_of_a_recipe_renders_itself() -> None:
+    reply = '{"title": "Salad", "description": "Fresh.", "steps": ["Chop."], "preparation_time_minutes": 5}'
+    model = ScriptedChatModel([reply] * 3)
+    recipe.main(model)
+    listed = "cucumber, tomato, feta, onion, olives"
+    assert [request.messages[-1].text for request in model.requests] == [
+        f"Create a recipe that can be prepared using only {listed}.",
+        f"Create a recipe of a salad that can be prepared using only {listed}.",
+        "Create a recipe of an omelette.",
+    ]
+
+
+def test_film(printed: Printed) -> None:
+    reply = {
+        "title": "英雄",
+        "director": "张艺谋",
+        "publication_date": "2002-10-24",
+        "description": "A nameless warrior tells a king how three assassins died.",
+    }
+    assert printed(film, reply) == (
+        "英雄 (2002) by 张艺谋: A nameless warrior tells a king how three assassins died.\n"
+        "tokens read and written: 16, 17\n"
+        "finished: stop, asked for by: json_schema\n"
+        "attempts: 1, steps away from the exact text: 0\n"
+    )
+
+
+def test_asynchronous(printed: Printed) -> None:
+    assert printed(asynchronous, value("billing"), value("bug"), value("delivery")) == (
+        "billing   I was charged twice for the same invoice.\n"
+        "bug       The application crashes when I open the settings.\n"
+        "delivery  Can you deliver to Norway?\n"
+    )
+
+
+def test_text_stream(printed: Printed) -> None:
+    assert printed(text_stream, "A tower that shines.", "A frame with beads.") == (
+        "A tower that shines.\nA frame with beads.\n"
+    )
+
+
+def test_own_parser(printed: Printed) -> None:
+    assert printed(own_parser, value("12.50 EUR"), {"shop": "Harper's", "total": "20.00 GBP"}) == (
+        "Money(amount=Decimal('12.50'), currency='EUR')\n"
+        "Receipt(shop=\"Harper's\", total=Money(amount=Decimal('20.00'), currency='GBP'))\n"
+    )
+
+
+def test_a_price_that_is_none_is_told_with_its_place() -> None:
+    from aiservices import ServiceOutputError
+
+    model = ScriptedChatModel(['{"value": "twelve euros"}'])
+    with pytest.raises(ServiceOutputError) as caught:
+        own_parser.main(model)
+    assert [(problem.path, problem.message) for problem in caught.value.problems] == [
+        ("$.value", "expected an amount and EUR, GBP or USD")
+    ]
+
+
+def test_preview_prompt(printed: Printed) -> None:
+    assert printed(preview_prompt) == PREVIEW.format(model="scripted")
+
+
+def test_the_preview_of_a_model_that_costs_money_needs_no_key(capsys: pytest.CaptureFixture[str]) -> None:
+    preview_prompt.main()
+    assert capsys.readouterr().out == PREVIEW.format(model="openai:gpt-5-mini")
+
+
+PREVIEW = """\
+Postmaster.urgency → {model}
+strategy: json_schema ({model} takes a JSON Schema; the value travels in an object, under the key 'value')
+
+[system]
+You sort the mail of Harper & Sons.
+
+[user]
+How urgent is this letter?
+
+Letter: Please call me back tonight.
+
+[schema, strict]
+{{
+  "type": "object",
+  "properties": {{
+    "value": {{
+      "type": "string",
+      "enum": [
+        "high",
+        "low"
+      ]
+    }}
+  }},
+  "required": [
+    "value"
+  ],
+  "additionalProperties": false,
+  "description": "high when an answer is due within a day"
+}}
+
+2 messages, strict schema: True
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sample_imports_through_the_public_doors_alone(path: Path) -> None:
+    own = [name for name in imported_by(path) if name.partition(".")[0] in DOORS]
+    assert set(own) <= (DOORS_OF_THE_TOUR if path.stem == "tour" else DOORS)
+
+
+def imported_by(path: Path) -> list[str]:
+    """The modules that a file names in its imports, those of its own package left out."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.append(str(node.module))
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sample_says_in_its_first_line_what_it_shows(path: Path) -> None:
+    assert path.read_text("utf-8").startswith('"""')
+
+
+def test_no_sample_takes_the_name_of_a_module_of_python() -> None:
+    """``python samples/NAME.py`` puts the folder first on the path, where it would hide that module."""
+    import sys
+
+    assert {path.stem for path in FILES} & sys.stdlib_module_names == set()
