@@ -181,12 +181,13 @@ def declaration_of(decorated: object) -> Declaration:
     return found if isinstance(found, Declaration) else Declaration()
 
 
-def names_around(frame: FrameType | None, *functions: FunctionType) -> dict[str, Any]:
+def names_around(frame: FrameType | None, *written: object) -> dict[str, Any]:
     """The names that string annotations may use where functions were written: those of the scopes around.
 
     A frame counts when a function stands in its code, so that what callers have in their variables is
     never taken for a type. Only names that the annotations mention are kept, and no frame stays alive.
     """
+    functions = [thing for thing in written if isinstance(thing, FunctionType)]
     wanted: list[object] = [function for function in functions if _mentioned(function)]
     scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
     spaces: list[dict[str, Any]] = []
@@ -230,20 +231,24 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
     return TemplateSource(template)
 
 
+def _keep(declaration: Declaration, decorated: object) -> None:
+    if isinstance(decorated, type):
+        _INTERFACES[decorated] = declaration
+    else:
+        setattr(decorated, _ATTRIBUTE, declaration)
+
+
 def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
     frame = sys._getframe(2)
 
     def decorate(decorated: Decorated) -> Decorated:
         known = declaration_of(decorated)
-        around = names_around(frame, decorated) if isinstance(decorated, FunctionType) else {}
+        around = names_around(frame, decorated)
         news = {name: value for name, value in said.items() if value is not None}
         if "options" in news:
             news["options"] = news["options"].over(known.options)
         merged = dataclasses.replace(known, namespace={**known.namespace, **around}, **news)
-        if isinstance(decorated, type):
-            _INTERFACES[decorated] = merged
-        else:
-            setattr(decorated, _ATTRIBUTE, merged)
+        _keep(merged, decorated)
         return decorated
 
     return cast(Callable[[Decorated], Decorated], decorate)

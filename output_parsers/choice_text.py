@@ -17,19 +17,21 @@ T = TypeVar("T")
 # Words that may turn what a sentence says about a choice into its opposite, bound it, or leave it open. The
 # commonest of other languages are here because a denied choice that is returned is the worst that can happen.
 _TURNING_WORDS = r"""
-    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|(?:ca|do|does|did|is|was|are|were|wo|
-    would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|scarcely|rarely|seldom|far|anti|lack(?:s|ed|ing)?|
-    fail(?:s|ed|ing|ure)?|avoid(?:s|ed|ing)?|stop(?:s|ped|ping)?|cease[sd]?|reject(?:s|ed|ing)?|dismiss(?:es|ed)?|
-    refuse[sd]?|den(?:y|ies|ied)|disput(?:e[sd]?|ing)|contradict(?:s|ed)?|mistak\w+|mis(?:label|class)\w+|wrong(?:ly)?|
-    incorrect(?:ly)?|invalid|untrue|false|or|exclud(?:e[sd]?|ing)|rule[sd]?|if|unless|except|instead|rather|unlike|
-    opposite|reverse|contrary|versus|vs|but|although|though|however|whereas|despite|otherwise|else|apart|aside|than|
-    less|least|most|below|above|beyond|beneath|under|between|bordering|towards?|almost|nearly|close|short|up\ to|
-    partly|partially|half|at\ best|previously|formerly|used\ to|whether|could|might|may|maybe|perhaps|possibl[ey]|
-    would(?!\ (?:say|think|call|rate|label|class\w*|describe|consider|choose|pick|go|advise|be\ (?:class|label|rated))\b)|
-    either|doubt|unsure|uncertain|depends|supposedly|allegedly|pretends?|iron(?:y|ic\w*)|sarcas\w+|
-    options|choices|labels|categories|example|e\.g|instance|such\ as|
-    nicht|kein[er]?|nein|nie|niemals|weder|ohne|ne|pas|aucune?|jamais|sans|sin|nunca|não|nem|nada|niet|geen|nooit|senza|
-    не|нет|ни|без|ليس|ليست|لا|غير|नहीं|değil|není|inte|ikke|bukan|tidak|không
+    not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|
+    (?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|
+    scarcely|rarely|seldom|far|anti|lack(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|avoid(?:s|ed|ing)?|
+    stop(?:s|ped|ping)?|cease[sd]?|reject(?:s|ed|ing)?|dismiss(?:es|ed)?|refuse[sd]?|den(?:y|ies|ied)|
+    disput(?:e[sd]?|ing)|contradict(?:s|ed)?|mistak\w+|mis(?:label|class)\w+|wrong(?:ly)?|incorrect(?:ly)?|
+    invalid|untrue|false|or|exclud(?:e[sd]?|ing)|rule[sd]?|if|unless|except|instead|rather|unlike|opposite|
+    reverse|contrary|versus|vs|but|although|though|however|whereas|despite|otherwise|else|apart|aside|than|
+    less|least|most|below|above|beyond|beneath|under|between|bordering|towards?|almost|nearly|close|short|
+    up\ to|partly|partially|half|at\ best|previously|formerly|used\ to|whether|could|might|may|maybe|
+    perhaps|possibl[ey]|
+    would(?!\ (?:say|think|call|rate|label|class\w*|describe|consider|choose|pick|go|advise)\b)|
+    either|doubt|unsure|uncertain|depends|supposedly|allegedly|pretends?|iron(?:y|ic\w*)|sarcas\w+|options|
+    choices|labels|categories|example|e\.g|instance|such\ as|nicht|kein[er]?|nein|nie|niemals|weder|ohne|ne|
+    pas|aucune?|jamais|sans|sin|nunca|não|nem|nada|niet|geen|nooit|senza|не|нет|ни|без|ليس|ليست|لا|غير|नहीं|
+    değil|není|inte|ikke|bukan|tidak|không
 """
 _TURNING = late(
     rf"(?<!\w)(?:{''.join(line.strip() for line in _TURNING_WORDS.splitlines())})(?!\w)"
@@ -43,8 +45,8 @@ _LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
 _COUNTS = late(r"[ \t]++(?!is\b)\w")
 # After a choice that a reply begins with, these take it back at once, or give it a value of its own.
 _TAKEN_BACK = late(
-    r"[\"'`*”’)\]]*\s*[,.;:=–—-]*\s*(?:(?:only\ )?(?:if|unless|when)|but|except|or|maybe|perhaps|though|although|assuming|"
-    r"provided|depending|not really|or not|at least|sort of|kind of)(?!\w)"
+    r"[\"'`*”’)\]]*\s*[,.;:=–—-]*\s*(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
+    r"|although|assuming|provided|depending|not really|at least|sort of|kind of)(?!\w)"
     r"|[\"'`*”’)\]]*\s*[:=]\s*[\"'`*]*(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
 )
 

@@ -55,7 +55,7 @@ _BEFORE = _MONTHS | _words(
 _AFTER = _MONTHS | _words(
     """
     percent per pct percentage points more less fewer times plus minus squared cubed point out am pm a.m
-    p.m o'clock o’clock below above bn mn mil k m b lakh crore
+    p.m o'clock o’clock below above max min maximum minimum tops bn mn mil k m b lakh crore
     """
 )
 # These say how sure the writer is and leave the value as it stands, so what stands before them counts.

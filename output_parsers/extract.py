@@ -21,8 +21,8 @@ _END_OF_REASONING = late(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
 _OPENING = late(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = late(
-    r"""\{\s*(?:["'`“”‘’}{]|[\w$-]+\s*:|//|/\*|\#|\Z)|\[\s*(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z]|\Z)"""
-    r"""|\(\s*["'`“”‘’\[{(\d+-]"""
+    r"""\{\s*(?:["'`“”‘’}{]|\\["']|[\w$-]+\s*:|//|/\*|\#|\Z)"""
+    r"""|\[\s*(?:["'`“”‘’\[\]{(+-]|\\["']|\d|//|/\*|\#|[A-Za-z]|\Z)|\(\s*["'`“”‘’\[{(\d+-]"""
 )
 _BRACKETS = late(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = late(r"<([A-Za-z][\w-]{0,40})>")
@@ -30,7 +30,9 @@ _FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = late(r"`{3,}|~{3,}")
 _MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
 # Right beside JSON these say that it is not the answer.
-_DENIED_BEFORE = late(r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE)
+_DENIED_BEFORE = late(
+    r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
+)
 _DENIED_AFTER = late(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )

@@ -108,7 +108,7 @@ class RootSeeker:
             at = end
             if bracket is None:
                 return Opening(at, found=False)
-            if self._suits(text[at]) and _ONLY_A_FENCE.match(self.before) and not text[at + 1 :].strip():
+            if self._suits(text[at]) and _ONLY_A_FENCE.match(self.before):
                 return Opening(at, found=True)
             if _CUT_START.match(text, at) and len(text) - at < _LOOK_AHEAD:
                 return Opening(at, found=False)

@@ -28,8 +28,9 @@ class Container:
     """An object or array: ``parts`` are its closed members in the order of the text, and are only added to.
 
     A part is a run of members without anything odd in them, as text; one member; or one container. ``key``
-    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands. ``frame``
-    reads it, once somebody looks; ``depth`` is the number of containers around it; ``sizes`` says how much was shown of it after so many parts.
+    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands, ``depth``
+    how many containers are around it. ``frame`` reads it, once somebody looks; ``sizes`` says how much was
+    shown of it after so many parts.
     """
 
     __slots__ = ("bracket", "closer", "depth", "end", "frame", "key", "parts", "sizes", "start")
@@ -43,7 +44,13 @@ class Container:
         self.end = -1
         self.parts: list[Part] = []
         self.frame: Frame | None = None
-        self.sizes = [0]
+        self.sizes: list[int] = []
+
+    def read_with(self, frame: Frame) -> Frame:
+        """Give it the frame that reads it."""
+        self.frame = frame
+        self.sizes = [frame.size]
+        return frame
 
 
 Part: TypeAlias = str | Member | Container

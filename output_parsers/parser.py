@@ -137,10 +137,14 @@ class TypeParser(Generic[T]):
                 return exact
         whole = reply.whole()
         if whole is not None:
-            return _only(at, [(whole.steps, lambda: node.read(whole.value, at))])
-        if node.prose and not reply.looks_like_json:
-            return self._from_prose(reply, at)
-        return self._from_json(reply, at)
+            return _only(at, [(whole.steps, _reading(node, whole.value, at))])
+        if reply.looks_like_json:
+            return self._from_json(reply, at)
+        prose = reply.prose()
+        whole = None if prose.text == reply.text or self._shows(prose) else prose.whole()
+        if whole is not None:  # JSON in a fence is what it is without one
+            return _only(at, [(whole.steps, _reading(node, whole.value, at))])
+        return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
 
     def _clean_inside(self, reply: Reply, at: Place, clean: Callable[[str], Any]) -> Any:
         """The value of the only JSON in a reply, where it is exact; else NOT_CLEAN."""
@@ -160,10 +164,6 @@ class TypeParser(Generic[T]):
 
     def _from_prose(self, reply: Reply, at: Place) -> T:
         node, prose = self._read_node, reply.prose()
-        if prose.text != reply.text and not self._shows(prose):  # JSON in a fence is JSON as it is without
-            whole = prose.whole()
-            if whole is not None:
-                return _only(at, [(whole.steps, _reading(node, whole.value, at))])
         return _only(at, [(prose.steps, lambda: node.read_text(prose.text, at))])
 
     def _from_json(self, reply: Reply, at: Place) -> T:

@@ -84,11 +84,11 @@ class Frame:
 
     @property
     def size(self) -> int:
-        """How many members it shows."""
+        """How many members it shows; less than 0 where not even that it is there."""
         return 0
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
-        """Where a member goes that is being written; ``latest``: right after those that were told."""
+    def peek(self, key: str, index: int) -> Slot | None:
+        """Where a member goes that is being written, ``index`` members being shown before it."""
         return None
 
     def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
@@ -185,7 +185,7 @@ def settle(container: Container, count: int) -> None:
                 current.sizes.append(frame.size)
                 continue
             if part.frame is None:
-                part.frame = frame.open(part.bracket)
+                part.read_with(frame.open(part.bracket))
             open_parts.append((part, 0 if part.frame is _SKIP else len(part.parts)))
             continue
         _tell(frame, current.bracket, part)

@@ -163,7 +163,7 @@ class ObjectFrame(_MemberFrame):
     def size(self) -> int:
         return len(self._store.values)
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
+    def peek(self, key: str, index: int) -> Slot | None:
         slot = self._slot_of(key)
         return None if slot is None or slot.hidden else slot
 
@@ -186,7 +186,7 @@ class ListFrame(_MemberFrame):
         self.lazy = not slots
 
     def key(self, key: str) -> None:
-        self._slot = self.peek(key, latest=True)
+        self._slot = self.peek(key, self._count)
         self._unfit |= self._slot is None
         self._count += 1
 
@@ -207,10 +207,8 @@ class ListFrame(_MemberFrame):
     def size(self) -> int:
         return len(self._store.items)
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
-        if not self._slots:
-            return self._rest
-        return self._slots[self._count] if latest and self._count < len(self._slots) else None
+    def peek(self, key: str, index: int) -> Slot | None:
+        return self._slots[index] if index < len(self._slots) else self._rest
 
     def view(self, size: Size, tail: Callable[[], Tail]) -> PartialList:
         return PartialList(self._store, size, tail)
@@ -240,7 +238,7 @@ class BoxFrame(_MemberFrame):
     def size(self) -> int:
         return int(self._value is not UNFIT)
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
+    def peek(self, key: str, index: int) -> Slot | None:
         return self._only if key == self._key else None
 
     def view(self, size: Size, tail: Callable[[], Tail]) -> Any:

@@ -34,14 +34,14 @@ class Root:
         return bracket == "{" or takes(node.inner, bracket)
 
     def view(self, moment: Moment) -> Any:
-        """What the reply shows at a moment; None when it is nothing. What is inside is found out on demand."""
+        """What the reply shows at a moment; None: nothing. What is inside is found out on demand."""
         return self._view(moment, 0) if moment.spine else None
 
     def _view(self, moment: Moment, level: int) -> Any:
         container, count = moment.spine[level]
         frame = container.frame
         if frame is None:
-            frame = container.frame = self._open(container.bracket)
+            frame = container.read_with(self._open(container.bracket))
         if not frame.lazy:
             settle(container, count)
         known = len(container.sizes) > count
@@ -50,17 +50,17 @@ class Root:
 
     def _tail(self, moment: Moment, level: int, frame: Frame) -> Tail:
         container, count = moment.spine[level]
-        latest = len(container.sizes) == count + 1
+        index = 0 if frame.lazy else container.sizes[count]
         if level + 1 == len(moment.spine):
             key, shown = _being_written(moment, container.bracket)
-            slot = None if shown is None else frame.peek(key, latest=latest)
+            slot = None if shown is None else frame.peek(key, index)
             return (slot.name, shown) if slot is not None and slot.grows else NO_TAIL
         child = moment.spine[level + 1][0]
-        slot = frame.peek(child.key, latest=latest)
+        slot = frame.peek(child.key, index)
         if slot is None:
             return NO_TAIL
         if child.frame is None:
-            child.frame = slot.open(child.bracket)
+            child.read_with(slot.open(child.bracket))
         return slot.name, self._view(moment, level + 1)
 
     def _open(self, bracket: str) -> Frame:
@@ -122,8 +122,8 @@ class _EnvelopeFrame(Frame):
     def size(self) -> int:
         return 0 if self._frame is None else self._frame.size
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
-        return self._inside(key).peek(key, latest=latest)
+    def peek(self, key: str, index: int) -> Slot | None:
+        return self._inside(key).peek(key, index)
 
     def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
         if self._frame is None:

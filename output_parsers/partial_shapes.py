@@ -209,13 +209,13 @@ class TaggedFrame(Frame):
 
     @property
     def size(self) -> int:
-        return self._frame.size
+        return -1 if isinstance(self._frame, JsonFrame) else self._frame.size
 
-    def peek(self, key: str, *, latest: bool) -> Slot | None:
-        return self._frame.peek(key, latest=latest)
+    def peek(self, key: str, index: int) -> Slot | None:
+        return self._frame.peek(key, index)
 
     def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
-        return self._frame.view(size, tail)
+        return None if size == -1 else self._frame.view(size, tail)
 
 
 def _never_clean(text: str) -> Any:

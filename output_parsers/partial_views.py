@@ -23,7 +23,7 @@ __all__ = [
 Size: TypeAlias = int | Callable[[], int]  # how many members are shown; or what finds it out
 Tail: TypeAlias = tuple[
     Any, Any
-]  # the name of the member that is being written, and what it shows: None, nothing
+]  # the name of the member that is being written, and what it shows, or None
 NO_TAIL: Tail = (None, None)
 
 

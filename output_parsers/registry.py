@@ -62,11 +62,12 @@ class ParserRegistry:
         annotations may use.
         """
         cached = after is None and not namespace and _hashable(form)
-        if cached and form in self._known:
-            return self._known[form]
+        key = (form, repr(form))  # int | str equals str | int, but a prompt shows its members in order
+        if cached and key in self._known:
+            return self._known[key]
         parser = self._make(Target.of(form, namespace=namespace), after)
         if cached:
-            self._known[form] = parser
+            self._known[key] = parser
         return parser
 
     def _make(self, target: Target, after: ParserFactory | None) -> OutputParser[Any]:

@@ -58,10 +58,9 @@ class NumberNode(Node[T]):
     prose = True
 
     json_type = "number"
-    schema_extra: JsonSchema = {}
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"type": self.json_type, **self.schema_extra}
+        return {"type": self.json_type}
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self.json_type

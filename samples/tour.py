@@ -37,6 +37,9 @@ MARKS: dict[bool | None, tuple[str, Colour]] = {
     False: ("✗", "red"),
     None: ("·", "grey"),
 }
+TUNED = """\
+The prompts were worded on these very inputs with Qwen2.5-Coder-1.5B. On other texts expect fewer right
+answers from it, least of all for times that are told in words."""
 ANOTHER_MODEL = """\
 Another model:  make demo DEMO_MODEL=smollm2                 a small download; it errs often
                 make demo DEMO_MODEL=openai:NAME             needs OPENAI_API_KEY, and costs money
@@ -82,6 +85,7 @@ def tour(model: ChatModel | str, rows: Sequence[Row]) -> None:
         f"\n{sum(judged)} of {len(judged)} right; {len(outcomes) - len(judged)} more have no single right "
         f"value. {perf_counter() - began:.0f} s in all."
     )
+    print(TUNED)
     print(f"\n{ANOTHER_MODEL}")
 
 

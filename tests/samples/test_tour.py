@@ -202,6 +202,8 @@ strategy   json_schema
 coercions  none: the text was exact
 
 16 of 16 right; 4 more have no single right value. 0 s in all.
+The prompts were worded on these very inputs with Qwen2.5-Coder-1.5B. On other texts expect fewer right
+answers from it, least of all for times that are told in words.
 
 Another model:  make demo DEMO_MODEL=smollm2                 a small download; it errs often
                 make demo DEMO_MODEL=openai:NAME             needs OPENAI_API_KEY, and costs money
