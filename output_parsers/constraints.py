@@ -33,6 +33,8 @@ _WORDS = {
     "pattern": "matching {}",
 }
 
+# The limits of 16, 32 and 64 bits: no model comes near them by itself, and some write them when told.
+_MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
 _OF_TEXT = ("minLength", "maxLength", "pattern")
 
 _OF_ANY: dict[Any, Any] = {
@@ -74,7 +76,11 @@ class ConstrainedNode(Node[Any]):
         return {**schema, **self._keywords}
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        said = [words.format(self._keywords[key]) for key, words in _WORDS.items() if key in self._keywords]
+        said = [
+            words.format(value).replace(" 1 items", " 1 item")
+            for key, words in _WORDS.items()
+            if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
+        ]
         inner = self.inner.hint((*within, self))
         return f"{inner} ({', '.join(said)})" if said else inner
 

@@ -189,7 +189,7 @@ def test_integers_of_a_size_hold_just_its_range(form: Any, bits: int) -> None:
         (
             Annotated[list[int], Len(1, 3)],
             {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
-            "[integer, ...] (at least 1 items, at most 3 items)",
+            "[integer, ...] (at least 1 item, at most 3 items)",
         ),
         (
             Annotated[Decimal, Le(1)],
