@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .errors import Problem
 from .json_reader import read_exact, read_tolerant
-from .json_text import JsonFault
+from .json_text import JsonFault, JsonText
 from .late_pattern import late
 from .reading import Json, Misfit, Place
 
@@ -99,6 +99,12 @@ class Reply(NamedTuple):
         before = _DENIED_BEFORE.search(self.text, max(0, start - 20), start)
         return before is not None or _DENIED_AFTER.match(self.text, end) is not None
 
+    def _means_otherwise(self, start: int, read: JsonText) -> bool:
+        """Whether brackets are those of a link in Markdown, or those that accounts put around what is less."""
+        if self.text[start] == "(":
+            return not isinstance(read.value, (list, dict))
+        return self.text[start] == "[" and self.text.startswith("(", read.end)
+
     def candidates(self) -> list[Candidate]:
         """The JSON values in the reply, outermost ones only, and the list of all if they are JSON Lines.
 
@@ -132,11 +138,11 @@ class Reply(NamedTuple):
                 if end is None:
                     if fault.truncated:
                         raise Misfit(Problem("$", f"the JSON is cut off: {fault.message}")) from fault
-                    return
+                    raise Misfit(Problem("$", f"the JSON is broken: {fault.message}")) from fault
                 position = end
                 continue
             position = read.end
-            if self._denied(start, read.end):
+            if self._denied(start, read.end) or self._means_otherwise(start, read):
                 continue
             steps = [*self.steps_around(start, read.end), *(repair.rule for repair in read.repairs)]
             for _ in _FENCE_MARK.finditer(text, seen, start):

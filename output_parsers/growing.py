@@ -20,7 +20,7 @@ from .growing_tokens import (
     read_growing_key,
     read_growing_word,
 )
-from .json_text import DEPTH, JsonFault
+from .json_text import JsonFault
 from .reading import Json
 
 __all__ = ["Growing"]
@@ -29,6 +29,7 @@ __all__ = ["Growing"]
 # then its string is taken in piece by piece; a key, a word or a gap that is longer than this is given up.
 _SHORT = 512
 _LONGEST = 4096
+_DEEPEST = 100  # what shows and compares views goes down into them
 _COMMENT_END = {"//": re.compile(r"[\r\n]"), "#": re.compile(r"[\r\n]"), "/*": re.compile(r"\*/")}
 
 
@@ -232,9 +233,9 @@ class Growing:
         return end.end()
 
     def _open(self, bracket: str, at: int) -> int:
-        if len(self.spine) >= DEPTH:
+        if len(self.spine) >= _DEEPEST:
             return self._lose(at)
-        self.spine.append(Container(bracket, self._key, self._base + at, len(self.spine)))
+        self.spine.append(Container(bracket, self._key, self._base + at))
         self._due = _Due.MEMBER
         return at + 1
 

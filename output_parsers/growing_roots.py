@@ -72,7 +72,7 @@ _JSON_START = re.compile(
     r"""\{\s*+(?:["'`“”‘’}{]|[\w$-]++\s*+:|//|/\*|\#)|\[\s*+(?:["'`“”‘’\[\]{(+-]|\d|//|/\*|\#|[A-Za-z])"""
 )
 _CUT_START = re.compile(r"\{\s*+(?:[\w$-]++\s*+|/)?\Z|\[\s*+/?\Z")
-_ONLY_A_FENCE = re.compile(r"[\s\ufeff]*+(?:\w{1,20}\s*+)?(?:[`~]{3,}\s*+(?:\w{1,20}\s*+)?)?\Z")
+_ONLY_A_FENCE = re.compile(r"[\s\ufeff]*+(?:(?i:json)\s*+)?(?:[`~]{3,}\s*+(?:\w{1,20}\s*+)?)?\Z")
 _LOOK_BACK = 80
 _LOOK_AHEAD = 4096
 

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["Container", "Member", "Moment", "Part", "clean_text"]
 
 
-_DEEP = 100
-
-
 class Member(NamedTuple):
     """A closed member that stands by itself. ``unfit``: its string cannot be read, and was shown so far."""
 
@@ -28,15 +25,13 @@ class Container:
     """An object or array: ``parts`` are its closed members in the order of the text, and are only added to.
 
     A part is a run of members without anything odd in them, as text; one member; or one container. ``key``
-    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands, ``depth``
-    how many containers are around it. ``frame`` reads it, once somebody looks; ``sizes`` says how much was
-    shown of it after so many parts.
+    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands. ``frame``
+    reads it, once somebody looks; ``sizes`` says how much was shown of it after so many parts.
     """
 
-    __slots__ = ("bracket", "closer", "depth", "end", "frame", "key", "parts", "sizes", "start")
+    __slots__ = ("bracket", "closer", "end", "frame", "key", "parts", "sizes", "start")
 
-    def __init__(self, bracket: str, key: str, start: int, depth: int) -> None:
-        self.depth = depth
+    def __init__(self, bracket: str, key: str, start: int) -> None:
         self.bracket = bracket
         self.closer = "}" if bracket == "{" else "]"
         self.key = key
@@ -57,13 +52,13 @@ Part: TypeAlias = str | Member | Container
 
 
 def clean_text(container: Container) -> str | None:
-    """The JSON text of a closed container; None when there is something odd in it, or it is very deep."""
+    """The JSON text of a closed container; None when there is something odd in it."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
             members.append(part.rstrip(" \t\r\n,"))
             continue
-        inside = clean_text(part) if isinstance(part, Container) and part.depth < _DEEP else None
+        inside = clean_text(part) if isinstance(part, Container) else None
         if inside is None:
             return None
         members.append(f"{json.dumps(part.key)}:{inside}" if container.bracket == "{" else inside)

@@ -98,6 +98,7 @@ class Quote(Enum):
 
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
+_COMMAS = re.compile(r"[ \t\r\n,]*+")
 _QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*+([:=])""", re.DOTALL)
 _CUT_QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.)*+|'(?:[^'\\]|\\.)*+)(?:\\?\Z|["']\s*+\Z)""", re.DOTALL)
 _BARE_KEY = re.compile(r"[\w$][\w$.-]*+(?:[ ][\w$-]++){0,3}\s*+(?::(?!//)|=)")
@@ -155,9 +156,10 @@ def _if_even(quote: Quote, string: GrowingString) -> Quote:
 
 
 def _judge_comma(text: str, at: int, closer: str, string: GrowingString) -> Quote:
-    at = _end_of_space(text, at)
+    found = (_COMMAS if closer == "}" else _SPACE).match(text, at)
+    at = found.end() if found else at
     mark = text[at : at + 1]
-    if not mark:
+    if not mark or (mark in "/#" and at + 1 == len(text)):
         return Quote.UNSEEN
     if mark == closer or _COMMENT.match(text, at):
         return Quote.ENDS

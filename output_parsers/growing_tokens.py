@@ -146,6 +146,8 @@ def read_growing_word(text: str, at: int, closer: str) -> Token:
     ``closer`` closes the container. A word ends where a comma, a bracket or a comment follows; a line's end
     counts only once it is seen what follows it.
     """
+    if text[at] in "(`“”„‘’":
+        raise Unread(cut=False)
     commented = _COMMENTED.match(text, at)
     found = _WORD.match(text, at)
     end = found.end() if found else at

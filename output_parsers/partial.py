@@ -77,7 +77,10 @@ class Snapshot(Generic[T]):
         return done
 
     def to_python(self) -> Any:
-        """What is shown as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``."""
+        """What is shown as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``.
+
+        Raises ValueError for a complete value that is nested deeper than pydantic dumps.
+        """
         return plain(self.value)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from .node import Node
 from .parse import parser_for
 from .parser import TypeParser
 from .partial_frames import decoded_items
-from .partial_shapes import knows
+from .partial_kinds import knows
 from .reading import Json, Leniency, Misfit, Place, written
 
 __all__ = ["ItemError", "ItemPolicy", "ItemReader"]

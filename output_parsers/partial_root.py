@@ -11,8 +11,9 @@ from .growing_spine import Moment
 from .growing_tokens import cut_string
 from .node import Node
 from .partial_frames import Frame, Slot, settle, settled_size
+from .partial_kinds import takes
 from .partial_members import BoxFrame
-from .partial_shapes import Shapes, takes
+from .partial_shapes import Shapes
 from .partial_views import NO_TAIL, Size, Tail, TextSoFar
 from .reading import Json, Leniency
 

@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .choices import BoolNode, ChoiceNode, FlagNode
 from .clean import NOT_CLEAN, clean_reader
 from .constraints import ConstrainedNode
 from .mappings import DictNode
 from .node import Node, Shared
 from .objects import ObjectNode, RootNode
 from .partial_frames import UNFIT, Frame, JsonFrame, Slot
+from .partial_kinds import changed_fields, changes_whole, grows, takes, target_of
 from .partial_members import ListFrame, ObjectFrame
 from .partial_views import ObjectStore, Size, Tail
 from .reading import Json, Leniency, Misfit, Place
-from .scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
+from .scalars import AnyNode
 from .sequences import ListNode, TupleNode
-from .temporal import TemporalNode
 from .unions import UnionNode
 
-__all__ = ["Shapes", "grows", "knows", "takes"]
+__all__ = ["Shapes"]
 
 Check = Callable[[Any, Place], Any]
 Opener = Callable[[], Frame]
-
-_NO_CONTAINER = (TextNode, NumberNode, NoneNode, StringFormNode, ChoiceNode)
-_NO_ARRAY = (ObjectNode, DictNode, TemporalNode)
-_NO_OBJECT = (ListNode, TupleNode, FlagNode)
-# Members of a union that give way to text wherever JSON has a string.
-_NO_STRING = (NoneNode, IntNode, FloatNode, DecimalNode, BoolNode, ObjectNode, DictNode, ListNode, TupleNode)
-_ENVELOPES = ("value", "items")  # keys that stand around a list rather than in one of its items
-_CHANGES_TEXT = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
 class Shapes:
@@ -64,7 +55,7 @@ class Shapes:
     def _read_clean(self, node: Node[Any], text: str) -> Any:
         reader = self._readers.get(node)
         if reader is None:
-            record = _target(node)
+            record = target_of(node)
             found = clean_reader(record.spec.cls, record) if isinstance(record, ObjectNode) else None
             reader = self._readers[node] = found or _never_clean
         return reader(text)
@@ -80,7 +71,7 @@ class Shapes:
             return self._list_opener(node, checks)
         if bracket == "{" and isinstance(node, (DictNode, AnyNode)):
             return self._dict_opener(node, checks)
-        if bracket == "{" and isinstance(node, ObjectNode) and not _changes_whole(node):
+        if bracket == "{" and isinstance(node, ObjectNode) and not changes_whole(node):
             return self._record_opener(node, checks)
         return lambda: JsonFrame(bracket)
 
@@ -135,7 +126,7 @@ class Shapes:
 
     def _record_opener(self, node: ObjectNode, checks: tuple[Check, ...]) -> Opener:
         place, spec, parts = self.place, node.spec, node.nodes
-        hidden = _changed_fields(node)
+        hidden = changed_fields(node)
         names = tuple(field.name for field in spec.fields)
         exact = {
             key: self.slot(parts[field.name], field.name, hidden=field.name in hidden)
@@ -222,58 +213,7 @@ def _never_clean(text: str) -> Any:
     return NOT_CLEAN
 
 
-def grows(node: Node[Any]) -> bool:
-    """Whether a string of this type means, while it is written, what its beginning says."""
-    if isinstance(node, Shared):
-        return grows(node.target)
-    if isinstance(node, UnionNode):
-        return any(isinstance(_target(option), TextNode) for option in node.options) and all(
-            isinstance(_target(option), (TextNode, *_NO_STRING)) for option in node.options
-        )
-    return isinstance(node, (TextNode, AnyNode))
-
-
-def takes(node: Node[Any], bracket: str) -> bool:
-    """Whether a container that begins with this bracket may be of this type."""
-    node = _target(node)
-    if isinstance(node, (RootNode, ConstrainedNode)):
-        return takes(node.parts[0], bracket)
-    if isinstance(node, UnionNode):
-        return any(takes(option, bracket) for option in node.options)
-    return not isinstance(node, (*_NO_CONTAINER, *(_NO_OBJECT if bracket == "{" else _NO_ARRAY)))
-
-
-def _target(node: Node[Any]) -> Node[Any]:
-    while isinstance(node, Shared):
-        node = node.target
-    return node
-
-
 def _checked(value: Any, checks: tuple[Check, ...], place: Place) -> Any:
     for check in checks:
         value = check(value, place)
     return value
-
-
-def _changes_whole(node: ObjectNode) -> bool:
-    """Whether the class may make other text of what its fields read."""
-    config: Any = getattr(node.spec.cls, "model_config", None) or {}
-    return node.spec.reshapes or any(config.get(name) for name in _CHANGES_TEXT)
-
-
-def _changed_fields(node: ObjectNode) -> frozenset[str]:
-    """The fields that a validator of their class sees, and may change."""
-    decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
-    validators = decorators.field_validators.values() if decorators else ()
-    named = {name for validator in validators for name in validator.info.fields}
-    return frozenset(node.nodes if "*" in named else named)
-
-
-def knows(node: Node[Any], key: str) -> bool:
-    """Whether an object of this type may well have the key."""
-    node = _target(node)
-    if isinstance(node, UnionNode):
-        return any(knows(option, key) for option in node.options)
-    if isinstance(node, ObjectNode):
-        return node.field_of(key)[0] is not None
-    return takes(node, "{") and key not in _ENVELOPES

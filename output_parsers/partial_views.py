@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 from pydantic_core import to_jsonable_python
 
@@ -21,9 +21,7 @@ __all__ = [
 ]
 
 Size: TypeAlias = int | Callable[[], int]  # how many members are shown; or what finds it out
-Tail: TypeAlias = tuple[
-    Any, Any
-]  # the name of the member that is being written, and what it shows, or None
+Tail: TypeAlias = tuple[Any, Any]  # the name of the member that is being written, and what it shows, or None
 NO_TAIL: Tail = (None, None)
 
 
@@ -90,7 +88,7 @@ class PartialObject:
         """What is shown of the member that is being written; None: there is none, or nothing to show."""
         if callable(self._tail):
             count = self._closed()
-            self._name, self._tail = self._tail()
+            self._name, self._tail = cast("Callable[[], Tail]", self._tail)()
             if self._store.places.get(self._name, count) < count:
                 self._tail = None  # the same key again: the first value stays
         return self._tail
@@ -176,7 +174,7 @@ class PartialList(Sequence[Any]):
 
     def _written(self) -> Any:
         if callable(self._tail):
-            self._tail = self._tail()[1]
+            self._tail = cast("Callable[[], Tail]", self._tail)()[1]
         return self._tail
 
     def __len__(self) -> int:

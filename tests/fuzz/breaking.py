@@ -12,13 +12,52 @@ __all__ = ["LONGEST", "Draws", "case_of"]
 
 LONGEST = 64 * 1024  # characters
 
-_TOKENS = (
+_TOKENS: tuple[str, ...] = (
     *"{}[]()<>\"'`“”‘’„«»,:;=/\\#*_-+.%$€|~!?&@^ \t\n\r\0\u00a0\u200b\u2028\ufeff\ud800\udc00٤四½²😀\u0301",
     *('\\"', "\\n", "\\u0041", "\\ud83d", "\\x41", "\\d", "```", "```json\n", "~~~", "//", "/*", "*/", "# "),
     *("<think>", "</think>", "<answer>", "</answer>", "<tool_call>", "null", "None", "true", "False", "NaN"),
-    *("-Infinity", "undefined", "0x1F", "1e400", "1e-400", "-0", "007", "1_000", "1,000", "1.000", "0.1", "50%"),
-    *("not ", "or ", "no", "yes", "if ", "million", "forty-two", "and", "per ", "January ", "2024-02-30", "AM"),
-    *("12:30", "Z", "+05:30", "P1D", "\\boxed{", "The answer is ", "...", "…", "\n\n", "- ", "1. ", "| a | b |\n"),
+    *(
+        "-Infinity",
+        "undefined",
+        "0x1F",
+        "1e400",
+        "1e-400",
+        "-0",
+        "007",
+        "1_000",
+        "1,000",
+        "1.000",
+        "0.1",
+        "50%",
+    ),
+    *(
+        "not ",
+        "or ",
+        "no",
+        "yes",
+        "if ",
+        "million",
+        "forty-two",
+        "and",
+        "per ",
+        "January ",
+        "2024-02-30",
+        "AM",
+    ),
+    *(
+        "12:30",
+        "Z",
+        "+05:30",
+        "P1D",
+        "\\boxed{",
+        "The answer is ",
+        "...",
+        "…",
+        "\n\n",
+        "- ",
+        "1. ",
+        "| a | b |\n",
+    ),
 )
 _WORD = re.compile(r"\w+")
 _KEY = re.compile(r'"(\w+)"\s*:')
@@ -72,7 +111,7 @@ def case_of(data: bytes) -> tuple[Subject, str]:
 
 
 def _of_tokens(draws: Draws) -> str:
-    tokens = []
+    tokens: list[str] = []
     while draws.left() and len(tokens) < 2000:
         tokens.append(_TOKENS[draws.below(len(_TOKENS))])
     return "".join(tokens)

@@ -1,10 +1,10 @@
-"""Runs the fuzzing with atheris, which README.md tells how to install: ``python tests/fuzz/fuzz_parse.py``."""
+"""Runs the fuzzing with atheris; README.md tells how."""
 
 from __future__ import annotations
 
 import sys
 
-import atheris
+import atheris  # type: ignore[import-untyped]
 
 with atheris.instrument_imports(include=["output_parsers"]):
     from promises import fuzz_one

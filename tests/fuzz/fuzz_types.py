@@ -9,13 +9,13 @@ from decimal import Decimal
 from enum import Enum, Flag, IntEnum, auto
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Optional
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional
 from uuid import UUID
 
 import attrs
 import msgspec
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, RootModel
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from output_parsers import DateOrder, Int8
 
@@ -125,7 +125,7 @@ def _subject(form: Any, *examples: Any, known: bool = True) -> Subject:
     return Subject(form, texts, known)
 
 
-_PERSON = {"first_name": "Zoë \"Zo\" O'Hara", "age": 42, "born": "1968-07-04"}
+_PERSON = {"first_name": 'Zoë "Zo" O\'Hara', "age": 42, "born": "1968-07-04"}
 _NESTED = {
     "title": "A, B: {c} [d]",
     "people": [_PERSON, {"first_name": "Bo", "age": 7}],
@@ -144,7 +144,9 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject(bytes, '"raw"', "raw"),
     _subject(date, "1968-07-04", "July 4th, 1968", "It was on 4 July 1968.", "13/02/2024"),
     _subject(Annotated[date, DateOrder.DMY], "01/02/2024", "2024-02-01"),
-    _subject(datetime, "2024-02-13T10:30:00+05:30", "Tue, 13 Feb 2024 10:30:00 GMT", "July 4, 1968 at 11:45 PM"),
+    _subject(
+        datetime, "2024-02-13T10:30:00+05:30", "Tue, 13 Feb 2024 10:30:00 GMT", "July 4, 1968 at 11:45 PM"
+    ),
     _subject(time, "23:45", "11:45 PM", "noon", "at 10:30:15.250Z"),
     _subject(timedelta, "PT1H30M", "1:30:00", "2 hours 5 minutes", "three days"),
     _subject(UUID, "123e4567-e89b-12d3-a456-426614174000"),

@@ -172,15 +172,22 @@ TABLE: list[tuple[Any, str, Any]] = [
     (Any, '[{"a": "b', [{"a": "b"}]),
     (Cat | Dog, '{"kind": "do', None),
     (Cat | Dog, '{"kind": "dog", "name": "Re', {"kind": "dog", "name": "Re"}),
-    (Cat | Dog, '{"name": "Rex", "kind": "dog", "tricks": ["si', {"name": "Rex", "kind": "dog", "tricks": ["si"]}),
+    (
+        Cat | Dog,
+        '{"name": "Rex", "kind": "dog", "tricks": ["si',
+        {"name": "Rex", "kind": "dog", "tricks": ["si"]},
+    ),
     (list[Cat | Dog], '[{"kind": "cat", "name": "T"}, {"kind": "dog"', [{"kind": "cat", "name": "T"}]),
     (Skill | Tree, '{"name": "a", "years": 1', None),
     (Skill | Tree, '{"name": "a", "years": 1}', {"name": "a", "years": 1}),
     (dict[str, int | str], '{"a": "1', {"a": "1"}),
     (dict[str, date | str], '{"a": "1968', {}),
     (dict[str, Mood | str], '{"a": "glad", "', {"a": "glad"}),
-    (Tree, '{"label": "a", "children": [{"label": "b", "children": [{"label": "c', {
-        "label": "a", "children": [{"label": "b", "children": [{"label": "c"}]}]}),
+    (
+        Tree,
+        '{"label": "a", "children": [{"label": "b", "children": [{"label": "c',
+        {"label": "a", "children": [{"label": "b", "children": [{"label": "c"}]}]},
+    ),
     (Point, '{"x": 1.5, "y": 2, "tags": ["a", "b', {"x": 1.5, "y": 2.0, "tags": ["a", "b"]}),
     (Pair, '{"left": 1, "right": "a', {"left": 1, "right": "a"}),
     (Movie, '{"title": "M", "year": 1931', {"title": "M"}),
@@ -340,7 +347,9 @@ def test_an_earlier_snapshot_never_changes() -> None:
 # Every prefix agrees with the end.
 
 NAMES = st.text(max_size=12)
-TEXTS = st.one_of(st.text(max_size=30), st.sampled_from(['"', "a\"b", "{}", "\\n", "1,000", "it's", "// no", "\u2028"]))
+TEXTS = st.one_of(
+    st.text(max_size=30), st.sampled_from(['"', 'a"b', "{}", "\\n", "1,000", "it's", "// no", "\u2028"])
+)
 VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (Person, st.builds(
         Person, first_name=TEXTS, age=st.integers(), mood=st.sampled_from([*Mood, None]),
@@ -360,7 +369,8 @@ VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
         st.builds(Cat, kind=st.just("cat"), name=TEXTS),
         st.builds(Dog, kind=st.just("dog"), name=TEXTS, tricks=st.lists(TEXTS, max_size=2))), max_size=3)),
     (Tree, st.recursive(
-        st.builds(Tree, label=TEXTS), lambda inside: st.builds(Tree, label=TEXTS, children=st.lists(inside, max_size=2)),
+        st.builds(Tree, label=TEXTS),
+        lambda inside: st.builds(Tree, label=TEXTS, children=st.lists(inside, max_size=2)),
         max_leaves=4)),
     (tuple[int, str, list[bool]], st.tuples(st.integers(), TEXTS, st.lists(st.booleans(), max_size=3))),
     (Point, st.builds(Point, x=st.floats(-9, 9), y=st.floats(-9, 9), tags=st.sets(NAMES, max_size=3))),
@@ -371,8 +381,10 @@ def dumped(value: Any, draw: Any) -> str:
     """JSON as a model may dress it, all of it within what the whole reading understands."""
     data = to_jsonable_python(value)
     text = json.dumps(data, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
-    around = draw(st.sampled_from(["{}", "Here it is:\n```json\n{}\n```\nBye", "<think>[1] {{}}</think>{}", "```{}"]))
-    return around.replace("{{}}", "{\"a\": 1}").replace("{}", text, 1)
+    around = draw(
+        st.sampled_from(["{}", "Here it is:\n```json\n{}\n```\nBye", "<think>[1] {{}}</think>{}", "```{}"])
+    )
+    return around.replace("{{}}", '{"a": 1}').replace("{}", text, 1)
 
 
 def pieces(text: str, draw: Any) -> Iterator[str]:
@@ -389,7 +401,7 @@ def agrees(part: Any, end: Any, *, done: bool) -> bool:
         return all(agrees(part[key], _member(end, key), done=part.done(key)) for key in part)
     if isinstance(part, PartialList):
         if isinstance(end, (set, frozenset)):
-            return all(item in end or not part.done(index) for index, item in enumerate(part))
+            return all(item in list(end) or not part.done(index) for index, item in enumerate(part))
         return len(part) <= len(end) and all(
             agrees(item, end[index], done=part.done(index)) for index, item in enumerate(part)
         )
@@ -463,7 +475,9 @@ def _grew(before: Any, now: Any) -> bool:
         return all(key in now and _grew(before[key], now[key]) for key in before)
     if isinstance(before, list) and isinstance(now, list):
         return len(before) <= len(now) and all(map(_grew, before, now))
-    return bool(before == now) or (isinstance(before, str) and isinstance(now, str) and now.startswith(before))
+    return bool(before == now) or (
+        isinstance(before, str) and isinstance(now, str) and now.startswith(before)
+    )
 
 
 # Cost.

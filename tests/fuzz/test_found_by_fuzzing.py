@@ -1,0 +1,88 @@
+"""What the fuzzing found, each with the text that showed it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from output_parsers import OutputParsingError, parse
+
+
+class Tree(BaseModel):
+    value: int
+    children: list[Tree] = []
+
+
+def message(form: Any, text: str) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (bytes, '"raw"'),
+        (Path, '"a b/c"'),
+        (int | str, "42"),
+        (int | str, '"42"'),
+        (dict[str, Any], '"{\\"value\\": \\"{\'value\': \'{}\'}\\"}"'),
+        (bytes, "&\0"),
+        (bytes, "\ufeffraw"),
+    ],
+)
+def test_a_fence_changes_no_value(form: Any, text: str) -> None:
+    for fence in ("```\n{}\n```", "```json\n{}\n```", "~~~\n{}\n~~~"):
+        assert parse(form, fence.format(text)) == parse(form, text)
+
+
+def test_an_end_of_reasoning_inside_a_fence_is_part_of_what_is_in_the_fence() -> None:
+    assert parse(bytes, "```\nraw</think>raw\n```") == b"raw</think>raw"
+    assert parse(Path, "```\n{think>no /usr/share/d</think>\n```") == Path("{think>no /usr/share/d</think>")
+
+
+def test_json_whose_quotes_are_escaped_hides_no_json() -> None:
+    assert message(dict[str, Any], "{\\\"value\\\": \\\"{'value': '{}'}\\\"}").startswith(
+        "cannot read the reply: $: the JSON is broken: "
+    )
+
+
+def test_a_key_of_sixty_thousand_characters_is_cut_in_a_message() -> None:
+    key = "k" * 60_000
+    text = f'{{"value": "x", "{key}": 1, "children": [{{"{key}": 1}}]}}'
+    shown = text[:97] + " ... " + text[-97:]
+    assert message(Tree, text) == (
+        'cannot read the reply: $.value: expected an integer, found "x"; '
+        f"$.children[0].value: the required field 'value' is missing (the reply: {shown!r})"
+    )
+    assert len(message(dict[str, int], f'{{"{key}": "x"}}')) < 500
+    assert len(message(int, f'{{"{key}": "x"}}')) < 500
+
+
+def test_a_hundred_thousand_faults_are_counted_and_not_all_shown() -> None:
+    text = '["x"' + ', "x"' * 100_000 + "]"
+    said = message(list[int], text)
+    assert said.startswith('cannot read the reply: $[0]: expected an integer, found "x"; $[1]: ')
+    assert '; $[19]: expected an integer, found "x"; and 80 more problems (the reply: ' in said
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Any, "`" * 60_000),
+        (Tree, "~" * 60_000),
+        (Tree, '[{`Value`: {value: "' + '\\"value\\": 2ue' * 4_000),
+        (list[Tree], '```\n"[{\\"kind\\": ' + '\\"dog\\", ' * 6_000 + "\n```"),
+        (float, "[]" * 30_000),
+        (int | None, "[3], " * 12_000),
+        (Tree | None, "{}" * 30_000),
+    ],
+)
+def test_sixty_thousand_characters_are_refused_in_time(form: Any, text: str) -> None:
+    start = time.process_time()
+    message(form, text)
+    assert time.process_time() - start < 5  # what was found took from 1 to 40 seconds

@@ -1,0 +1,189 @@
+"""Reading takes time in proportion to the text, whatever it is and whatever is read from it."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from output_parsers import OutputParsingError, parse
+
+SHORT, LONG, LONGEST = 10_000, 1_000_000, 10_000_000
+MOST = 3.0  # times the cost of a character of the short text; what is quadratic costs a hundred times as much
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+class Color(Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+TYPES: dict[str, Any] = {
+    "record": Person,
+    "records": list[Person],
+    "integers": list[int],
+    "int": int,
+    "float": float,
+    "Decimal": Decimal,
+    "date": date,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "bool": bool,
+    "Enum": Color,
+    "Literal": Literal["yes", "no"],
+    "str": str,
+    "dict": dict[str, int],
+    "Any": Any,
+    "union": int | str | Person,
+}
+UNITS = {
+    "records": '{"name": "Ann", "age": 3},\n',
+    "broken records": "{name: 'Ann', \"age\": 3,} ",
+    "square brackets": "[",
+    "closing square brackets": "]",
+    "braces": "{",
+    "closing braces": "}",
+    "parentheses": "(",
+    "angle brackets": "<",
+    "pairs of brackets": "[] ",
+    "quotes": '"',
+    "apostrophes": "'",
+    "backticks": "`",
+    "curly quotes": "“",
+    "quotes in words": 'a"',
+    "escaped quotes": '\\"',
+    "backslashes": "\\",
+    "escapes": "\\u0041",
+    "prose": "The quick brown fox has 3 of them, not two. ",
+    "one word": "a",
+    "digits": "1",
+    "numbers": "1,",
+    "signs": "-",
+    "times": "12:30 ",
+    "commas": ",",
+    "newlines": "\n",
+    "spaces": " ",
+    "openings of reasoning": "<think>",
+    "closings of reasoning": "</think>",
+    "reasoning": "<think>a</think>",
+    "tags": "<a>",
+    "fences": "```json\n",
+    "tildes": "~",
+    "openings of objects": '{"a": ',
+    "openings of objects in arrays": '[{"a": ',
+    "fields": '"k": 1, ',
+    "bare fields": "k: a, ",
+    "a list on one line": "a, ",
+    "a list on many lines": "- a\n",
+    "stated answers": "The answer is 1. ",
+    "choices": "red green yes no ",
+    "comments": "/* a */ // b\n",
+}
+# A beginning that makes a reader take what follows for the inside of something.
+INSIDES = {
+    "an array": "[",
+    "an array of text": '["',
+    "an object": '{"name": ',
+    "a string": '{"name": "',
+    "single quotes": "{'name': '",
+    "a fence": "```json\n",
+}
+SLOW = {"broken records": 50_000, "pairs of brackets": 50_000, "records": 300_000}
+# These stand for all types: the others differ from them only where they look at a single value.
+FEW = ("records", "int", "datetime", "Enum", "union")
+
+
+def seconds(form: Any, text: str) -> float:
+    start = time.process_time()
+    try:
+        parse(form, text)
+    except OutputParsingError:
+        pass
+    return time.process_time() - start
+
+
+def growth(form: Any, head: str, unit: str, longest: int) -> float:
+    """How many times as much a character of the long text costs; the lowest of some measurements."""
+    short, long = (head + unit * (length // len(unit)) for length in (SHORT, longest))
+    lowest = float("inf")
+    for _ in range(4):
+        small = min(seconds(form, short) for _ in range(3))
+        # what takes less than a clock's tick for the short text is held against a tick
+        lowest = min(lowest, seconds(form, long) / len(long) * len(short) / max(small, 2e-4))
+        if lowest <= MOST:
+            break
+    return lowest
+
+
+@pytest.mark.parametrize("form", FEW)
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_cost_of_a_character_does_not_grow_with_the_text(unit: str, form: str) -> None:
+    assert growth(TYPES[form], "", UNITS[unit], SLOW.get(unit, LONG)) <= MOST
+
+
+@pytest.mark.parametrize("form", sorted(TYPES.keys() - set(FEW)))
+@pytest.mark.parametrize("unit", ["quotes", "prose", "digits", "spaces", "fields"])
+def test_nor_does_it_for_any_other_type(unit: str, form: str) -> None:
+    assert growth(TYPES[form], "", UNITS[unit], LONG) <= MOST
+
+
+@pytest.mark.parametrize("inside", INSIDES)
+@pytest.mark.parametrize("unit", UNITS)
+def test_nor_inside_of_something_that_is_never_closed(unit: str, inside: str) -> None:
+    assert growth(list[Person], INSIDES[inside], UNITS[unit], 50_000) <= MOST
+
+
+@pytest.mark.parametrize(
+    "unit", ["spaces", "newlines", "digits", "openings of reasoning", "openings of objects"]
+)
+@pytest.mark.parametrize("form", ["int", "str", "record"])
+def test_nor_up_to_ten_megabytes(form: str, unit: str) -> None:
+    assert growth(TYPES[form], "", UNITS[unit], LONGEST) <= MOST
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"name": "Ann", "age": 3}' + ', {"name": "Ann", "age": 3}' * 40_000 + "]"]
+)
+def test_nor_for_a_list_of_records_that_is_read(text: str) -> None:
+    assert len(parse(list[Person], text)) == 40_001
+    assert growth(list[Person], "", text[:SHORT], LONG) <= MOST
+
+
+class Tree(BaseModel):
+    child: Tree | None = None
+
+
+LEVELS = 10_000
+
+
+@pytest.mark.parametrize("form", [list, Any, int, dict[str, Any], Tree, int | list[int]])
+@pytest.mark.parametrize(
+    ("opening", "middle", "closing"),
+    [
+        ("[", "", "]"),
+        ('{"child": ', "null", "}"),
+        ("{'child': ", "None", "}"),
+        ("(", "", ")"),
+        ("[", "1", ""),
+    ],
+)
+def test_ten_thousand_levels_of_nesting_are_a_clear_error(
+    form: Any, opening: str, middle: str, closing: str
+) -> None:
+    text = opening * LEVELS + middle + closing * LEVELS
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    found = f', found "{text[:27]} ... {text[-27:]}"' if closing else ""
+    assert str(error.value) == (
+        f"cannot read the reply: $: the JSON is broken: nested deeper than 500 levels{found} "
+        f"(the reply: {text[:97] + ' ... ' + text[-97:]!r})"
+    )

@@ -1,0 +1,310 @@
+"""Replies as models write them: what is plainly said is read, and what may mean something else is refused."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from output_parsers import OutputParsingError, parse
+
+
+class Mood(Enum):
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+    NEUTRAL = "neutral"
+
+
+class Priority(Enum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Shade(Enum):
+    RED = "red"
+    DARK_RED = "dark red"
+
+
+class City(BaseModel):
+    name: str
+    population: int = 0
+
+
+class Person(BaseModel):
+    first_name: str
+    age: int
+    tags: list[str] = []
+
+
+class Book(BaseModel):
+    title: str
+    year: int
+
+
+class Film(BaseModel):
+    title: str
+    director: str
+
+
+PARIS, LYON = '{"name": "Paris"}', '{"name": "Lyon"}'
+ANN = Person(first_name="Ann", age=30)
+DAY = date(2024, 2, 13)
+HOUR = timedelta(hours=1)
+
+READ: list[tuple[Any, str, Any]] = [
+    # numbers
+    (int, "Total: 42 items.", 42),
+    (int, "**42**", 42),
+    (int, "minus 42", -42),
+    (int, "Negative 3.", -3),
+    (int, "minus forty-two", -42),
+    (int, "1,00,000", 100_000),
+    (int, "1.000.000", 1_000_000),
+    (int, "2.5 billion dollars", 2_500_000_000),
+    (int, "First 10, then 20. The answer is 30.", 30),
+    (int, "<answer>42</answer>", 42),
+    (int, "$\\boxed{42}$", 42),
+    (int, "La respuesta es 42", 42),
+    (int, "१२३", 123),
+    (int, "6e23", 6 * 10**23),
+    (float, "Temperature: -3.5°C", -3.5),
+    (Decimal, "1.10", Decimal("1.10")),
+    (dict[str, int], '{"a": 1,000, "b": 2}', {"a": 1000, "b": 2}),
+    # dates, times, spans of time
+    (date, "Tuesday, February 13, 2024", DAY),
+    (date, "2024年2月13日", DAY),
+    (date, "13.02.2024", DAY),
+    (date, "2024-02-13 (Tuesday)", DAY),
+    (datetime, "10:30 on February 13, 2024", datetime(2024, 2, 13, 10, 30)),
+    (datetime, "The event starts at 2024-02-13T10:30:00.", datetime(2024, 2, 13, 10, 30)),
+    (time, "The train leaves at 10:30.", time(10, 30)),
+    (time, "12 AM", time(0)),
+    (timedelta, "1 hour and 30 minutes", HOUR * 1.5),
+    (timedelta, "ninety minutes", HOUR * 1.5),
+    # one of several
+    (Mood, "Sentiment: positive\nReason: the user likes the food.", Mood.POSITIVE),
+    (Mood, "positive - the user was not unhappy", Mood.POSITIVE),
+    (Mood, "Positive. The review does not mention anything bad.", Mood.POSITIVE),
+    (Mood, "Positive (95% confidence)", Mood.POSITIVE),
+    (Mood, "The answer is: **positive**.", Mood.POSITIVE),
+    (Mood, "I would say it is negative", Mood.NEGATIVE),
+    (Mood, "Label → positive", Mood.POSITIVE),
+    (Mood, "positive ✅", Mood.POSITIVE),
+    (Mood, "positive\n\npositive", Mood.POSITIVE),
+    (Mood, "Ｐositive", Mood.POSITIVE),
+    (Priority, "HIGH - very urgent", Priority.HIGH),
+    (Shade, "It's a dark red.", Shade.DARK_RED),
+    (Shade, "DARK_RED", Shade.DARK_RED),
+    (Level, "The level is 2.", Level.HIGH),
+    (Literal[2, 3], "2 is the answer", 2),
+    (bool, "Yes, it is.", True),
+    (bool, "No, not at all", False),
+    (bool, "Unfortunately no", False),
+    (bool, "Yes.\n\nExplanation: it is not raining.", True),
+    (bool, "1. Yes", True),
+    (bool, "The answer is no.", False),
+    # records
+    (Person, "{first_name: Ann, age: 30,}", ANN),
+    (Person, '{"First Name": "Ann", "AGE": "30"}', ANN),
+    (Person, '{"first_name": "Ann" "age": 30}', ANN),
+    (Person, '{"first_name": "Ann", "age": 30}}', ANN),
+    (Person, '{"first_name": "Ann", "age": 30}<|im_end|>', ANN),
+    (
+        Person,
+        'The schema is {"first_name": "string", "age": "integer"}.\n{"first_name": "Ann", "age": 30}',
+        ANN,
+    ),
+    (Person, 'Is {"first_name": "Bo", "age": 3} wrong? </think> {"first_name": "Ann", "age": 30}', ANN),
+    (Person, '"{\\"first_name\\": \\"Ann\\", \\"age\\": 30}"', ANN),
+    (Person, '{"first_name": "Ann", "age": 30, "tags": "[\\"x\\"]"}', ANN.model_copy(update={"tags": ["x"]})),
+    (dict[str, Any], '{"a": "He said, "no", and left", "b": 1}', {"a": 'He said, "no", and left', "b": 1}),
+    (dict[str, Any], 'f(x) = {x | x > 0} and {"a": 1}', {"a": 1}),
+    (dict[str, Any], "{'a': 'x', 'b': 'it's'}", {"a": "x", "b": "it's"}),
+    # several blocks
+    (City, f'```json\n{PARIS}\n```\nNote: this matches {{"type": "object"}}.', City(name="Paris")),
+    (City, f"{LYON} was my first idea.\n```json\n{PARIS}\n```", City(name="Paris")),
+    (City, f"Wrong: {LYON}\nRight: {PARIS}", City(name="Paris")),
+    (City, f"Not {LYON} but {PARIS}", City(name="Paris")),
+    (list[City], f"{PARIS}\n{LYON}", [City(name="Paris"), City(name="Lyon")]),
+    (int | str, "```\n42\n```", 42),
+    # lists
+    (list[int], "1,2,3", [1, 2, 3]),
+    (list[int], "1000,2000", [1000, 2000]),
+    (list[int], "1. 5\n2. 6", [5, 6]),
+    (list[int], "[1, 2, 3]\n\nThe sum is 6", [1, 2, 3]),
+    (list[str], '["http://x.y/z", "//c"]', ["http://x.y/z", "//c"]),
+    (list[str], "['it's', 'b']", ["it's", "b"]),
+    # unions
+    (Book | Film, '{"title": "X", "director": "Y"}', Film(title="X", director="Y")),
+    (date | datetime, "2024-02-13", DAY),
+    (int | float, "1.0", 1.0),
+    (int | None, "None", None),
+]
+
+REFUSED: list[tuple[Any, str]] = [
+    # numbers
+    *(
+        (int, text)
+        for text in ("3 + 4 = 7", "at least 42", "42 max", "42-43", "#42", "42%", "1 000", "10 minus 5")
+    ),
+    *(
+        (int, text)
+        for text in ("1.000", "42.000", "(42)", "42 or so", "It isn't 42", "nicht 42", "不是42", "1 2/3")
+    ),
+    *(
+        (int, text)
+        for text in ("42nd", "3 dozen", "half a million", "5k", "COVID-19", "8/10", "Answer: 1\nAnswer: 2")
+    ),
+    *(
+        (int, text)
+        for text in (
+            "I'm 90% sure it's 42",
+            "Python 3 gives 42",
+            "4 out of 5",
+            "seven or eight",
+            "one of them",
+        )
+    ),
+    (dict[str, int], '{"a": 350.000}'),
+    (dict[str, int], '{"a": 1-2}'),
+    (dict[str, int], '{"a": "5 apples"}'),
+    # dates, times, spans of time
+    *((date, text) for text in ("01/02/2024", "Monday, February 13, 2024", "2024-02-30", "after 2024-02-13")),
+    *((date, text) for text in ("two days after 2024-02-13", "13/02/24", "Born 1968-07-04, died 2001-01-01")),
+    *(
+        (datetime, text)
+        for text in ("2024-02-13", "2024-02-13 9:05", "2024-02-13T10:30:00 PST", "1707820200")
+    ),
+    *((time, text) for text in ("9:05", "10:30-11:00", "10:30 in the evening", "13:30 PM", "10.30")),
+    *(
+        (timedelta, text)
+        for text in ("90", "1 month", "at least 1 hour", "1 hour max", "every 5 minutes", "5m")
+    ),
+    # one of several: denied, bounded, asked, compared, crossed out, a word of another word
+    *(
+        (Mood, text)
+        for text in ("positive?", "!positive", "¬positive", "~~positive~~", "❌ positive", "positive ❌")
+    ),
+    *(
+        (Mood, text)
+        for text in ("non-positive", "unpositive", "positivity", "not at all positive", "It isnt positive")
+    ),
+    *(
+        (Mood, text)
+        for text in ("far from positive", "lacks a positive tone", "fails to be positive", "less positive")
+    ),
+    *((Mood, text) for text in ("It avoids being negative", "rejected: positive", "nothing positive here")),
+    *(
+        (Mood, text)
+        for text in ("Nobody calls it negative", "labelled positive by mistake", "would be positive")
+    ),
+    *((Mood, text) for text in ("Previously positive", "It used to be positive", "whether it is positive")),
+    *(
+        (Mood, text)
+        for text in ("Positive: false", "positive: 0.1", "positive = 0", "Positive, if you ask me")
+    ),
+    *(
+        (Mood, text)
+        for text in ("nicht positive", "pas positive", "не positive", "positive 不是", "no es positive")
+    ),
+    *((Mood, text) for text in ("[ ] positive", "Possible labels: positive", "Is it positive? No.")),
+    *(
+        (Priority, text)
+        for text in ("at least medium", "above medium", "up to high", "less than high", "medium-high")
+    ),
+    (Shade, "blue-ish, non-red"),
+    (Level, "There is 1 issue"),
+    (Literal[2, 3], "2 or 3"),
+    *(
+        (bool, text)
+        for text in ("No idea", "no one knows", "There is no answer.", "I have no information", "No. 5")
+    ),
+    *(
+        (bool, text)
+        for text in ("Based on the text, he is old.", "He is on vacation", "Claim 1 is supported")
+    ),
+    *(
+        (bool, text)
+        for text in ("Yes, if it rains", "Yes?", "Yes and no", "not false", "It would be true", "Y/N")
+    ),
+    # records
+    (Person, '{"first_name": "Ann", "age": 30, "age": 31}'),
+    (Person, '{"first_name": "Ann", "age": 30, ...}'),
+    (Person, '{"first_name": "Ann"}\n{"age": 30}'),
+    (Person, '{"first_name": "Ann", "age": NaN}'),
+    (Person, '{"first_name": "Ann", "age": 30, "tags": ["x", null]}'),
+    (dict[str, Any], '{"a": "x", "b": "y}'),
+    (dict[str, Any], '{"a": "x,"b": "y"}'),
+    (dict[str, Any], '{"a": 1e400}'),
+    (dict[str, Any], '{"a": [1, 2}'),
+    # several blocks that differ, one that is taken back, one that is cut off
+    (City, f"{PARIS}\n{LYON}"),
+    (City, f"```json\n{PARIS}\n```\nOops, I meant: {LYON}"),
+    (City, f'```json\n{PARIS}\n```\n```json\n{LYON}\n```\n{{"name": "Rome"}}'),
+    (City, f"{PARIS} is not right"),
+    (City, f"`{PARIS}` isn’t it"),
+    (City, f'{PARIS}\nCorrection: {{"name": "Ly'),
+    (City, f"{PARIS}\nCorrection: {{name: Ly: on"),
+    (list[City], f"{PARIS}\n{LYON}\n{{"),
+    # lists
+    (list[int], "1,234"),
+    (list[int], "1,234, 5"),
+    (list[int], "1 2 3"),
+    (list[int], "[1, 2, ...]"),
+    (list[str], "[link](http://x)"),
+    (list[str], '["a, "b"]'),
+    # unions
+    (Book | Film, '{"title": "X", "director": "Y", "year": 1999}'),
+    (Book | Film, '{"title": "X"}'),
+    (int | None, "N/A"),
+]
+
+
+@pytest.mark.parametrize(("form", "text", "value"), READ)
+def test_what_is_plainly_said_is_read(form: Any, text: str, value: Any) -> None:
+    found = parse(form, text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(("form", "text"), REFUSED)
+def test_what_may_mean_something_else_is_refused(form: Any, text: str) -> None:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    assert error.value.text == text
+    assert error.value.problems != ()
+
+
+PERSON = '{"first_name": "Ann \\"Lee\\"", "age": 30, "tags": ["x", "y, {z}"]}'
+PEOPLE = f"[{PERSON}, {PERSON}]"
+
+
+@pytest.mark.parametrize("before", ["", "```json\n", "Here it is: ", "<think>{</think>\n"])
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Person, PERSON),
+        (Person, PERSON.replace('\\"', "*").replace('"', "'")),
+        (dict[str, Any], PERSON),
+        (list[Person], PEOPLE),
+        (list[Any], PEOPLE),
+        (Any, PEOPLE),
+        (Person | list[Person] | None, PEOPLE),
+    ],
+)
+def test_a_reply_that_is_cut_off_anywhere_is_never_a_value(form: Any, text: str, before: str) -> None:
+    parse(form, before + text)
+    for end in range(1, len(text)):
+        with pytest.raises(OutputParsingError):
+            parse(form, before + text[:end])
