@@ -29,6 +29,7 @@ _TAG = late(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = late(r"`{3,}|~{3,}")
 _MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
+_MOST_FAULTS = 300  # values that cannot be read: each costs a look at what follows, and more are no answer
 # Right beside JSON these say that it is not the answer.
 _DENIED_BEFORE = late(
     r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
@@ -123,7 +124,7 @@ class Reply(NamedTuple):
         return found
 
     def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
-        position = seen = 0
+        position = seen = faults = 0
         fenced = False
         text = self.text
         while opening := _OPENING.search(text, position):
@@ -134,11 +135,11 @@ class Reply(NamedTuple):
             try:
                 read = read_tolerant(text, start)
             except JsonFault as fault:
+                faults += 1
                 end = position if text[start] == "(" else _closing(text, start)
-                if end is None:
-                    if fault.truncated:
-                        raise Misfit(Problem("$", f"the JSON is cut off: {fault.message}")) from fault
-                    raise Misfit(Problem("$", f"the JSON is broken: {fault.message}")) from fault
+                if end is None or faults > _MOST_FAULTS:
+                    state = "cut off" if fault.truncated else "broken"
+                    raise Misfit(Problem("$", f"the JSON is {state}: {fault.message}")) from fault
                 position = end
                 continue
             position = read.end

@@ -27,7 +27,6 @@ from .number_words import has_cardinal, number_runs, read_words
 __all__ = ["Found", "Unreadable", "find_number", "read_number"]
 
 _MOST_MENTIONS = 20  # of one number; more are no answer, and each costs a look at the whole text
-_SIGN_WORD = late(r"(?:minus|negative)\s+(?=[0-9])", re.IGNORECASE)
 _DIGIT = late(r"\d")
 _SENTENCE_END = late(r"(?<=[.!?])\s+|\n+")
 _LIST_MARKER = late(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
@@ -65,10 +64,6 @@ def find_number(text: str) -> Found[Decimal]:
 
 
 def _read_bare(text: str) -> Found[Decimal]:
-    signed = _SIGN_WORD.match(text)
-    if signed:
-        found = read_lexeme(text[signed.end() :])
-        return Found(found.value.copy_negate(), join_rules(found.rule, "sign in words"))
     return read_lexeme(text) if _DIGIT.search(text) else read_words(text)
 
 

@@ -141,9 +141,10 @@ class TypeParser(Generic[T]):
         if reply.looks_like_json:
             return self._from_json(reply, at)
         prose = reply.prose()
-        whole = None if prose.text == reply.text or self._shows(prose) else prose.whole()
-        if whole is not None:  # JSON in a fence is what it is without one
-            return _only(at, [(whole.steps, _reading(node, whole.value, at))])
+        if prose.text != reply.text and (node.prose or prose.text[:1] == '"') and not self._shows(prose):
+            whole = prose.whole()
+            if whole is not None:  # JSON in a fence is what it is without one
+                return _only(at, [(whole.steps, _reading(node, whole.value, at))])
         return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
 
     def _clean_inside(self, reply: Reply, at: Place, clean: Callable[[str], Any]) -> Any:

@@ -13,11 +13,22 @@ import pytest
 
 import aiservices
 import output_parsers
+import output_parsers.text
+import output_parsers.tool_calls
 
 OUTPUT_PARSERS = """
-Coercion DateOrder Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError
-ParserFactory ParserRegistry Problem Reading Target TypeParser UnsupportedTypeError parse parser_for
-read
+Coercion DateOrder Description Int8 Int16 Int32 Int64 ItemError ItemPolicy ItemReader Leniency
+OutputParser OutputParsingError ParserFactory ParserRegistry PartialList PartialObject PartialReader
+Problem Reading Snapshot Target TypeParser UnsupportedTypeError parse parser_for read
+""".split()
+TEXT_PARSERS = """
+CommaSeparatedListOutputParser DatetimeOutputParser EnumOutputParser JsonOutputParser
+MarkdownJsonDictParser MarkdownListOutputParser MultiTaggedContentParser NumberedListOutputParser
+PydanticOutputParser RegexOutputParser RegexTaggedContentParser StrOutputParser TaggedContent TextResponse
+XmlOutputParser
+""".split()
+TOOL_CALL_PARSERS = """
+JsonOutputKeyToolsParser JsonOutputToolsParser ParsedToolCall PydanticToolsParser ToolCallLike
 """.split()
 AISERVICES = """
 AiMessage AiServiceError All Answer Ask Attempt AuthenticationError BadRequestError Budget
@@ -31,7 +42,13 @@ ServiceOutputError Strategy SystemMessage Target ToolCall ToolContext TruncatedE
 UnsupportedTypeError Usage UserMessage UserName create options preview structured_prompt
 system_message user_message
 """.split()
-PUBLIC = [(module, name) for module in (output_parsers, aiservices) for name in module.__all__]
+DOORS: tuple[types.ModuleType, ...] = (
+    output_parsers,
+    output_parsers.text,
+    output_parsers.tool_calls,
+    aiservices,
+)
+PUBLIC = [(module, name) for module in DOORS for name in module.__all__]
 
 
 def test_the_door_of_the_parsers_is_pinned() -> None:
@@ -42,7 +59,12 @@ def test_the_door_of_the_services_is_pinned() -> None:
     assert aiservices.__all__ == AISERVICES
 
 
-@pytest.mark.parametrize("module", [output_parsers, aiservices])
+def test_the_doors_of_the_parsers_in_the_manner_of_others_are_pinned() -> None:
+    assert sorted(output_parsers.text.__all__) == TEXT_PARSERS
+    assert sorted(output_parsers.tool_calls.__all__) == TOOL_CALL_PARSERS
+
+
+@pytest.mark.parametrize("module", DOORS)
 def test_every_name_is_written_once(module: types.ModuleType) -> None:
     assert len(set(module.__all__)) == len(module.__all__)
 

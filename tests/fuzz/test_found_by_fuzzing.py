@@ -77,6 +77,7 @@ def test_a_hundred_thousand_faults_are_counted_and_not_all_shown() -> None:
         (Tree, "~" * 60_000),
         (Tree, '[{`Value`: {value: "' + '\\"value\\": 2ue' * 4_000),
         (list[Tree], '```\n"[{\\"kind\\": ' + '\\"dog\\", ' * 6_000 + "\n```"),
+        (list[Tree], '{"value": "Zo\\u00eb \\"Zo\\" O, {"value": "1968-07-04"}\n' * 1_100),
         (float, "[]" * 30_000),
         (int | None, "[3], " * 12_000),
         (Tree | None, "{}" * 30_000),

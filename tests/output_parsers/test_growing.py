@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from output_parsers.growing import Growing
-from output_parsers.growing_roots import KeptText, ReplyHead, RootSeeker
-from output_parsers.growing_spine import Container, Member, clean_text
-from output_parsers.growing_strings import GrowingString, Quote, judge_quote
-from output_parsers.growing_tokens import CUT_MEMBER, Unread, cut_string, read_growing_key, read_growing_word
+from output_parsers.partial.growing import Growing
+from output_parsers.partial.growing_roots import KeptText, ReplyHead, RootSeeker
+from output_parsers.partial.growing_spine import Container, Member, clean_text
+from output_parsers.partial.growing_strings import GrowingString, Quote, judge_quote
+from output_parsers.partial.growing_tokens import (
+    CUT_MEMBER,
+    Unread,
+    cut_string,
+    read_growing_key,
+    read_growing_word,
+)
 
 
 def scan(*chunks: str, more: bool = False) -> tuple[Growing, list[Container]]:

@@ -28,7 +28,7 @@ def executed(block: str, model: ScriptedChatModel, namespace: dict[str, Any]) ->
 
 
 def test_each_program_is_followed_by_what_it_prints() -> None:
-    assert [language for language, _ in BLOCKS] == ["python", "text", "python", "text"]
+    assert [language for language, _ in BLOCKS] == ["python", "text"] * 3
 
 
 def test_the_example_prints_what_stands_under_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,12 +42,20 @@ def test_the_example_prints_what_stands_under_it(capsys: pytest.CaptureFixture[s
 
 
 def test_the_mistakes_are_told_as_they_stand_there() -> None:
-    (_, program), (_, output) = BLOCKS[2:]
+    (_, program), (_, output) = BLOCKS[2:4]
     imports: dict[str, Any] = {}
     exec("from typing import Protocol\nfrom aiservices import create, user_message", imports)
     with pytest.raises(DefinitionError) as caught:
         executed(program, ScriptedChatModel([]), imports)
     assert f"aiservices.errors.DefinitionError: {caught.value}\n" == output
+
+
+def test_the_parsing_prints_what_stands_under_it(capsys: pytest.CaptureFixture[str]) -> None:
+    (_, declaration), _, _, _, (_, program), (_, output) = BLOCKS
+    namespace: dict[str, Any] = {"__name__": "readme"}
+    whole = declaration.partition("class PersonExtractor")[0] + program
+    exec(compile(whole, "README.md", "exec", dont_inherit=True), namespace)
+    assert capsys.readouterr().out == output
 
 
 def test_the_interceptor_of_the_map_changes_the_answer() -> None:

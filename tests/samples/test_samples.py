@@ -17,17 +17,19 @@ from samples import (
     film,
     numbers_in_text,
     own_parser,
+    parse_text,
     person,
     preview_prompt,
     recipe,
     sentiment,
     text_stream,
+    while_it_is_written,
 )
 
 FOLDER = Path(sentiment.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
 # The tour chooses and pulls weights itself, as no service does.
-DOORS = {"aiservices", "output_parsers"}
+DOORS = {"aiservices", "output_parsers", "output_parsers.text"}
 DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.weights"}
 
 Printed = Callable[..., str]
@@ -77,6 +79,38 @@ def test_dates_and_times(printed: Printed) -> None:
     replies = [value("1968-07-04"), value("23:45:00"), value("1968-07-04T23:45:00")]
     assert printed(dates_and_times, *replies) == (
         f"{dates_and_times.EVENING}\ndate      04 July 1968\ntime      23:45\ndatetime  04 July 1968, 23:45\n"
+    )
+
+
+def test_parse_text(printed: Printed) -> None:
+    assert printed(parse_text) == (
+        "City(name='Paris', population=2102650)\n"
+        "  $: reasoning set aside\n"
+        "  $: text around the JSON left out\n"
+        "  $: single-quoted string\n"
+        "  $: unquoted key\n"
+        "  $: comment\n"
+        "  $: trailing comma\n"
+        '  $.Name: key in another form: "Name" → "name"\n'
+        "  $.mayor: unknown key left out\n"
+        '  $.population: thousands separators: "2,102,650" → 2102650\n'
+        "[1, 2, 3] True None\n"
+        "{'thought': 'add them', 'number': 42, 'code': '20 + 22'}\n"
+        "cannot read the reply: $.population: expected an integer, found 2.1 "
+        '(the reply: \'{"name": "Paris", "population": 2.1}\')\n'
+    )
+
+
+def test_while_it_is_written(printed: Printed) -> None:
+    assert printed(while_it_is_written) == (
+        "{'title': 'Greek'} | minutes: False\n"
+        "{'title': 'Greek salad'} | minutes: False\n"
+        "{'title': 'Greek salad', 'minutes': 15, 'steps': ['Chop the']} | minutes: True\n"
+        "{'title': 'Greek salad', 'minutes': 15, 'steps': ['Chop the cucumber', 'Add fe']} | minutes: True\n"
+        "{'title': 'Greek salad', 'minutes': 15, 'steps': ['Chop the cucumber', 'Add feta']} "
+        "| minutes: True\n"
+        "Recipe(title='Greek salad', minutes=15, steps=['Chop the cucumber', 'Add feta'])\n"
+        "[1] [20] [300, 4] []\n"
     )
 
 

@@ -10,19 +10,19 @@ from typing import Generic, TypeVar
 
 from typing_extensions import TypeForm
 
-from .errors import OutputParsingError, Problem
-from .extract import open_reply
+from ..errors import OutputParsingError, Problem
+from ..extract import open_reply
+from ..json_reader import read_exact, read_tolerant
+from ..json_text import JsonFault
+from ..node import Node
+from ..parse import parser_for
+from ..parser import TypeParser
+from ..reading import Json, Leniency, Misfit, Place, written
+from .frames import decoded_items
 from .growing import Growing
 from .growing_roots import KeptText, ReplyHead, RootSeeker
 from .growing_spine import Container
-from .json_reader import read_exact, read_tolerant
-from .json_text import JsonFault
-from .node import Node
-from .parse import parser_for
-from .parser import TypeParser
-from .partial_frames import decoded_items
-from .partial_kinds import knows
-from .reading import Json, Leniency, Misfit, Place, written
+from .kinds import knows
 
 __all__ = ["ItemError", "ItemPolicy", "ItemReader"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .choices import BoolNode, ChoiceNode, FlagNode
-from .constraints import ConstrainedNode
-from .mappings import DictNode
-from .node import Node, Shared
-from .objects import ObjectNode, RootNode
-from .scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
-from .sequences import ListNode, TupleNode
-from .temporal import TemporalNode
-from .unions import UnionNode
+from ..choices import BoolNode, ChoiceNode, FlagNode
+from ..constraints import ConstrainedNode
+from ..mappings import DictNode
+from ..node import Node, Shared
+from ..objects import ObjectNode, RootNode
+from ..scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
+from ..sequences import ListNode, TupleNode
+from ..temporal import TemporalNode
+from ..unions import UnionNode
 
 __all__ = ["changed_fields", "changes_whole", "grows", "knows", "takes", "target_of"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .json_escapes import decode
-from .json_text import JsonFault, Repairs
-from .json_words import read_word
-from .reading import Json
+from ..json_escapes import decode
+from ..json_text import JsonFault, Repairs
+from ..json_words import read_word
+from ..reading import Json
 
 __all__ = [
     "CLEAN_RUN",

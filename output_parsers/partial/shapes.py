@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .clean import NOT_CLEAN, clean_reader
-from .constraints import ConstrainedNode
-from .mappings import DictNode
-from .node import Node, Shared
-from .objects import ObjectNode, RootNode
-from .partial_frames import UNFIT, Frame, JsonFrame, Slot
-from .partial_kinds import changed_fields, changes_whole, grows, takes, target_of
-from .partial_members import ListFrame, ObjectFrame
-from .partial_views import ObjectStore, Size, Tail
-from .reading import Json, Leniency, Misfit, Place
-from .scalars import AnyNode
-from .sequences import ListNode, TupleNode
-from .unions import UnionNode
+from ..clean import NOT_CLEAN, clean_reader
+from ..constraints import ConstrainedNode
+from ..mappings import DictNode
+from ..node import Node, Shared
+from ..objects import ObjectNode, RootNode
+from ..reading import Json, Leniency, Misfit, Place
+from ..scalars import AnyNode
+from ..sequences import ListNode, TupleNode
+from ..unions import UnionNode
+from .frames import UNFIT, Frame, JsonFrame, Slot
+from .kinds import changed_fields, changes_whole, grows, takes, target_of
+from .members import ListFrame, ObjectFrame
+from .views import ObjectStore, Size, Tail
 
 __all__ = ["Shapes"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from .json_escapes import decode
-from .json_text import Repairs
+from ..json_escapes import decode
+from ..json_text import Repairs
 
 __all__ = ["GrowingString", "Quote", "judge_quote"]
 

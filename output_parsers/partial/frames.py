@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ..json_text import JsonFault, put
+from ..node import Node
+from ..reading import Json
 from .growing_spine import Container, Member
-from .json_text import JsonFault, put
-from .node import Node
-from .partial_views import Size, Tail
-from .reading import Json
+from .views import Size, Tail
 
 __all__ = [
     "SKIPPED",

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from .clean import NOT_CLEAN
+from ..clean import NOT_CLEAN
+from ..reading import Json, Misfit, Place
+from .frames import SKIPPED, UNFIT, Frame, JsonFrame, Slot, skip
 from .growing_spine import Container, clean_text
-from .partial_frames import SKIPPED, UNFIT, Frame, JsonFrame, Slot, skip
-from .partial_views import ListStore, ObjectStore, PartialList, PartialObject, Size, Tail, no_tail
-from .reading import Json, Misfit, Place
+from .views import ListStore, ObjectStore, PartialList, PartialObject, Size, Tail, no_tail
 
 __all__ = ["BoxFrame", "ListFrame", "ObjectFrame"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .reading import Json
+from ..reading import Json
 
 if TYPE_CHECKING:
-    from .partial_frames import Frame
+    from .frames import Frame
 
 __all__ = ["Container", "Member", "Moment", "Part", "clean_text"]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .envelope import EnvelopeNode
+from ..envelope import EnvelopeNode
+from ..node import Node
+from ..reading import Json, Leniency
+from .frames import Frame, Slot, settle, settled_size
 from .growing_spine import Moment
 from .growing_tokens import cut_string
-from .node import Node
-from .partial_frames import Frame, Slot, settle, settled_size
-from .partial_kinds import takes
-from .partial_members import BoxFrame
-from .partial_shapes import Shapes
-from .partial_views import NO_TAIL, Size, Tail, TextSoFar
-from .reading import Json, Leniency
+from .kinds import takes
+from .members import BoxFrame
+from .shapes import Shapes
+from .views import NO_TAIL, Size, Tail, TextSoFar
 
 __all__ = ["Root"]
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from enum import Enum
 
+from ..json_text import JsonFault
+from ..reading import Json
 from .growing_roots import RootSeeker
 from .growing_spine import Container, Member, Moment
 from .growing_strings import GrowingString, Quote, judge_quote
@@ -20,8 +22,6 @@ from .growing_tokens import (
     read_growing_key,
     read_growing_word,
 )
-from .json_text import JsonFault
-from .reading import Json
 
 __all__ = ["Growing"]
 

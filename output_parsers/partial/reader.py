@@ -8,28 +8,19 @@ from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import TypeForm
 
-from .errors import OutputParsingError
+from ..errors import OutputParsingError
+from ..parse import parser_for
+from ..parser import TypeParser
+from ..reading import Leniency, Reading
+from ..scalars import TextNode
 from .growing import Growing
 from .growing_roots import KeptText, ReplyHead, RootSeeker
 from .growing_spine import Container, Moment
 from .growing_text import GrowingText
-from .parse import parser_for
-from .parser import TypeParser
-from .partial_items import ItemError, ItemPolicy, ItemReader
-from .partial_root import Root
-from .partial_views import PartialList, PartialObject, TextSoFar, plain
-from .reading import Leniency, Reading
-from .scalars import TextNode
+from .root import Root
+from .views import PartialList, PartialObject, TextSoFar, plain
 
-__all__ = [
-    "ItemError",
-    "ItemPolicy",
-    "ItemReader",
-    "PartialList",
-    "PartialObject",
-    "PartialReader",
-    "Snapshot",
-]
+__all__ = ["PartialReader", "Snapshot"]
 
 T = TypeVar("T")
 

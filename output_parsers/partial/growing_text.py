@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .growing_roots import ReplyHead
-from .partial_views import TextSoFar
+from .views import TextSoFar
 
 __all__ = ["GrowingText"]
 
