@@ -101,7 +101,7 @@ class Reply(NamedTuple):
         return before is not None or _DENIED_AFTER.match(self.text, end) is not None
 
     def _means_otherwise(self, start: int, read: JsonText) -> bool:
-        """Whether brackets are those of a link in Markdown, or those that accounts put around what is less."""
+        """Whether brackets are those of a Markdown link, or those that accounts put around what is less."""
         if self.text[start] == "(":
             return not isinstance(read.value, (list, dict))
         return self.text[start] == "[" and self.text.startswith("(", read.end)
