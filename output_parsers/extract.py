@@ -28,6 +28,8 @@ _BRACKETS = late(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
 _TAG = late(r"<([A-Za-z][\w-]{0,40})>")
 _FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = late(r"`{3,}|~{3,}")
+_FIELD_AFTER = late(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
+_CLOSER_AFTER = late(r"[\s,]*+\]")
 _MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
 _MOST_FAULTS = 300  # values that cannot be read: each costs a look at what follows, and more are no answer
 # Right beside JSON these say that it is not the answer.
@@ -61,13 +63,16 @@ class Reply(NamedTuple):
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def whole(self) -> Candidate | None:
-        """The JSON that the whole reply is; None when it is none. Raises Misfit when a key stands twice."""
+        """The JSON that the whole reply is; None when it is none.
+
+        Raises Misfit for JSON that holds a key twice, or a character that is none.
+        """
         if not self.text or self.text[0] not in '{["-0123456789tfn':
             return None
         try:
             return Candidate(read_exact(self.text), self.steps)
         except JsonFault as fault:
-            if "twice" in fault.message:
+            if "twice" in fault.message or "surrogate" in fault.message:
                 raise Misfit(Problem("$", fault.message)) from fault
             return None
 
@@ -96,9 +101,10 @@ class Reply(NamedTuple):
         return (*self.steps, "text around the JSON left out") if around else self.steps
 
     def _denied(self, start: int, end: int) -> bool:
-        """Whether the words beside some JSON say that it is not the answer."""
+        """Whether what stands beside some JSON says that it is not the answer, or not all of it."""
         before = _DENIED_BEFORE.search(self.text, max(0, start - 20), start)
-        return before is not None or _DENIED_AFTER.match(self.text, end) is not None
+        after = _DENIED_AFTER.match(self.text, end) or _FIELD_AFTER.match(self.text, end)
+        return before is not None or after is not None
 
     def _means_otherwise(self, start: int, read: JsonText) -> bool:
         """Whether brackets are those of a Markdown link, or those that accounts put around what is less."""
@@ -112,6 +118,8 @@ class Reply(NamedTuple):
         Raises Misfit when one of them is cut off, and when there are more than an answer is given in.
         """
         regions = list(self._regions())
+        if len(regions) > 1 and _CLOSER_AFTER.match(self.text, regions[-1][1]):
+            raise Misfit(Problem("$", "the JSON is broken: an array is closed that was not opened"))
         found = [candidate for _, _, candidate in regions]
         if len(regions) > 1 and self._adjoin([(start, end) for start, end, _ in regions]):
             joined = [candidate.value for candidate in found]

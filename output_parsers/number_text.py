@@ -151,9 +151,7 @@ def _only_words(text: str) -> Found[Decimal] | None:
     if bare_word(spelled) == "one":
         raise Unreadable('"one" may be a number or stand for something')
     _refuse_doubt(words[:start], words[end:])
-    return read_words(spelled.strip(".,;:!?()\"'*_`"))._replace(
-        rule="number in words, number in a sentence"
-    )
+    return read_words(spelled.strip(".,;:!?()\"'*_`"))._replace(rule="number in words, number in a sentence")
 
 
 def _refuse_doubt(before: list[str], after: list[str]) -> None:

@@ -45,6 +45,14 @@ def test_an_end_of_reasoning_inside_a_fence_is_part_of_what_is_in_the_fence() ->
     assert parse(Path, "```\n{think>no /usr/share/d</think>\n```") == Path("{think>no /usr/share/d</think>")
 
 
+def test_a_json_string_with_half_a_character_is_not_read_as_the_text_that_it_is_written_with() -> None:
+    for form in (Path, bytes, int | str):
+        assert message(form, '"a\\udc00b"') == (
+            "cannot read the reply: $: half a surrogate pair is not a character "
+            "(the reply: '\"a\\\\udc00b\"')"
+        )
+
+
 def test_json_whose_quotes_are_escaped_hides_no_json() -> None:
     assert message(dict[str, Any], "{\\\"value\\\": \\\"{'value': '{}'}\\\"}").startswith(
         "cannot read the reply: $: the JSON is broken: "

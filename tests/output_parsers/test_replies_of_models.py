@@ -255,6 +255,9 @@ REFUSED: list[tuple[Any, str]] = [
     (City, f'{PARIS}\nCorrection: {{"name": "Ly'),
     (City, f"{PARIS}\nCorrection: {{name: Ly: on"),
     (list[City], f"{PARIS}\n{LYON}\n{{"),
+    (City, f'{PARIS}, "population": 5}}'),
+    (City, f'{PARIS},\npopulation": 5}}'),
+    (list[City], f"[{PARIS}] {LYON}]"),
     # lists
     (list[int], "1,234"),
     (list[int], "1,234, 5"),
