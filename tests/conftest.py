@@ -9,13 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from loopback import Loopback
+from loopback import Loopback, NetworkBlockedError
 
 _SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_")
-
-
-class NetworkBlockedError(RuntimeError):
-    """A test tried to reach another machine."""
 
 
 def _refuse_elsewhere(host: object) -> None:

@@ -14,6 +14,10 @@ from typing import Any, Self
 LONGEST_WAIT = 20.0  # seconds; nothing in a test hangs for longer
 
 
+class NetworkBlockedError(RuntimeError):
+    """A test tried to reach another machine."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """A request as it arrived; header names are in lower case, ``json`` is the parsed body."""

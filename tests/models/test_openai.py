@@ -16,8 +16,7 @@ from typing import Any
 
 import openai
 import pytest
-from conftest import NetworkBlockedError
-from loopback import Loopback, answer, as_json, error, streamed
+from loopback import Loopback, NetworkBlockedError, answer, as_json, error, streamed
 
 from aiservices.errors import DefinitionError, RateLimitError
 from aiservices.messages import (
