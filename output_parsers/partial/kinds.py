@@ -8,11 +8,12 @@ from ..choices import BoolNode, ChoiceNode, FlagNode
 from ..constraints import ConstrainedNode
 from ..mappings import DictNode
 from ..node import Node, Shared
-from ..objects import ObjectNode, RootNode
+from ..objects import ObjectNode
 from ..scalars import AnyNode, DecimalNode, FloatNode, IntNode, NoneNode, NumberNode, StringFormNode, TextNode
 from ..sequences import ListNode, TupleNode
 from ..temporal import TemporalNode
 from ..unions import UnionNode
+from ..wrapped import RootNode
 
 __all__ = ["changed_fields", "changes_whole", "grows", "knows", "takes", "target_of"]
 

@@ -9,11 +9,12 @@ from ..clean import NOT_CLEAN, clean_reader
 from ..constraints import ConstrainedNode
 from ..mappings import DictNode
 from ..node import Node, Shared
-from ..objects import ObjectNode, RootNode
+from ..objects import ObjectNode
 from ..reading import Json, Leniency, Misfit, Place
 from ..scalars import AnyNode
 from ..sequences import ListNode, TupleNode
 from ..unions import UnionNode
+from ..wrapped import RootNode
 from .frames import UNFIT, Frame, JsonFrame, Slot
 from .kinds import changed_fields, changes_whole, grows, takes, target_of
 from .members import ListFrame, ObjectFrame
