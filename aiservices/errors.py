@@ -48,6 +48,7 @@ __all__ = [
     "RefusalError",
     "ServiceOutputError",
     "TruncatedError",
+    "usage_of",
 ]
 
 
@@ -65,12 +66,17 @@ class AiServiceError(Exception):
     @property
     def usage(self) -> Usage | None:
         """The usage summed over the attempts; None when no attempt reported any."""
-        total: Usage | None = None
-        for attempt in self.attempts:
-            used = attempt.reply.usage if attempt.reply is not None else None
-            if used is not None:
-                total = used if total is None else total + used
-        return total
+        return usage_of(self.attempts)
+
+
+def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
+    """The usage summed over attempts; None when none of them reported any."""
+    total: Usage | None = None
+    for attempt in attempts:
+        used = attempt.reply.usage if attempt.reply is not None else None
+        if used is not None:
+            total = used if total is None else total + used
+    return total
 
 
 def _revived(cls: type[AiServiceError], args: tuple[Any, ...]) -> AiServiceError:

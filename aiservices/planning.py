@@ -27,8 +27,6 @@ from .wording import Wording, word
 
 __all__ = ["Settings", "plan_interface", "plan_method"]
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

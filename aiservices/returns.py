@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 from output_parsers.reading import Coercion
 from output_parsers.target import type_name
 
-from .errors import Attempt
+from .errors import Attempt, usage_of
 from .messages import AiMessage, ChatReply, FinishReason, Usage
 from .strategy import Strategy
 
@@ -53,11 +53,7 @@ class Result(Generic[T_co]):
     @property
     def usage(self) -> Usage:
         """Tokens summed over all attempts; zeros where the provider told none."""
-        total = Usage()
-        for attempt in self.attempts:
-            if attempt.reply is not None and attempt.reply.usage is not None:
-                total = total + attempt.reply.usage
-        return total
+        return usage_of(self.attempts) or Usage()
 
 
 class Shape(Enum):
