@@ -56,12 +56,8 @@ from .errors import (
 from .flow import All, Ask, Do, Emit, Flow, Pause
 from .messages import (
     AiMessage,
-    ChatOptions,
     ChatReply,
-    ChatRequest,
     FinishReason,
-    JsonObjectFormat,
-    JsonSchemaFormat,
     Message,
     ReplyDelta,
     SystemMessage,
@@ -74,6 +70,7 @@ from .models.scripted import ScriptedChatModel
 from .pipeline import Answer, Interceptor, Proceed
 from .plan import Turn
 from .preview import Preview, preview
+from .requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 from .returns import Result
 from .service import create
 from .strategy import Strategy

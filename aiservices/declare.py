@@ -16,8 +16,8 @@ from typing_extensions import Format, get_annotations
 
 from output_parsers.target import Description
 
-from .messages import ChatOptions
 from .models.base import ChatModel
+from .requests import ChatOptions
 from .strategy import Strategy
 
 __all__ = [

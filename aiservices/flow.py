@@ -14,8 +14,9 @@ from contextvars import copy_context
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidReplyError
-from .messages import ChatReply, ChatRequest, ReplyDelta
+from .messages import ChatReply, ReplyDelta
 from .models.base import ChatModel
+from .requests import ChatRequest
 
 __all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "run", "stream"]
 

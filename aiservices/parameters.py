@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Union
 from output_parsers.target import Target
 
 from .declare import History, MemoryId, ToolContext, UserName
-from .messages import ChatOptions, UserMessage
+from .messages import UserMessage
+from .requests import ChatOptions
 
 __all__ = ["Parameter", "Role", "RoleFault", "parameters_of"]
 

@@ -21,8 +21,9 @@ from .errors import (
     TruncatedError,
 )
 from .flow import Ask, Flow, Pause
-from .messages import ChatReply, ChatRequest, FinishReason
+from .messages import ChatReply, FinishReason
 from .plan import Turn
+from .requests import ChatRequest
 
 __all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
 

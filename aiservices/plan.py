@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .budget import Budget, CallContext
 from .errors import DefinitionError
-from .messages import AiMessage, ChatOptions, ChatRequest, Message, SystemMessage, UserMessage
+from .messages import AiMessage, Message, SystemMessage, UserMessage
 from .models.base import ChatModel
 from .parameters import Parameter, Role
 from .prompts import FORMAT_INSTRUCTIONS, Prompt, render_argument
+from .requests import ChatOptions, ChatRequest
 from .returns import Returns
 from .strategies import Wire
 

@@ -15,10 +15,11 @@ from output_parsers.target import type_name
 
 from .declare import Declaration, SystemSource, declaration_of
 from .errors import DefinitionError, Fault
-from .messages import AiMessage, ChatOptions, ChatReply
+from .messages import AiMessage, ChatReply
 from .models.base import ChatModel, find_model
 from .parameters import Parameter, RoleFault, parameters_of
 from .plan import MethodPlan, RequestTransformer
+from .requests import ChatOptions
 from .returns import Returns, ShapeFault, shape_of
 from .strategies import StrategyFault, Wire, wire_for, wire_of_reply
 from .strategy import Strategy

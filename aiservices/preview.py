@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec
 
 from .budget import Budget
-from .messages import ChatOptions, JsonSchemaFormat, Message, SystemMessage, UserMessage
+from .messages import Message, SystemMessage, UserMessage
+from .requests import ChatOptions, JsonSchemaFormat
 from .service import plan_of
 from .strategy import Strategy
 

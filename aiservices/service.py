@@ -16,11 +16,12 @@ from output_parsers.registry import DEFAULT_REGISTRY, ParserFactory
 from .budget import Budget
 from .declare import SystemSource, TemplateSource, names_around
 from .flow import Flow, arun, astream, run, stream
-from .messages import ChatOptions, ReplyDelta
+from .messages import ReplyDelta
 from .models.base import ChatModel
 from .pipeline import Answer, Interceptor, Pipeline
 from .plan import MethodPlan, RequestTransformer, Turn
 from .planning import Settings, plan_interface
+from .requests import ChatOptions
 from .returns import Result, Shape
 from .strategy import Strategy
 from .stubs import has_own_init, methods_of

@@ -11,8 +11,9 @@ from output_parsers.parser import TypeParser
 from output_parsers.reading import Reading
 from output_parsers.schema import is_strict
 
-from .messages import ChatReply, JsonObjectFormat, JsonSchemaFormat, ResponseFormat
+from .messages import ChatReply
 from .models.base import Capabilities
+from .requests import JsonObjectFormat, JsonSchemaFormat, ResponseFormat
 from .strategy import Strategy
 
 __all__ = ["StrategyFault", "Wire", "wire_for", "wire_of_reply"]

@@ -9,7 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
-from ..messages import ChatReply, ChatRequest, ReplyDelta
+from ..messages import ChatReply, ReplyDelta
+from ..requests import ChatRequest
 
 __all__ = ["Capabilities", "ChatModel", "find_model"]
 

@@ -6,14 +6,15 @@ import logging
 from collections.abc import AsyncGenerator, Generator
 from typing import TYPE_CHECKING, Self
 
-from ..messages import ChatOptions, ChatReply, ChatRequest, ReplyDelta
+from ..messages import ChatReply, ReplyDelta
+from ..requests import ChatOptions, ChatRequest
 from .base import Capabilities
+from .openai_body import BodyWriter
 from .openai_call import Caller
 from .openai_clients import Clients
 from .openai_errors import transport_failures
 from .openai_log import WireLog
 from .openai_place import Provider, place_at, place_of
-from .openai_wire import BodyWriter
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

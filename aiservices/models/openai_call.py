@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ModelError
-from ..messages import ChatReply, ChatRequest, ReplyDelta
+from ..messages import ChatReply, ReplyDelta
+from ..requests import ChatRequest
+from .openai_body import BodyWriter, PreparedBody
 from .openai_clients import load_post
 from .openai_errors import Blame
 from .openai_log import WireLog, is_secret
 from .openai_place import Place
+from .openai_reply import ReportedError, UnreadableReplyError, read_reply
 from .openai_stream import BrokenStreamError, StreamReading
-from .openai_wire import BodyWriter, PreparedBody, ReportedError, UnreadableReplyError, read_reply
 
 __all__ = ["Call", "Caller"]
 

@@ -25,7 +25,7 @@ from ..errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from .openai_wire import ReportedError, UnreadableReplyError
+from .openai_reply import ReportedError, UnreadableReplyError
 
 __all__ = ["Blame", "transport_failures"]
 

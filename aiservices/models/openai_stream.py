@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCall, Usage
-from .openai_wire import (
+from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCall, ToolCallDelta, Usage
+from .openai_reply import (
     UnreadableReplyError,
     finish_reason,
     parse_object,
@@ -75,7 +75,7 @@ class StreamReading:
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
-        self._calls: list[dict[str, str]] = []
+        self._calls: list[dict[str, Any]] = []
         self._places: dict[int, int] = {}
         self._reason: str | None = None
         self._usage: Usage | None = None
@@ -110,7 +110,12 @@ class StreamReading:
         """
         if self._whole is not None:
             reply = read_reply(self.seen)
-            return [ReplyDelta(reply.text, reply.message.reasoning or ""), ReplyDelta(reply=reply)]
+            calls = reply.message.tool_calls
+            pieces = tuple(ToolCallDelta(at, call.name, call.arguments) for at, call in enumerate(calls))
+            return [
+                ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=pieces),
+                ReplyDelta(reply=reply),
+            ]
         deltas: list[ReplyDelta] = []
         if not self.finished:
             try:
@@ -152,31 +157,34 @@ class StreamReading:
         delta = choice.get("delta") or {}
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])
-        for call in delta.get("tool_calls") or ():
-            self._take_call(call)
+        calls = delta.get("tool_calls")
+        pieces = tuple(map(self._take_call, calls)) if calls else ()
         text, reasoning = text_and_reasoning(delta)
-        if not text and not reasoning:
+        if not text and not reasoning and not pieces:
             return None
         self._texts.append(text)
         self._thoughts.append(reasoning)
-        return ReplyDelta(text, reasoning)
+        return ReplyDelta(text, reasoning, tool_calls=pieces)
 
-    def _take_call(self, call: dict[str, Any]) -> None:
+    def _take_call(self, call: dict[str, Any]) -> ToolCallDelta:
         # a piece without an index begins a call when it has an id, and goes on with the last one when not
         index = call.get("index")
         if index is None:
             index = len(self._calls) if call.get("id") or not self._calls else len(self._calls) - 1
         if index not in self._places:
             self._places[index] = len(self._calls)
-            self._calls.append({"id": "", "name": "", "arguments": ""})
-        made = self._calls[self._places[index]]
+            self._calls.append({"id": "", "name": "", "arguments": []})
+        place = self._places[index]
+        made = self._calls[place]
         function = call.get("function") or {}
+        written = function.get("arguments") or ""
         made["id"] = made["id"] or call.get("id") or ""
         made["name"] += function.get("name") or ""
-        made["arguments"] += function.get("arguments") or ""
+        made["arguments"].append(written)
+        return ToolCallDelta(place, made["name"], written)
 
     def _reply(self) -> ChatReply:
-        calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in self._calls)
+        calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
         message = AiMessage(self.text, calls, "".join(self._thoughts) or None)
         refusal = "".join(self._refusals) or None
         return ChatReply(message, finish_reason(self._reason), self._usage, self._model, self._id, refusal)

@@ -7,7 +7,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from ..messages import AiMessage, ChatReply, ChatRequest, ReplyDelta, Usage
+from ..messages import AiMessage, ChatReply, ReplyDelta, Usage
+from ..requests import ChatRequest
 from .base import Capabilities
 
 __all__ = ["ScriptedChatModel", "ScriptedReply"]

@@ -19,21 +19,12 @@ from typing import Any
 import pytest
 
 from aiservices.errors import BadRequestError, ModelError, ModelNotFoundError, ModelTimeoutError
-from aiservices.messages import (
-    AiMessage,
-    ChatOptions,
-    ChatRequest,
-    FinishReason,
-    JsonObjectFormat,
-    JsonSchemaFormat,
-    ReplyDelta,
-    SystemMessage,
-    UserMessage,
-)
+from aiservices.messages import AiMessage, FinishReason, ReplyDelta, SystemMessage, UserMessage
 from aiservices.models.base import Capabilities, ChatModel, find_model
 from aiservices.models.local import LocalChatModel
 from aiservices.models.local.runtime import loaded
 from aiservices.models.weights import is_ready, place_of, weights_named
+from aiservices.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 
 SMALL = weights_named("smollm2")
 
@@ -300,7 +291,7 @@ class TestTheProcess:
 
     def test_it_is_silent_and_a_stream_left_open_does_not_keep_it_from_ending(self) -> None:
         script = (
-            "from aiservices.messages import ChatRequest\n"
+            "from aiservices.requests import ChatRequest\n"
             "from aiservices.models.local import LocalChatModel\n"
             "stream = LocalChatModel('smollm2').stream(ChatRequest.of('Count from 1 to 500.'))\n"
             "next(stream)\n"

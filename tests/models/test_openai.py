@@ -21,12 +21,8 @@ from loopback import Loopback, NetworkBlockedError, answer, as_json, error, stre
 from aiservices.errors import DefinitionError, RateLimitError
 from aiservices.messages import (
     AiMessage,
-    ChatOptions,
     ChatReply,
-    ChatRequest,
     FinishReason,
-    JsonObjectFormat,
-    JsonSchemaFormat,
     SystemMessage,
     ToolCall,
     Usage,
@@ -35,6 +31,7 @@ from aiservices.messages import (
 from aiservices.models.base import Capabilities, ChatModel, find_model
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.openai_place import place_at, place_of
+from aiservices.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")

@@ -25,9 +25,9 @@ from aiservices.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from aiservices.messages import ChatOptions, ChatRequest
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.openai_errors import Blame
+from aiservices.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")

@@ -21,18 +21,10 @@ from aiservices.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from aiservices.messages import (
-    AiMessage,
-    ChatOptions,
-    ChatReply,
-    ChatRequest,
-    FinishReason,
-    ReplyDelta,
-    ToolCall,
-    Usage,
-)
+from aiservices.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolCall, ToolCallDelta, Usage
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.openai_stream import EventSplitter, StreamReading
+from aiservices.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
@@ -109,6 +101,10 @@ def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, mode
     assert list(model.stream(HELLO)) == [
         ReplyDelta(reasoning="Hm"),
         ReplyDelta(reasoning="."),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", ""),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", '{"b"'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", '{"a":1}'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", ":2}"),)),
         ReplyDelta(reply=reply),
     ]
 

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from aiservices.errors import ModelNotFoundError
-from aiservices.messages import ChatOptions, ChatReply, ChatRequest, ReplyDelta
+from aiservices.messages import ChatReply, ReplyDelta
 from aiservices.models.base import Capabilities
 from aiservices.models.weights import find_weights
+from aiservices.requests import ChatOptions, ChatRequest
 
 from .generation import Job, achunks, chunks
 from .runtime import RuntimeSettings, loaded, unload

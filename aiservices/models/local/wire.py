@@ -10,19 +10,16 @@ from typing import Any
 from aiservices.errors import BadRequestError, InvalidReplyError, ModelError, ModelServerError
 from aiservices.messages import (
     AiMessage,
-    ChatOptions,
     ChatReply,
-    ChatRequest,
     FinishReason,
-    JsonObjectFormat,
-    JsonSchemaFormat,
     Message,
     ReplyDelta,
-    ResponseFormat,
     SystemMessage,
+    ToolMessage,
     Usage,
     UserMessage,
 )
+from aiservices.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat, ResponseFormat
 
 __all__ = ["Answer", "body_of", "error_of", "format_of"]
 
@@ -58,6 +55,8 @@ def _message(message: Message) -> dict[str, Any]:
     if isinstance(message, UserMessage):
         named = {} if message.name is None else {"name": message.name}
         return {"role": "user", "content": message.text, **named}
+    if isinstance(message, ToolMessage):  # its templates know no tools yet: what a tool said is told as text
+        return {"role": "user", "content": message.text}
     return {"role": "assistant", "content": message.text}
 
 

@@ -1,0 +1,130 @@
+"""What a model is asked for: the options, the form of the answer, the tools, and all of it as one request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias
+
+from .errors import Fault
+from .messages import Message, UserMessage
+
+__all__ = [
+    "ChatOptions",
+    "ChatRequest",
+    "JsonObjectFormat",
+    "JsonSchemaFormat",
+    "ResponseFormat",
+    "ToolSpecification",
+    "Tooling",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """How a model is to answer; None leaves the choice to whoever is further away.
+
+    Options are set on the model, the service, the method and the call; the nearer one wins, field by
+    field. ``timeout`` is in seconds for one request; ``extra_body`` and ``extra_headers`` go to the
+    provider as they are and are merged key by key. ``model`` names another model of the same provider.
+    """
+
+    model: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    timeout: float | None = None
+    extra_body: Mapping[str, Any] | None = None
+    extra_headers: Mapping[str, str] | None = None
+
+    def over(self, further: ChatOptions | None) -> ChatOptions:
+        """These options where they say something, the further ones where they do not."""
+        if further is None or further == ChatOptions():
+            return self
+        merged: dict[str, Any] = {}
+        for field in fields(self):
+            near, far = getattr(self, field.name), getattr(further, field.name)
+            if isinstance(near, Mapping) and isinstance(far, Mapping):
+                merged[field.name] = {**far, **near}
+            else:
+                merged[field.name] = far if near is None else near
+        return ChatOptions(**merged)
+
+    def faults(self, where: str) -> list[Fault]:
+        """What is wrong with these values, each with what to do."""
+        faults = []
+        limits = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
+        for name, low, high in limits:
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                faults.append(Fault(where, f"{name} is {value!r}; it must be from {low:g} to {high:g}"))
+        for name in ("max_tokens", "timeout"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                faults.append(Fault(where, f"{name} is {value!r}; it must be greater than 0"))
+        return faults
+
+
+@dataclass(frozen=True, eq=False)
+class JsonSchemaFormat:
+    """The answer must be JSON that fits ``schema``; ``strict`` asks the provider to enforce it."""
+
+    name: str
+    schema: Mapping[str, Any]
+    strict: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class JsonObjectFormat:
+    """The answer must be a JSON object, of whatever shape ("JSON mode")."""
+
+
+ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
+
+
+@dataclass(frozen=True, eq=False)
+class ToolSpecification:
+    """A tool that a model may call: ``parameters`` is the JSON Schema of its arguments, an object.
+
+    ``strict`` asks the provider to enforce the schema.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    strict: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tooling:
+    """The tools of a request. ``choice`` is "auto", "required" (some tool), or the name of the one to call.
+
+    ``parallel`` permits several calls in one answer.
+    """
+
+    tools: tuple[ToolSpecification, ...]
+    choice: str = "auto"
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a model is asked: the messages, the options, the form that the answer must have, and the tools."""
+
+    messages: tuple[Message, ...]
+    options: ChatOptions = ChatOptions()
+    response_format: ResponseFormat | None = None
+    tooling: Tooling | None = None
+
+    def plus(self, *messages: Message) -> ChatRequest:
+        """The same request with messages added at its end."""
+        return replace(self, messages=self.messages + messages)
+
+    @staticmethod
+    def of(messages: str | Sequence[Message], **settings: Any) -> ChatRequest:
+        """A request from a text (one user message) or from messages."""
+        said = (UserMessage(messages),) if isinstance(messages, str) else tuple(messages)
+        return ChatRequest(said, **settings)
