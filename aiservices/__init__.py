@@ -21,7 +21,7 @@ from output_parsers import (
     UnsupportedTypeError,
 )
 
-from .budget import Budget, CallContext
+from .budget import Budget, CallContext, Price
 from .declare import (
     Description,
     History,
@@ -38,6 +38,7 @@ from .errors import (
     Attempt,
     AuthenticationError,
     BadRequestError,
+    BudgetExceededError,
     ContentFilterError,
     DefinitionError,
     Fault,
@@ -62,6 +63,8 @@ from .messages import (
     ReplyDelta,
     SystemMessage,
     ToolCall,
+    ToolCallDelta,
+    ToolMessage,
     Usage,
     UserMessage,
 )
@@ -70,10 +73,19 @@ from .models.scripted import ScriptedChatModel
 from .pipeline import Answer, Interceptor, Proceed
 from .plan import Turn
 from .preview import Preview, preview
-from .requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
+from .requests import (
+    ChatOptions,
+    ChatRequest,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    Tooling,
+    ToolSpecification,
+)
+from .retry import Retry
 from .returns import Result
 from .service import create
 from .strategy import Strategy
+from .streams import AsyncStream, AttemptStarted, Completed, FieldCompleted, Stream
 
 if TYPE_CHECKING:
     from .models.local import LocalChatModel
@@ -85,10 +97,13 @@ __all__ = [
     "All",
     "Answer",
     "Ask",
+    "AsyncStream",
     "Attempt",
+    "AttemptStarted",
     "AuthenticationError",
     "BadRequestError",
     "Budget",
+    "BudgetExceededError",
     "CallContext",
     "Capabilities",
     "ChatModel",
@@ -96,12 +111,14 @@ __all__ = [
     "ChatReply",
     "ChatRequest",
     "Coercion",
+    "Completed",
     "ContentFilterError",
     "DefinitionError",
     "Description",
     "Do",
     "Emit",
     "Fault",
+    "FieldCompleted",
     "FinishError",
     "FinishReason",
     "Flow",
@@ -130,6 +147,7 @@ __all__ = [
     "ParserRegistry",
     "Pause",
     "Preview",
+    "Price",
     "Problem",
     "Proceed",
     "RateLimitError",
@@ -137,13 +155,19 @@ __all__ = [
     "RefusalError",
     "ReplyDelta",
     "Result",
+    "Retry",
     "ScriptedChatModel",
     "ServiceOutputError",
     "Strategy",
+    "Stream",
     "SystemMessage",
     "Target",
     "ToolCall",
+    "ToolCallDelta",
     "ToolContext",
+    "ToolMessage",
+    "ToolSpecification",
+    "Tooling",
     "TruncatedError",
     "Turn",
     "UnsupportedTypeError",

@@ -3,50 +3,91 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from .errors import Attempt, DefinitionError, Fault, ModelError
+from .errors import Attempt, BudgetExceededError, DefinitionError, Fault, ModelError
+from .messages import Usage
+from .strategies import Wire
 
-__all__ = ["Budget", "CallContext"]
+__all__ = ["Budget", "CallContext", "Price"]
 
 _LONGEST_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What one call may spend in all.
+class Price:
+    """What a model costs, for a million tokens each, in whatever currency the budget's ``money`` is.
 
-    ``attempts``: requests to the model, the first included; a request is made again only when the
-    provider or the connection failed in a way that may pass (429, 5xx, 408, 409, no connection, time
-    out). ``seconds``: wall time for the whole call, waiting included; None sets no limit.
-    ``first_wait``: seconds before the second attempt; each wait is twice the one before, with jitter,
-    unless the provider says how long to wait.
+    ``cached`` is the price of input that the provider had cached; None when it costs as other input.
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """What the tokens cost."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.input_tokens - usage.cached_tokens
+        sums = fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        return sums / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one call may spend in all: HTTP retries, re-asking and fallback models together.
+
+    ``attempts``: requests to models, the first included. ``seconds``: wall time for the whole call,
+    waiting included. ``tokens``: input and output tokens of all replies. ``money``: what they cost by
+    ``prices``, which names each model as its provider does ("gpt-4.1") or as it is asked for
+    ("openai:gpt-4.1"). None sets no limit. Tokens and money are known when a reply has come: a reply that
+    goes beyond them is used, and no further request is made. A reply without usage counts nothing.
+    ``first_wait``: seconds before a failed request is made again; each wait is twice the one before,
+    with jitter, unless the provider says how long to wait.
     """
 
     attempts: int = 3
     seconds: float | None = None
+    tokens: int | None = None
+    money: float | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
     first_wait: float = 0.5
 
     def __post_init__(self) -> None:
         faults = []
         if self.attempts < 1:
             faults.append(Fault("Budget", f"attempts is {self.attempts}; it must be at least 1"))
-        if self.seconds is not None and self.seconds <= 0:
-            faults.append(Fault("Budget", f"seconds is {self.seconds}; it must be greater than 0"))
+        for name in ("seconds", "tokens", "money"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                faults.append(Fault("Budget", f"{name} is {value}; it must be greater than 0"))
+        if self.money is not None and not self.prices:
+            faults.append(Fault("Budget", "money is limited, but prices names no model"))
         if self.first_wait < 0:
             faults.append(Fault("Budget", f"first_wait is {self.first_wait}; it must not be negative"))
         if faults:
             raise DefinitionError(faults)
 
+    def price_of(self, *names: str) -> Price | None:
+        """The price under the first of a model's names that ``prices`` knows."""
+        known = (self.prices.get(part) for name in names for part in (name, name.partition(":")[2]))
+        return next((price for price in known if price is not None), None)
+
 
 @dataclass(slots=True)
 class CallContext:
-    """The account of one call: its budget, when it began, each attempt, and whether text was handed out."""
+    """The account of one call: its budget, when it began, each attempt, and whether text was handed out.
+
+    ``wire`` is how the last request was asked.
+    """
 
     budget: Budget
     began: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
     text_shown: bool = False
+    wire: Wire[Any] | None = None
 
     @property
     def seconds(self) -> float:
@@ -58,20 +99,58 @@ class CallContext:
         """What is left of the budget's seconds; None when it sets no limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.seconds
 
-    def wait_before_retry(self, error: ModelError) -> float | None:
-        """Seconds to wait before the same request is made again; None when it must not be.
+    @property
+    def tokens(self) -> int:
+        """The tokens of all replies so far."""
+        used = (one.reply.usage for one in self.attempts if one.reply is not None)
+        return sum(usage.total_tokens for usage in used if usage is not None)
 
-        It must not once a stream has handed out text: another answer would begin in the midst of the first.
+    @property
+    def money(self) -> float:
+        """What all replies so far cost by the budget's prices."""
+        spent = 0.0
+        for one in self.attempts:
+            if one.reply is not None and one.reply.usage is not None:
+                price = self.budget.price_of(one.reply.model, one.model)
+                spent += 0.0 if price is None else price.of(one.reply.usage)
+        return spent
+
+    def exceeded(self) -> BudgetExceededError | None:
+        """Why no further request may be made; None when one may."""
+        budget, left = self.budget, self.seconds_left
+        if len(self.attempts) >= budget.attempts:
+            return _exceeded("attempts", f"{len(self.attempts)} of {budget.attempts} attempts were made")
+        if left is not None and left <= 0:
+            return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds have passed")
+        if budget.tokens is not None and self.tokens >= budget.tokens:
+            return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens were used")
+        if budget.money is not None and self.money >= budget.money:
+            return _exceeded("money", f"{self.money:.6g} of {budget.money:g} was spent")
+        return None
+
+    def may_ask_again(self) -> bool:
+        """Whether another request may be made after one that failed, or whose reply does not fit.
+
+        It may not once a stream has handed out text: another answer would begin in the midst of the first.
         """
-        made = len(self.attempts)
-        if not error.retryable or self.text_shown or made >= self.budget.attempts:
+        return not self.text_shown and self.exceeded() is None
+
+    def wait_before_retry(self, error: ModelError, failures: int) -> float | None:
+        """Seconds to wait before the same request is made again; None when it must not be."""
+        if not error.retryable or not self.may_ask_again():
             return None
         from random import uniform  # loads OpenSSL's hashes, and few calls are retried
 
         if error.retry_after is not None:
             wait = error.retry_after
         else:
-            wait = min(self.budget.first_wait * 2 ** (made - 1), _LONGEST_WAIT) * uniform(0.75, 1.0)
+            wait = min(self.budget.first_wait * 2 ** (failures - 1), _LONGEST_WAIT) * uniform(0.75, 1.0)
         if wait > _LONGEST_WAIT * 2 or (self.seconds_left is not None and wait >= self.seconds_left):
             return None
         return wait
+
+
+def _exceeded(limit: str, said: str) -> BudgetExceededError:
+    return BudgetExceededError(
+        f"the budget does not permit to go on: {said}; raise Budget({limit}=…)", limit=limit
+    )

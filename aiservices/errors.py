@@ -3,6 +3,7 @@
 AiServiceError
 ├── DefinitionError            the declaration is wrong (also a TypeError); holds every fault
 ├── ServiceOutputError         the reply cannot be read (also an OutputParsingError)
+├── BudgetExceededError        a limit of the budget that the user set does not permit to go on
 ├── FinishError                the model did not finish its answer
 │   ├── RefusalError           it refused
 │   ├── TruncatedError         it was cut off by a length limit
@@ -28,12 +29,14 @@ from output_parsers.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
     from .messages import ChatReply, Usage
+    from .strategy import Strategy
 
 __all__ = [
     "AiServiceError",
     "Attempt",
     "AuthenticationError",
     "BadRequestError",
+    "BudgetExceededError",
     "ContentFilterError",
     "DefinitionError",
     "Fault",
@@ -88,13 +91,14 @@ def _revived(cls: type[AiServiceError], args: tuple[Any, ...]) -> AiServiceError
 class Attempt:
     """One request to the model: the reply it gave, or the error that came instead, or both.
 
-    ``seconds`` is the wall time of the request.
+    ``seconds`` is the wall time of the request, ``strategy`` the way in which structure was asked for.
     """
 
     model: str
     reply: ChatReply | None
     error: Exception | None
     seconds: float
+    strategy: Strategy | None = None
 
     @property
     def text(self) -> str:
@@ -135,6 +139,17 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
         OutputParsingError.__init__(self, text, problems, prefix=f"{where}: ")
         self.where = where
         self.attempts = tuple(attempts)
+
+
+class BudgetExceededError(AiServiceError):
+    """A limit that the user set does not permit to go on; ``limit`` is its name in Budget.
+
+    ``attempts`` and ``usage`` say what was spent. Where an error led to this one, it is the ``__cause__``.
+    """
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class FinishError(AiServiceError):

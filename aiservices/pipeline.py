@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
@@ -10,31 +9,35 @@ from typing import Any, Protocol, TypeAlias
 from output_parsers.errors import OutputParsingError
 from output_parsers.reading import Coercion
 
+from .asking import ask
 from .errors import (
     AiServiceError,
-    Attempt,
     ContentFilterError,
     FinishError,
-    ModelError,
     RefusalError,
     ServiceOutputError,
     TruncatedError,
 )
-from .flow import Ask, Flow, Pause
+from .flow import Flow
 from .messages import ChatReply, FinishReason
 from .plan import Turn
-from .requests import ChatRequest
+from .strategy import Strategy
 
 __all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a turn: the typed value, the reply it was read from, and the steps that reading took."""
+    """What came of a turn: the typed value, the reply it was read from, and the steps that reading took.
+
+    ``strategy`` and ``reasons`` say how structure was asked for, and why so.
+    """
 
     value: Any
     reply: ChatReply
     coercions: tuple[Coercion, ...]
+    strategy: Strategy = Strategy.TEXT
+    reasons: tuple[str, ...] = ()
 
 
 Proceed: TypeAlias = Callable[[Turn], Flow[Answer]]
@@ -69,47 +72,19 @@ class Pipeline:
             raise
 
     def _ask(self, turn: Turn) -> Flow[Answer]:
-        reply = yield from self._reply(turn)
+        reply, wire = yield from ask(turn)
         _check_finish(reply, turn.plan.where)
         try:
-            reading = turn.plan.wire.read(reply)
+            reading = wire.read(reply)
         except OutputParsingError as error:
             attempts = turn.context.attempts
             attempts[-1] = replace(attempts[-1], error=error)
             raise ServiceOutputError(turn.plan.where, error.text, error.problems, attempts) from error
-        return Answer(reading.value, reply, reading.coercions)
-
-    def _reply(self, turn: Turn) -> Flow[ChatReply]:
-        """The model's reply, asked for again where the way to it failed, within the call's budget."""
-        context = turn.context
-        model, transform = turn.plan.model, turn.plan.transform
-        request = turn.request if transform is None else transform(turn.request)
-        while True:
-            began = time.monotonic()
-            try:
-                reply: ChatReply = yield Ask(model, _in_time(request, context.seconds_left))
-            except ModelError as error:
-                context.attempts.append(Attempt(model.name, None, error, time.monotonic() - began))
-                wait = context.wait_before_retry(error)
-                if wait is None:
-                    raise
-                yield Pause(wait)
-            else:
-                context.attempts.append(Attempt(model.name, reply, None, time.monotonic() - began))
-                return reply
+        return Answer(reading.value, reply, reading.coercions, wire.strategy, wire.reasons)
 
 
 def _wrapped(interceptor: Interceptor, proceed: Proceed) -> Proceed:
     return lambda turn: interceptor(turn, proceed)
-
-
-def _in_time(request: ChatRequest, left: float | None) -> ChatRequest:
-    """The request with a timeout that ends with the call's budget."""
-    if left is None:
-        return request
-    timeout = request.options.timeout
-    shorter = left if timeout is None else min(left, timeout)
-    return replace(request, options=replace(request.options, timeout=max(shorter, 0.001)))
 
 
 def _check_finish(reply: ChatReply, where: str) -> None:

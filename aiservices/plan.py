@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from output_parsers.parser import TypeParser
+
 from .budget import Budget, CallContext
 from .errors import DefinitionError
 from .messages import AiMessage, Message, SystemMessage, UserMessage
@@ -15,13 +17,21 @@ from .parameters import Parameter, Role
 from .prompts import FORMAT_INSTRUCTIONS, Prompt, render_argument
 from .requests import ChatOptions, ChatRequest
 from .returns import Returns
-from .strategies import Wire
+from .route import Route
+from .strategies import INSTRUCTIONS_PLACE, Shown, Wire
 
-__all__ = ["MethodPlan", "RequestTransformer", "SystemText", "Turn"]
+__all__ = ["Example", "MethodPlan", "RequestTransformer", "SystemText", "Turn"]
 
 RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
 _SINGLE = frozenset(Role) - {Role.TOOL_CONTEXT}
 SystemText = Prompt | Callable[[Mapping[str, Any]], str]
+
+
+class Example(NamedTuple):
+    """What a method gives for some arguments, those of ``{{it}}`` and the instructions among them."""
+
+    arguments: Mapping[str, Any]
+    value: Any
 
 
 class MethodPlan(NamedTuple):
@@ -29,7 +39,9 @@ class MethodPlan(NamedTuple):
 
     ``signature`` is without ``self``; ``user`` is the template of the user message, or None when
     ``message_argument`` names the argument that is the message; ``it`` names the argument that
-    ``{{it}}`` stands for.
+    ``{{it}}`` stands for. ``routes`` are the models that may be asked, one after the other, each with
+    the ways to ask it. ``item`` reads one item where items are handed over. ``examples`` are what the
+    method is shown to do before it is asked.
     """
 
     where: str
@@ -40,10 +52,21 @@ class MethodPlan(NamedTuple):
     message_argument: str | None
     it: str | None
     system: SystemText | None
-    wire: Wire[Any]
+    routes: tuple[Route, ...]
     options: ChatOptions
-    model: ChatModel
     transform: RequestTransformer | None
+    item: TypeParser[Any] | None = None
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def model(self) -> ChatModel:
+        """The model that is asked first."""
+        return self.routes[0].model
+
+    @property
+    def wire(self) -> Wire[Any]:
+        """How it is asked now."""
+        return self.routes[0].wire(self.options.model)
 
     def turn(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Turn:
         """Bind the arguments of a call and render its messages.
@@ -60,9 +83,10 @@ class MethodPlan(NamedTuple):
         options = self.options
         if roles.get(Role.OPTIONS) is not None:
             options = self._checked(roles[Role.OPTIONS]).over(options)
-        request = ChatRequest(self._messages(values, roles), options, self.wire.response_format)
+        request = ChatRequest(self._messages(values, roles), options)
         context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
-        return Turn(self, values, request, CallContext(budget), roles.get(Role.MEMORY_ID), context)
+        shown = tuple(Shown(self._asked(one.arguments), one.value) for one in self.examples)
+        return Turn(self, values, request, CallContext(budget), roles.get(Role.MEMORY_ID), context, shown)
 
     def _checked(self, given: ChatOptions) -> ChatOptions:
         faults = given.faults(self.where)
@@ -73,25 +97,21 @@ class MethodPlan(NamedTuple):
     def _messages(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> tuple[Message, ...]:
         if self.it is not None:
             values = {**values, "it": values[self.it]}
-        instructions = self.wire.instructions
-        placed = False
         said: list[Message] = []
-        known = {**values, FORMAT_INSTRUCTIONS: instructions}
+        known = {**values, FORMAT_INSTRUCTIONS: INSTRUCTIONS_PLACE}
         system = self._system_text(known)
         history = self._history(roles.get(Role.HISTORY), system)
         if system is not None:
             said.append(SystemMessage(system))
-            placed = isinstance(self.system, Prompt) and FORMAT_INSTRUCTIONS in self.system.variables
         said.extend(history)
-        if self.user is None:
-            given = values[str(self.message_argument)]
-            text = given.text if isinstance(given, UserMessage) else render_argument(given)
-        else:
-            text = self.user.render(known, self.where)
-            placed = placed or FORMAT_INSTRUCTIONS in self.user.variables
-        if instructions and not placed:
-            text = f"{text}\n\n{instructions}"
-        return (*said, UserMessage(text, self._speaker(values, roles)))
+        return (*said, UserMessage(self._asked(known), self._speaker(values, roles)))
+
+    def _asked(self, values: Mapping[str, Any]) -> str:
+        """The text of the user message."""
+        if self.user is not None:
+            return self.user.render(values, self.where)
+        given = values[str(self.message_argument)]
+        return given.text if isinstance(given, UserMessage) else render_argument(given)
 
     def _speaker(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> str | None:
         given = values.get(self.message_argument or "")
@@ -132,3 +152,4 @@ class Turn:
     context: CallContext
     memory_id: Any
     tool_context: Mapping[str, Any]
+    examples: tuple[Shown, ...] = ()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec
 
 from .budget import Budget
-from .messages import Message, SystemMessage, UserMessage
-from .requests import ChatOptions, JsonSchemaFormat
+from .messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
+from .requests import ChatOptions, ChatRequest, JsonSchemaFormat
 from .service import plan_of
 from .strategy import Strategy
 
@@ -38,14 +38,25 @@ class Preview:
     def __str__(self) -> str:
         lines = [f"{self.method} → {self.model}", f"strategy: {self.strategy} ({'; '.join(self.reasons)})"]
         for message in self.messages:
-            lines += ["", f"[{_ROLES.get(type(message), 'assistant')}]", message.text]
+            lines += ["", f"[{_ROLES[type(message)]}]", *_said(message)]
         if self.schema is not None:
             strict = ", strict" if self.strict else ""
             lines += ["", f"[schema{strict}]", json.dumps(self.schema, indent=2, ensure_ascii=False)]
         return "\n".join(lines)
 
 
-_ROLES: dict[type, str] = {SystemMessage: "system", UserMessage: "user"}
+_ROLES: dict[type, str] = {
+    SystemMessage: "system",
+    UserMessage: "user",
+    AiMessage: "assistant",
+    ToolMessage: "tool",
+}
+
+
+def _said(message: Message) -> list[str]:
+    calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    written = [f"{call.name}({call.arguments})" for call in calls]
+    return [message.text, *written] if message.text or not written else written
 
 
 def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> Preview:
@@ -54,18 +65,30 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     Raises TypeError when ``method`` is no method of a service, or the arguments do not fit it.
     """
     plan = plan_of(method)
-    request = plan.turn(args, kwargs, Budget()).request
+    turn = plan.turn(args, kwargs, Budget())
+    wire = plan.routes[0].wire(turn.request.options.model)
+    request = wire.prepare(turn.request, turn.examples)
     if plan.transform is not None:
         request = plan.transform(request)
-    sent = request.response_format
-    schema = sent if isinstance(sent, JsonSchemaFormat) else None
+    schema, strict = _schema(request)
     return Preview(
         plan.where,
         plan.model.name,
         request.messages,
         request.options,
-        plan.wire.strategy,
-        plan.wire.reasons,
-        None if schema is None else schema.schema,
-        schema is not None and schema.strict,
+        wire.strategy,
+        wire.reasons,
+        schema,
+        strict,
     )
+
+
+def _schema(request: ChatRequest) -> tuple[Mapping[str, Any] | None, bool]:
+    """The schema of the answer, or of the tool that gives it, and whether the provider is to enforce it."""
+    form = request.response_format
+    if isinstance(form, JsonSchemaFormat):
+        return form.schema, form.strict
+    if request.tooling is not None:
+        tool = next(tool for tool in request.tooling.tools if tool.name == request.tooling.choice)
+        return tool.parameters, tool.strict
+    return None, False

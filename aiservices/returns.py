@@ -6,7 +6,7 @@ import collections.abc
 import types
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from output_parsers.reading import Coercion
 from output_parsers.target import type_name
@@ -14,6 +14,7 @@ from output_parsers.target import type_name
 from .errors import Attempt, usage_of
 from .messages import AiMessage, ChatReply, FinishReason, Usage
 from .strategy import Strategy
+from .streams import AsyncStream, Stream
 
 __all__ = ["Result", "Returns", "Shape", "ShapeFault", "shape_of"]
 
@@ -26,7 +27,8 @@ class Result(Generic[T_co]):
 
     ``attempts`` are all requests made for it, the successful one last; ``usage`` is summed over them.
     ``coercions`` are the steps away from the exact text that reading the value took (none for a clean
-    reply). ``seconds`` is the wall time of the whole call.
+    reply). ``reasons`` say why the strategy was chosen, also what the provider refused before.
+    ``seconds`` is the wall time of the whole call.
     """
 
     value: T_co
@@ -35,6 +37,7 @@ class Result(Generic[T_co]):
     coercions: tuple[Coercion, ...]
     attempts: tuple[Attempt, ...]
     seconds: float
+    reasons: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -62,14 +65,21 @@ class Shape(Enum):
     VALUE = "value"
     RESULT = "result"
     TEXT_STREAM = "text stream"
+    ITEMS = "items"
+    STREAM = "stream"
 
 
 class Returns(NamedTuple):
-    """What a return annotation says: the type of the value, its shape, and whether it is awaited."""
+    """What a return annotation says: the type of the value, its shape, and whether it is awaited.
+
+    Of items, ``form`` is the type of one, and ``keeps_errors`` says that one which does not fit is handed
+    over as an ItemError.
+    """
 
     form: Any
     shape: Shape
     asynchronous: bool
+    keeps_errors: bool = False
 
 
 class ShapeFault(TypeError):  # becomes a Fault once it is known where it stands
@@ -82,6 +92,7 @@ _ASYNC_ITERATORS = (
     collections.abc.AsyncIterable,
     collections.abc.AsyncGenerator,
 )
+_UNIONS = (Union, types.UnionType)
 _AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
 
 
@@ -100,19 +111,30 @@ def shape_of(hint: Any, *, asynchronous: bool) -> Returns:
         raise ShapeFault(f"it returns {type_name(hint)}; write async def and the type of the awaited value")
     if origin in _ITERATORS or origin in _ASYNC_ITERATORS:
         return _stream(hint, origin, asynchronous)
+    if origin in (Stream, AsyncStream):
+        if asynchronous:
+            raise ShapeFault(
+                f"async def with {type_name(hint)} is a coroutine that returns a stream; write def"
+            )
+        return Returns(_inside(hint, origin), Shape.STREAM, origin is AsyncStream)
     if origin is Result:
-        args = get_args(hint)
-        if not args or isinstance(args[0], TypeVar):
-            raise ShapeFault("Result needs the type of its value, as in Result[bool]")
-        return Returns(args[0], Shape.RESULT, asynchronous)
+        return Returns(_inside(hint, origin), Shape.RESULT, asynchronous)
     return Returns(hint, Shape.VALUE, asynchronous)
+
+
+def _inside(hint: Any, origin: type) -> Any:
+    """The type between the brackets."""
+    args = get_args(hint)
+    if not args or isinstance(args[0], TypeVar):
+        raise ShapeFault(f"{origin.__name__} needs the type of its value, as in {origin.__name__}[bool]")
+    return args[0]
 
 
 def _misplaced(parts: tuple[Any, ...], within: Any) -> Any:
     """What no model can be asked to write, where it stands inside another type; None when nothing does."""
     for part in parts:
         cls = get_origin(part) or part
-        if cls is Result or (cls in (ChatReply, AiMessage) and within is not Result):
+        if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and within is not Result):
             return part
         below = _misplaced(get_args(part), cls)
         if below is not None:
@@ -131,10 +153,23 @@ def _stream(hint: Any, origin: Any, asynchronous: bool) -> Returns:
         )
     if not args:
         raise ShapeFault(f"{name} needs the type of its items, as in {name}[str]")
-    if args[0] is not str:
-        items = type_name(args[0])
-        raise ShapeFault(
-            f"{name}[{items}] cannot be streamed; {name}[str] streams text, and list[{items}] "
-            "is handed back when it is whole"
-        )
-    return Returns(str, Shape.TEXT_STREAM, origin in _ASYNC_ITERATORS)
+    awaited = origin in _ASYNC_ITERATORS
+    if args[0] is str:
+        return Returns(str, Shape.TEXT_STREAM, awaited)
+    return Returns(_without_errors(args[0]), Shape.ITEMS, awaited, _keeps_errors(args[0]))
+
+
+def _keeps_errors(item: Any) -> bool:
+    return get_origin(item) in _UNIONS and any(_is_error(part) for part in get_args(item))
+
+
+def _without_errors(item: Any) -> Any:
+    """The type of the items that a model is asked for: ``Person`` of ``Person | ItemError``."""
+    if not _keeps_errors(item):
+        return item
+    return Union[tuple(part for part in get_args(item) if not _is_error(part))]  # noqa: UP007
+
+
+def _is_error(part: Any) -> bool:
+    # by its name, for the module that defines it is loaded only where something is streamed
+    return getattr(part, "__module__", "") == "output_parsers.partial.items" and part.__name__ == "ItemError"

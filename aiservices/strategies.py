@@ -1,144 +1,184 @@
-"""The ways in which structure is asked for, and which of them suits a model and a type."""
+"""The ways in which structure is asked for: what each sends, and the reading that undoes exactly that."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.custom import OutputParser
 from output_parsers.parser import TypeParser
 from output_parsers.reading import Reading
-from output_parsers.schema import is_strict
 
-from .messages import ChatReply
-from .models.base import Capabilities
-from .requests import JsonObjectFormat, JsonSchemaFormat, ResponseFormat
+from .messages import (
+    AiMessage,
+    ChatReply,
+    Message,
+    ReplyDelta,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from .output_tool import tool_reader
+from .requests import (
+    ChatRequest,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ResponseFormat,
+    Tooling,
+    ToolSpecification,
+)
 from .strategy import Strategy
 
-__all__ = ["StrategyFault", "Wire", "wire_for", "wire_of_reply"]
+__all__ = [
+    "INSTRUCTIONS_PLACE",
+    "Shown",
+    "Wire",
+    "grammar_wire",
+    "json_mode_wire",
+    "prompt_wire",
+    "schema_wire",
+    "text_wire",
+    "tool_wire",
+    "wire_of_reply",
+]
 
 T = TypeVar("T")
 
+# Stands in a rendered prompt where the template had {{format_instructions}}, until it is known in which way
+# the model is asked. No argument of a call can hold it by accident or on purpose: it differs in each process.
+INSTRUCTIONS_PLACE = f"\ue000{os.urandom(8).hex()}\ue001"
 
-class StrategyFault(ValueError):  # becomes a Fault once it is known where it stands
-    """A strategy was asked for that cannot carry the type, or that the model has not."""
+
+class Shown(NamedTuple):
+    """An example that the model is shown: what the user says, and the value that answers it."""
+
+    text: str
+    value: Any
 
 
 class Wire(NamedTuple, Generic[T]):
-    """One type on its way to a model and back, made when a method is planned.
+    """One type on its way to a model and back, in one strategy.
 
-    ``response_format`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
-    ``reasons`` says why this strategy was chosen.
+    ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
+    ``parser`` reads the text of which ``piece`` gives a part, while the reply is written; None when the
+    method hands back the reply itself. ``reasons`` says why this strategy was chosen.
     """
 
     strategy: Strategy
     reasons: tuple[str, ...]
-    response_format: ResponseFormat | None
-    instructions: str
+    parser: TypeParser[T] | None
     read: Callable[[ChatReply], Reading[T]]
+    response_format: ResponseFormat | None = None
+    tooling: Tooling | None = None
+    instructions: str = ""
+
+    def prepare(self, request: ChatRequest, examples: Sequence[Shown] = ()) -> ChatRequest:
+        """The request with what this strategy adds: the form of the answer, the tool, the instructions.
+
+        The instructions go where the template has a place for them, else to the end of the last message
+        of the user. Examples come after the system message, in the form in which the answer is wanted.
+        """
+        messages = request.messages
+        if examples:
+            first = next((at for at, said in enumerate(messages) if not isinstance(said, SystemMessage)), 0)
+            shown = [said for number, one in enumerate(examples, 1) for said in self._shown(one, number)]
+            messages = (*messages[:first], *shown, *messages[first:])
+        return ChatRequest(
+            self._instructed(messages),
+            request.options,
+            self.response_format if request.response_format is None else request.response_format,
+            self.tooling if request.tooling is None else request.tooling,
+        )
+
+    def piece(self, delta: ReplyDelta) -> str:
+        """What a piece of a reply adds to the text that ``parser`` reads."""
+        if self.tooling is None:
+            return delta.text
+        return "".join(call.arguments for call in delta.tool_calls if call.index == 0)
+
+    def _shown(self, example: Shown, number: int) -> tuple[Message, ...]:
+        """An example as a part of the conversation."""
+        text = self.parser.write(example.value) if self.parser is not None else str(example.value)
+        if self.tooling is None:
+            return UserMessage(example.text), AiMessage(text)
+        call = ToolCall(f"example_{number}", self.tooling.choice, text)
+        return (
+            UserMessage(example.text),
+            AiMessage("", (call,)),
+            ToolMessage(call.id, call.name, "Thank you."),
+        )
+
+    def _instructed(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        if any(INSTRUCTIONS_PLACE in message.text for message in messages):
+            return tuple(self._filled(message) for message in messages)
+        if not self.instructions:
+            return messages
+        last = max((at for at, said in enumerate(messages) if isinstance(said, UserMessage)), default=None)
+        if last is None:
+            return (*messages, UserMessage(self.instructions))
+        told = messages[last]
+        told = replace(told, text=f"{told.text}\n\n{self.instructions}")
+        return (*messages[:last], told, *messages[last + 1 :])
+
+    def _filled(self, message: Message) -> Message:
+        if not isinstance(message, (SystemMessage, UserMessage)):
+            return message
+        return replace(message, text=message.text.replace(INSTRUCTIONS_PLACE, self.instructions))
 
 
-def wire_for(
-    parser: OutputParser[T], capabilities: Capabilities, asked: Strategy | None, model: str
-) -> Wire[T]:
-    """The wire of a type for a model. Raises StrategyFault when ``asked`` cannot be had."""
-    if parser.schema is None:
-        if asked not in (None, Strategy.TEXT, Strategy.PROMPT):
-            raise StrategyFault(f"the strategy {asked} asks for structure, and the type is plain text")
-        why = "the type is plain text: the reply itself is the value"
-        return Wire(Strategy.TEXT, (why,), None, parser.format_instructions(), _reader(parser))
+def text_wire(parser: OutputParser[T], why: str) -> Wire[T]:
+    """The reply itself is the value, as the parser reads it."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
-    if asked is not None:
-        return _asked(typed, capabilities, asked, model)
-    if not any((capabilities.constrained, capabilities.json_schema, capabilities.json_mode)):
-        return _prompt(typed, f"{model} takes neither a JSON Schema nor JSON mode")
-    if not (typed.schema or {}):
-        return _without_schema(typed, capabilities, model)
-    if capabilities.constrained:
-        return _grammar(typed, f"{model} constrains its decoding to a JSON Schema")
-    if capabilities.json_schema:
-        return _json_schema(typed, capabilities, f"{model} takes a JSON Schema")
-    return _json_mode(typed, f"{model} takes no JSON Schema, but has JSON mode")
+    instructions = parser.format_instructions()
+    return Wire(Strategy.TEXT, (why,), typed, _reader(parser), instructions=instructions)
 
 
 def wire_of_reply(read: Callable[[ChatReply], T]) -> Wire[T]:
     """The wire of a method that hands back the reply itself, or a part of it."""
     why = "the method returns the reply itself"
-    return Wire(Strategy.TEXT, (why,), None, "", lambda reply: Reading(read(reply)))
+    return Wire(Strategy.TEXT, (why,), None, lambda reply: Reading(read(reply)))
 
 
-def _without_schema(parser: TypeParser[T], capabilities: Capabilities, model: str) -> Wire[T]:
-    why = "the type is any JSON, of which a schema says nothing"
-    if capabilities.json_mode and not capabilities.constrained:
-        return _json_mode(parser, f"{why}, and {model} has JSON mode")
-    return _prompt(parser, why)
+def schema_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...], *, strict: bool) -> Wire[T]:
+    """The provider is given the schema of ``parser``, which is an object."""
+    form = JsonSchemaFormat(_schema_name(name), parser.schema or {}, strict)
+    return Wire(Strategy.JSON_SCHEMA, reasons, parser, _reader(parser), form)
 
 
-def _asked(parser: TypeParser[T], capabilities: Capabilities, asked: Strategy, model: str) -> Wire[T]:
-    why = "it was asked for"
-    if asked is Strategy.TEXT:
-        raise StrategyFault(f"the strategy text is for str; {parser.name} needs structure")
-    if asked is Strategy.JSON_SCHEMA and capabilities.json_schema:
-        return _json_schema(parser, capabilities, why)
-    if asked is Strategy.GRAMMAR and capabilities.constrained:
-        return _grammar(parser, why)
-    if asked is Strategy.JSON_MODE and capabilities.json_mode:
-        return _json_mode(parser, why)
-    if asked is Strategy.PROMPT:
-        return _prompt(parser, why)
-    has = ", ".join(name for name in capabilities.__slots__ if getattr(capabilities, name)) or "none"
-    raise StrategyFault(f"the strategy {asked} is not among what {model} can do; its capabilities: {has}")
+def tool_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...], *, strict: bool) -> Wire[T]:
+    """The model is to call a tool whose parameters are the schema of ``parser``, which is an object."""
+    schema = parser.schema or {}
+    said = schema.get("description") or "Gives the answer. Call it once, with the whole answer."
+    tool = ToolSpecification(_schema_name(name), said, schema, strict)
+    tooling = Tooling((tool,), tool.name, parallel=False)
+    return Wire(Strategy.OUTPUT_TOOL, reasons, parser, tool_reader(parser, tool.name), tooling=tooling)
 
 
-def _json_schema(parser: TypeParser[T], capabilities: Capabilities, why: str) -> Wire[T]:
-    carried = _object_rooted(parser)
-    schema = carried.schema or {}
-    strict = capabilities.strict_schema and is_strict(schema)
-    reasons = [why, *_envelope_reason(parser, carried)]
-    if capabilities.strict_schema and not strict:
-        reasons.append("the schema says more than strict mode can; it is sent without strict")
-    response_format = JsonSchemaFormat(_schema_name(parser.name), schema, strict)
-    return Wire(Strategy.JSON_SCHEMA, tuple(reasons), response_format, "", _reader(carried))
+def grammar_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+    """Decoding is constrained by the schema, and the prompt hints at it."""
+    reasons = (*reasons, "the prompt gets a hint, for the model does not read the schema")
+    form = JsonSchemaFormat(_schema_name(name), parser.schema or {}, strict=True)
+    return Wire(Strategy.GRAMMAR, reasons, parser, _reader(parser), form, None, _hinted(parser))
 
 
-def _grammar(parser: TypeParser[T], why: str) -> Wire[T]:
-    carried = _object_rooted(parser)
-    response_format = JsonSchemaFormat(_schema_name(parser.name), carried.schema or {}, strict=True)
-    reasons = (why, "the prompt gets a hint, for the model does not read the schema")
-    instructions = f"Reply with JSON only: {carried.hint}"
-    return Wire(
-        Strategy.GRAMMAR,
-        (*reasons, *_envelope_reason(parser, carried)),
-        response_format,
-        instructions,
-        _reader(carried),
-    )
+def json_mode_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> Wire[T]:
+    """The provider is asked for JSON, and the prompt says which."""
+    form = JsonObjectFormat()
+    return Wire(Strategy.JSON_MODE, reasons, parser, _reader(parser), form, None, _hinted(parser))
 
 
-def _json_mode(parser: TypeParser[T], why: str) -> Wire[T]:
-    carried = _object_rooted(parser)
-    reasons = (why, *_envelope_reason(parser, carried))
-    return Wire(
-        Strategy.JSON_MODE,
-        reasons,
-        JsonObjectFormat(),
-        f"Reply with JSON only: {carried.hint}",
-        _reader(carried),
-    )
+def prompt_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> Wire[T]:
+    """The prompt alone says what is wanted."""
+    instructions = parser.format_instructions()
+    return Wire(Strategy.PROMPT, reasons, parser, _reader(parser), instructions=instructions)
 
 
-def _prompt(parser: TypeParser[T], why: str) -> Wire[T]:
-    return Wire(Strategy.PROMPT, (why,), None, parser.format_instructions(), _reader(parser))
-
-
-def _object_rooted(parser: TypeParser[T]) -> TypeParser[T]:
-    """The parser itself where its schema is an object, else the one of its envelope."""
-    return parser if (parser.schema or {}).get("type") == "object" else parser.enveloped()
-
-
-def _envelope_reason(parser: TypeParser[Any], carried: TypeParser[Any]) -> tuple[str, ...]:
-    return () if carried is parser else ("the value travels in an object, under the key 'value'",)
+def _hinted(parser: TypeParser[Any]) -> str:
+    return f"Reply with JSON only: {parser.hint}"
 
 
 def _schema_name(name: str) -> str:

@@ -15,12 +15,12 @@ DOOR = "aiservices"
 EDGE = 7
 FLOORS = {
     0: "output_parsers",
-    1: "errors messages strategy",
-    2: "models models.base render declare prompts returns parameters",
-    3: "flow strategies budget",
+    1: "errors messages requests strategy",
+    2: "models models.base render declare prompts streams returns parameters",
+    3: "flow output_tool strategies ladder route budget",
     4: "plan wording stubs planning",
-    5: "pipeline",
-    6: "service preview",
+    5: "asking pipeline retry",
+    6: "methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}
 

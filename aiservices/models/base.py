@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatRequest
 
-__all__ = ["Capabilities", "ChatModel", "find_model"]
+__all__ = ["Capabilities", "ChatModel", "find_model", "members_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,19 @@ class Capabilities:
     """What a model can be asked for.
 
     ``json_schema``: an answer that fits a schema. ``strict_schema``: the provider enforces its strict
-    subset when asked. ``json_mode``: any JSON object. ``constrained``: answers are constrained while they
-    are decoded, so a schema always holds, but the model does not read it: a short hint in the prompt
-    tells it what is wanted.
+    subset when asked, of answers and of tools. ``json_mode``: any JSON object. ``constrained``: answers
+    are constrained while they are decoded, so a schema always holds, but the model does not read it: a
+    short hint in the prompt tells it what is wanted. ``tools``: it calls tools, and can be told to call
+    a certain one. ``profile`` is the key in ``output_parsers.profiles.PROFILES`` of what its strict mode
+    takes.
     """
 
     json_schema: bool = False
     strict_schema: bool = False
     json_mode: bool = False
     constrained: bool = False
+    tools: bool = False
+    profile: str = "openai"
 
 
 @runtime_checkable
@@ -47,6 +51,12 @@ class ChatModel(Protocol):
     async def acomplete(self, request: ChatRequest) -> ChatReply: ...
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]: ...
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]: ...
+
+
+def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
+    """The models that a model stands for, in the order in which they are asked: mostly itself."""
+    members: tuple[ChatModel, ...] = getattr(model, "members", ())
+    return members or (model,)
 
 
 _BUILT_IN = {

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Generator
-from typing import TYPE_CHECKING, Self
-
-from ..messages import ChatReply, ReplyDelta
-from ..requests import ChatOptions, ChatRequest
-from .base import Capabilities
-from .openai_body import BodyWriter
-from .openai_call import Caller
-from .openai_clients import Clients
-from .openai_errors import transport_failures
-from .openai_log import WireLog
-from .openai_place import Provider, place_at, place_of
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
+from .openai_chat_body import chat_body, chat_messages, chat_path
+from .openai_dialect import Dialect
+from .openai_model import OpenAiModel
+from .openai_reply import read_reply
+from .openai_stream import StreamReading
 
 __all__ = ["OpenAiChatModel"]
 
-_NO_OPTIONS = ChatOptions()
 
+class OpenAiChatModel(OpenAiModel):
+    """A chat model behind the ``openai`` SDK, which speaks the API of chat completions.
 
-class OpenAiChatModel:
-    """A chat model behind the ``openai`` SDK.
-
+    ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"`` stand for one.
     Creating one opens nothing and needs no key: the SDK is imported and the client made at the first
     request. Every call makes one HTTP request; the SDK's own retries are off. ``timeout`` bounds each
     wait for the server, as the SDK has it. ``max_tokens`` is sent as ``max_completion_tokens`` to
@@ -38,137 +26,15 @@ class OpenAiChatModel:
     replies go to the logger "aiservices.openai" at ``log_level``, without keys.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        provider: Provider = "openai",
-        base_url: str | None = None,
-        api_key: str | None = None,
-        client: OpenAI | None = None,
-        async_client: AsyncOpenAI | None = None,
-        options: ChatOptions = _NO_OPTIONS,
-        capabilities: Capabilities | None = None,
-        log_level: int = logging.DEBUG,
-    ) -> None:
-        given = client or async_client
-        self._place = place_at(provider, base_url) if given is None else place_of(given)
-        if self._place.provider == "ollama":
-            api_key = api_key or "ollama"  # the SDK wants one, Ollama does not look at it
-        self._model = model
-        self._capabilities = capabilities or self._place.capabilities
-        self._clients = Clients(self.name, self._place, api_key, client, async_client)
-        bodies = BodyWriter(model, options, of_openai=self._place.of_openai)
-        self._caller = Caller(self._place, bodies, WireLog(log_level))
-
-    @classmethod
-    def named(cls, name: str) -> Self:
-        """What ``"openai:NAME"`` stands for; OPENAI_BASE_URL may name another server."""
-        return cls(_some(name, "openai"))
-
-    @classmethod
-    def azure(cls, name: str) -> Self:
-        """What ``"azure:DEPLOYMENT"`` stands for; address, version and key come from the environment."""
-        return cls(_some(name, "azure"), provider="azure")
-
-    @classmethod
-    def ollama(cls, name: str) -> Self:
-        """What ``"ollama:NAME"`` stands for; OLLAMA_HOST may name another host."""
-        return cls(_some(name, "ollama"), provider="ollama")
-
-    @property
-    def name(self) -> str:
-        return f"{self._place.provider}:{self._model}"
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    def __repr__(self) -> str:
-        return f"OpenAiChatModel({self.name!r} at {self._place.shown})"
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        call = self._caller.call(self._clients.blocking(), request, stream=False)
-        try:
-            response = call.send()
-        except transport_failures() as error:
-            raise call.failure(error) from error
-        return call.read(response)
-
-    async def acomplete(self, request: ChatRequest) -> ChatReply:
-        call = self._caller.call(await self._clients.of_this_loop(), request, stream=False)
-        try:
-            response = await call.send()
-        except transport_failures() as error:
-            raise call.failure(error) from error
-        return call.read(response)
-
-    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        call = self._caller.call(self._clients.blocking(), request, stream=True)
-        try:
-            response = call.send()
-        except transport_failures() as error:
-            raise call.failure(error) from error
-        try:
-            reading = call.reading(response)
-            try:
-                for chunk in response.iter_bytes():
-                    for delta in call.feed(reading, chunk):
-                        yield delta
-                    if reading.done:
-                        break
-            except transport_failures() as error:
-                call.lost(reading, error)
-            for delta in call.end(reading):
-                yield delta
-        finally:
-            response.close()
-
-    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        call = self._caller.call(await self._clients.of_this_loop(), request, stream=True)
-        try:
-            response = await call.send()
-        except transport_failures() as error:
-            raise call.failure(error) from error
-        try:
-            reading = call.reading(response)
-            try:
-                async for chunk in response.aiter_bytes():
-                    for delta in call.feed(reading, chunk):
-                        yield delta
-                    if reading.done:
-                        break
-            except transport_failures() as error:
-                call.lost(reading, error)
-            for delta in call.end(reading):
-                yield delta
-        finally:
-            await response.aclose()
-
-    def close(self) -> None:
-        """Lets go of the connections that this model opened; a later request opens new ones."""
-        self._clients.close()
-
-    async def aclose(self) -> None:
-        """As close, and also those of the running event loop; another loop's go when that loop ends."""
-        await self._clients.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-def _some(name: str, provider: str) -> str:
-    if not name:
-        raise LookupError(
-            f'"{provider}:" names no model: write the name after the colon, as in "{provider}:NAME"'
-        )
-    return name
+    _dialect = Dialect(
+        api="the chat completions API",
+        form="chat completion",
+        suffix="",
+        path=chat_path,
+        body=chat_body,
+        streaming={"stream": True, "stream_options": {"include_usage": True}},
+        said_as="messages",
+        said=chat_messages,
+        read=read_reply,
+        reading=StreamReading,
+    )

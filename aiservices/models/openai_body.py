@@ -1,17 +1,19 @@
-"""Writes the bytes of a chat completion request."""
+"""Writes the bytes of a request, and prepares what stays the same from call to call."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
 from pydantic_core import to_json
 
-from ..messages import Message, SystemMessage, ToolMessage, UserMessage
-from ..requests import ChatOptions, ChatRequest, JsonSchemaFormat, ResponseFormat, Tooling
+from ..messages import Message
+from ..requests import ChatOptions, ChatRequest
+from .openai_dialect import Dialect
+from .openai_place import Place
 
 __all__ = ["BodyWriter", "PreparedBody", "wire_name"]
 
@@ -27,6 +29,7 @@ class PreparedBody:
     but the messages, ``whole`` whether it brings messages of its own.
     """
 
+    dialect: Dialect
     options: ChatOptions
     model: str
     constant: bytes
@@ -34,30 +37,30 @@ class PreparedBody:
     kept: tuple[object, object, object]
 
     def with_messages(self, messages: Sequence[Message]) -> bytes:
-        """The whole body. Raises ValueError when a text has no JSON form."""
+        """The whole body. Raises ValueError when a text has no JSON form, or a message no words."""
         if self.whole:
             return self.constant
-        return self.constant[:-1] + b',"messages":' + to_json([_wire_message(m) for m in messages]) + b"}"
+        said = to_json(self.dialect.said(messages))
+        return b'%s,"%s":%s}' % (self.constant[:-1], self.dialect.said_as.encode(), said)
 
 
 class BodyWriter:
     """Prepares the constant part once for each set of options, response format and tools, known by identity.
 
     An entry keeps the objects alive, so that their ids cannot come to stand for others.
-    ``max_tokens`` is sent as ``max_completion_tokens`` where OpenAI's own models live, which refuse the
-    older name, and as ``max_tokens`` elsewhere, because other servers often know only that one.
     """
 
-    def __init__(self, model: str, options: ChatOptions, *, of_openai: bool) -> None:
+    def __init__(self, dialect: Dialect, model: str, options: ChatOptions, place: Place) -> None:
+        dialect.check(options)
         self.model = model
+        self._dialect = dialect
         self._options = options
-        self._of_openai = of_openai
-        self._limit = "max_completion_tokens" if of_openai else "max_tokens"
+        self._place = place
         self._prepared: dict[tuple[int, int, int, bool], PreparedBody] = {}
         self._lock = Lock()
 
     def prepare(self, request: ChatRequest, *, stream: bool) -> PreparedBody:
-        """Raises ValueError when an option or a schema has no JSON form."""
+        """Raises ValueError when an option or a schema has no JSON form, or the API lacks an option."""
         key = (id(request.options), id(request.response_format), id(request.tooling), stream)
         found = self._prepared.get(key)
         if found is None:
@@ -70,25 +73,19 @@ class BodyWriter:
 
     def _write(self, request: ChatRequest, stream: bool) -> PreparedBody:
         options = request.options.over(self._options)
+        self._dialect.check(options)
         model = options.model or self.model
-        body = {
-            "model": model,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
-            self._limit: options.max_tokens,
-            "stop": options.stop,
-            "seed": options.seed,
-            "reasoning_effort": options.reasoning_effort,
-            "response_format": _wire_format(request.response_format),
-            **_wire_tooling(request.tooling, of_openai=self._of_openai),
-            "stream": stream or None,
-            "stream_options": {"include_usage": True} if stream else None,
-        }
+        asked = replace(request, options=replace(options, model=model))
+        body = {**self._dialect.body(asked, self._place), **(self._dialect.streaming if stream else {})}
         body = {name: value for name, value in body.items() if value is not None}
-        body.update(options.extra_body or {})
+        for name, value in (options.extra_body or {}).items():
+            ours = body.get(name) if name in self._dialect.merged else None
+            if isinstance(ours, Mapping) and isinstance(value, Mapping):
+                value = {**ours, **value}
+            body[name] = value
         constant = to_json(body, fallback=_plain)
         kept = (request.options, request.response_format, request.tooling)
-        return PreparedBody(options, model, constant, "messages" in body, kept)
+        return PreparedBody(self._dialect, options, model, constant, self._dialect.said_as in body, kept)
 
 
 def _plain(value: Any) -> Any:
@@ -98,61 +95,6 @@ def _plain(value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} has no JSON form")
 
 
-def _wire_format(form: ResponseFormat | None) -> dict[str, Any] | None:
-    if form is None:
-        return None
-    if not isinstance(form, JsonSchemaFormat):
-        return {"type": "json_object"}
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": wire_name(form.name), "schema": form.schema, "strict": form.strict},
-    }
-
-
 def wire_name(name: str) -> str:
     """A name of a schema or a tool with no other characters than OpenAI takes, 64 of them at most."""
     return _NO_NAME_CHARACTER.sub("_", name)[:64] or "answer"
-
-
-def _wire_tooling(tooling: Tooling | None, *, of_openai: bool) -> dict[str, Any]:
-    if tooling is None:
-        return {}
-    tools = [
-        {
-            "type": "function",
-            "function": {
-                "name": wire_name(tool.name),
-                "description": tool.description,
-                "parameters": tool.parameters,
-                # servers that do not know the key may refuse it, hence only where it says something
-                **({"strict": True} if tool.strict else {}),
-            },
-        }
-        for tool in tooling.tools
-    ]
-    said: dict[str, Any] = {"tools": tools}
-    if tooling.choice == "required":
-        said["tool_choice"] = "required"
-    elif tooling.choice != "auto":
-        said["tool_choice"] = {"type": "function", "function": {"name": wire_name(tooling.choice)}}
-    if not tooling.parallel and of_openai:
-        said["parallel_tool_calls"] = False
-    return said
-
-
-def _wire_message(message: Message) -> dict[str, Any]:
-    if isinstance(message, UserMessage):
-        if message.name is None:
-            return {"role": "user", "content": message.text}
-        return {"role": "user", "content": message.text, "name": message.name}
-    if isinstance(message, SystemMessage):
-        return {"role": "system", "content": message.text}
-    if isinstance(message, ToolMessage):
-        return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
-    if not message.tool_calls:
-        return {"role": "assistant", "content": message.text}
-    calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in message.tool_calls
-    ]
-    return {"role": "assistant", "content": message.text or None, "tool_calls": calls}

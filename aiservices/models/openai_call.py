@@ -1,4 +1,4 @@
-"""One request to an OpenAI-compatible server: what is the same whether it blocks, waits or streams."""
+"""One request to a server of OpenAI's APIs: what is the same whether it blocks, waits or streams."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatRequest
 from .openai_body import BodyWriter, PreparedBody
 from .openai_clients import load_post
+from .openai_dialect import Dialect
 from .openai_errors import Blame
+from .openai_events import BrokenStreamError, EventReading
 from .openai_log import WireLog, is_secret
+from .openai_payload import ReportedError, UnreadableReplyError
 from .openai_place import Place
-from .openai_reply import ReportedError, UnreadableReplyError, read_reply
-from .openai_stream import BrokenStreamError, StreamReading
 
 __all__ = ["Call", "Caller"]
 
@@ -24,17 +25,26 @@ __all__ = ["Call", "Caller"]
 class Caller:
     """What the calls of one model have in common."""
 
+    dialect: Dialect
     place: Place
     bodies: BodyWriter
     log: WireLog
 
+    def named(self, model: str) -> str:
+        """A model as whoever asks for it by a string writes it."""
+        return f"{self.place.provider}{self.dialect.suffix}:{model}"
+
+    def where(self, model: str) -> str:
+        """A model and its address, as messages and logs name them."""
+        return f"{self.named(model)} at {self.place.shown}"
+
     def call(self, client: Any, request: ChatRequest, *, stream: bool) -> Call:
-        """The call of a request through a client of the SDK; BadRequestError if it has no JSON form."""
+        """The call of a request through a client of the SDK; BadRequestError if it cannot be written."""
         try:
             prepared = self.bodies.prepare(request, stream=stream)
             body = prepared.with_messages(request.messages)
         except ValueError as error:
-            raise Blame(self.place.shown_with(self.bodies.model)).unwritable(error) from error
+            raise Blame(self.where(self.bodies.model)).unwritable(error) from error
         call = Call(self, client, prepared, body, stream)
         if self.log.on:
             headers = client.default_headers | client.auth_headers | call.extra_headers
@@ -54,7 +64,7 @@ class Call:
 
     @property
     def where(self) -> str:
-        return self.caller.place.shown_with(self.prepared.model)
+        return self.caller.where(self.prepared.model)
 
     @property
     def extra_headers(self) -> dict[str, str]:
@@ -68,9 +78,8 @@ class Call:
             settings["timeout"] = options.timeout
         if options.extra_headers:
             settings["headers"] = self.extra_headers
-        return load_post()(
-            self.client, self.caller.place.path(self.prepared.model), self.body, settings, self.stream
-        )
+        path = self.caller.dialect.path(self.caller.place, self.prepared.model)
+        return load_post()(self.client, path, self.body, settings, self.stream)
 
     def read(self, response: Any) -> ChatReply:
         """The reply in a response that is whole."""
@@ -78,28 +87,28 @@ class Call:
         if self.caller.log.on:
             self.caller.log.reply(self.where, response.status_code, response.headers, raw)
         try:
-            return read_reply(raw)
+            return self.caller.dialect.read(raw)
         except (UnreadableReplyError, ReportedError) as error:
             raise self._blame().unreadable(error, raw) from error
 
-    def reading(self, response: Any) -> StreamReading:
+    def reading(self, response: Any) -> EventReading:
         """The reading of a response that has just begun."""
         if self.caller.log.on:
             self.caller.log.reply(self.where, response.status_code, response.headers, b"")
-        return StreamReading(whole="json" in response.headers.get("content-type", ""))
+        return self.caller.dialect.reading(whole="json" in response.headers.get("content-type", ""))
 
-    def feed(self, reading: StreamReading, chunk: bytes) -> list[ReplyDelta]:
+    def feed(self, reading: EventReading, chunk: bytes) -> list[ReplyDelta]:
         if self.caller.log.on:
             self.caller.log.piece(self.where, chunk)
         return self._deltas(lambda: reading.feed(chunk), chunk)
 
-    def end(self, reading: StreamReading) -> list[ReplyDelta]:
+    def end(self, reading: EventReading) -> list[ReplyDelta]:
         try:
             return self._deltas(reading.end, reading.seen)
         except BrokenStreamError:
             raise self._blame().broken_stream(reading.text) from None
 
-    def lost(self, reading: StreamReading, error: Exception) -> None:
+    def lost(self, reading: EventReading, error: Exception) -> None:
         """Raises what a lost connection means, unless the answer had come whole before."""
         if not reading.finished:
             failure = self.failure(error)
@@ -125,4 +134,5 @@ class Call:
             tuple(secret for secret in (key, *keys) if isinstance(secret, str)),
             self.caller.place.key_advice,
             self.prepared.options.timeout,
+            self.caller.dialect.form,
         )

@@ -25,7 +25,8 @@ from ..errors import (
     ModelTimeoutError,
     RateLimitError,
 )
-from .openai_reply import ReportedError, UnreadableReplyError
+from .openai_dialect import UnsayableError
+from .openai_payload import ReportedError, UnreadableReplyError
 
 __all__ = ["Blame", "transport_failures"]
 
@@ -33,9 +34,14 @@ _SHORTEST_SECRET = 8  # a shorter key ("ollama") guards nothing, and may be an o
 _SHOWN_AT_MOST = 300
 _STATUS_OF_CODE = {
     "authentication_error": 401,
+    "bio_policy": 400,
+    "context_length_exceeded": 400,
+    "data_residency_mismatch": 400,
     "insufficient_quota": 429,
     "invalid_api_key": 401,
+    "invalid_prompt": 400,
     "invalid_request_error": 400,
+    "misalignment_policy_violation": 400,
     "model_not_found": 404,
     "not_found_error": 404,
     "permission_error": 403,
@@ -64,13 +70,14 @@ class Blame:
     """Who was asked, as messages name it, and what messages must not show.
 
     ``where`` names the model and the address, ``secrets`` are the keys in use, ``key_advice`` says how
-    to give a key, ``timeout`` is the one asked for, in seconds.
+    to give a key, ``timeout`` is the one asked for, in seconds, ``form`` what an answer should have been.
     """
 
     where: str
     secrets: tuple[str, ...] = ()
     key_advice: str = ""
     timeout: float | None = None
+    form: str = "chat completion"
 
     def failure(self, error: Exception) -> ModelError:
         """What an exception of the SDK or its transport means."""
@@ -98,18 +105,20 @@ class Blame:
         )
 
     def unreadable(self, error: UnreadableReplyError | ReportedError, raw: bytes) -> ModelError:
-        """A reply came with a good status, but it is an error or no chat completion."""
+        """A reply came with a good status, but it is an error or no answer."""
         if isinstance(error, ReportedError):
             return self._reported(error.payload)
         body = self._without_secrets(raw.decode(errors="replace"))
         start = body[:_SHOWN_AT_MOST] + ("…" if len(body) > _SHOWN_AT_MOST else "")
         return InvalidReplyError(
-            self._say(f"the answer is no chat completion: {error}; check base_url. It begins: {start!r}"),
+            self._say(f"the answer is no {self.form}: {error}; check base_url. It begins: {start!r}"),
             body=body,
         )
 
     def unwritable(self, error: Exception) -> BadRequestError:
-        """The request has no JSON form."""
+        """The request has no JSON form, or asks for what the API does not have."""
+        if isinstance(error, UnsayableError):
+            return BadRequestError(self._say(str(error)))
         return BadRequestError(
             self._say(
                 f"the request has no JSON form: {error}; texts must be valid Unicode, values plain JSON"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from .base import Capabilities
 
@@ -39,26 +39,13 @@ class Place:
         parts = urlsplit(self.base_url or os.environ.get("AZURE_OPENAI_ENDPOINT", ""))
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
-    def shown_with(self, model: str) -> str:
-        """A model at this place, as messages and logs name it."""
-        return f"{self.provider}:{model} at {self.shown}"
-
     @property
     def key_advice(self) -> str:
         return _KEY_ADVICE[self.provider]
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(json_schema=True, strict_schema=self.of_openai, json_mode=True)
-
-    def path(self, model: str) -> str:
-        """The path of chat completions below the base URL.
-
-        The SDK's Azure client puts the deployment into the path only when it can look into the body,
-        and a body that is already bytes cannot be looked into.
-        """
-        deployment = f"/deployments/{quote(model, safe='')}" if self.azure else ""
-        return f"{deployment}/chat/completions"
+        return Capabilities(json_schema=True, strict_schema=self.of_openai, json_mode=True, tools=True)
 
 
 def place_at(provider: Provider, base_url: str | None) -> Place:

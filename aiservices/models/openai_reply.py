@@ -4,46 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..messages import AiMessage, ChatReply, FinishReason, ToolCall, Usage
+from .openai_payload import UnreadableReplyError, parse_object
 
-__all__ = [
-    "ReportedError",
-    "UnreadableReplyError",
-    "finish_reason",
-    "parse_object",
-    "read_reply",
-    "text_and_reasoning",
-    "usage_of",
-]
-
-
-class UnreadableReplyError(ValueError):
-    """The bytes are no chat completion; the message says what is missing."""
-
-
-class ReportedError(Exception):
-    """The provider put an error where an answer should be; ``payload`` is what it said."""
-
-    def __init__(self, payload: Any) -> None:
-        super().__init__("the provider reported an error")
-        self.payload = payload
-
-
-def parse_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in ``raw``. Raises UnreadableReplyError, or ReportedError when it is an error."""
-    try:
-        data = from_json(raw)
-    except ValueError:
-        raise UnreadableReplyError("it is not JSON") from None
-    if not isinstance(data, dict):
-        raise UnreadableReplyError("it is no JSON object")
-    if data.get("error"):
-        raise ReportedError(data["error"])
-    if data.get("object") == "error":  # how vLLM reports one
-        raise ReportedError(data)
-    return data
+__all__ = ["finish_reason", "read_reply", "text_and_reasoning", "usage_of"]
 
 
 def read_reply(raw: bytes) -> ChatReply:

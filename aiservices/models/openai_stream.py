@@ -1,78 +1,22 @@
-"""Reads a streamed chat completion: bytes to events, events to deltas, deltas to the whole reply."""
+"""Reads a streamed chat completion: events to deltas, deltas to the whole reply."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCall, ToolCallDelta, Usage
-from .openai_reply import (
-    UnreadableReplyError,
-    finish_reason,
-    parse_object,
-    read_reply,
-    text_and_reasoning,
-    usage_of,
-)
+from .openai_events import EventReading
+from .openai_payload import UnreadableReplyError
+from .openai_reply import finish_reason, read_reply, text_and_reasoning, usage_of
 
-__all__ = ["BrokenStreamError", "EventSplitter", "StreamReading"]
+__all__ = ["StreamReading"]
 
 
-class BrokenStreamError(Exception):
-    """The stream ended before the answer did."""
-
-
-class EventSplitter:
-    """Splits the bytes of server-sent events, cut anywhere, into the data of whole events.
-
-    Bytes without a line end are only collected, so a line that comes in many pieces costs no more
-    than one that comes whole.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._data: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        if b"\n" not in chunk:
-            self._pieces.append(chunk)
-            return []
-        if self._pieces:
-            chunk = b"".join([*self._pieces, chunk])
-        lines = chunk.split(b"\n")
-        last = lines.pop()
-        self._pieces = [last] if last else []
-        return self._events(lines)
-
-    def end(self) -> list[bytes]:
-        """What is left when no more bytes come: an event whose closing blank line is missing."""
-        line, self._pieces = b"".join(self._pieces), []
-        return self._events([line, b""])
-
-    def _events(self, lines: list[bytes]) -> list[bytes]:
-        events: list[bytes] = []
-        data = self._data
-        for raw in lines:
-            line = raw[:-1] if raw.endswith(b"\r") else raw
-            if line.startswith(b"data:"):
-                data.append(line[6:] if line.startswith(b"data: ") else line[5:])
-            elif not line and data:
-                events.append(data[0] if len(data) == 1 else b"\n".join(data))
-                data.clear()
-        return events
-
-
-class StreamReading:
-    """What has been read of one stream.
-
-    ``done``: the provider said that nothing more comes. ``finished``: the answer is whole, whatever
-    becomes of the connection. A server that answers with ``whole`` JSON instead of events is understood.
-    """
+class StreamReading(EventReading):
+    """What has been read of one chat completion."""
 
     def __init__(self, *, whole: bool = False) -> None:
-        self.done = False
-        self._splitter = EventSplitter()
-        self._whole: list[bytes] | None = [] if whole else None
-        self._texts: list[str] = []
+        super().__init__(whole=whole)
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -83,64 +27,16 @@ class StreamReading:
         self._answered = False
 
     @property
-    def text(self) -> str:
-        """What the model has written so far."""
-        return "".join(self._texts)
-
-    @property
-    def seen(self) -> bytes:
-        """The bytes of an answer that came whole instead of as a stream."""
-        return b"".join(self._whole or ())
-
-    @property
     def finished(self) -> bool:
         return self._reason is not None or self.done
 
-    def feed(self, chunk: bytes) -> list[ReplyDelta]:
-        """The deltas that these bytes complete. Raises UnreadableReplyError or ReportedError."""
-        if self._whole is not None:
-            self._whole.append(chunk)
-            return []
-        return self._read(self._splitter.feed(chunk))
-
-    def end(self) -> list[ReplyDelta]:
-        """The last deltas, when no more bytes come; the very last one carries the whole reply.
-
-        Raises BrokenStreamError when the answer is not whole, else what feed raises.
-        """
-        if self._whole is not None:
-            reply = read_reply(self.seen)
-            calls = reply.message.tool_calls
-            pieces = tuple(ToolCallDelta(at, call.name, call.arguments) for at, call in enumerate(calls))
-            return [
-                ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=pieces),
-                ReplyDelta(reply=reply),
-            ]
-        deltas: list[ReplyDelta] = []
-        if not self.finished:
-            try:
-                deltas = self._read(self._splitter.end())
-            except UnreadableReplyError:
-                raise BrokenStreamError from None  # the stream broke in the middle of an event
-        if not self.finished:
-            raise BrokenStreamError
+    def _last(self) -> list[ReplyDelta]:
         if not self._answered:
             raise UnreadableReplyError("it has no choices")
-        return [*deltas, ReplyDelta(reply=self._reply())]
+        return [ReplyDelta(reply=self._reply())]
 
-    def _read(self, events: list[bytes]) -> list[ReplyDelta]:
-        deltas: list[ReplyDelta] = []
-        for event in events:
-            if event.startswith(b"[DONE]"):
-                self.done = True
-                break
-            try:
-                delta = self._take(parse_object(event))
-            except (AttributeError, KeyError, TypeError):
-                raise UnreadableReplyError("one of its events has another shape") from None
-            if delta is not None:
-                deltas.append(delta)
-        return deltas
+    def _read_whole(self) -> ChatReply:
+        return read_reply(self.seen)
 
     def _take(self, data: dict[str, Any]) -> ReplyDelta | None:
         self._model = self._model or data.get("model") or ""

@@ -7,14 +7,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from ..messages import AiMessage, ChatReply, ReplyDelta, Usage
+from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
 from ..requests import ChatRequest
 from .base import Capabilities
 
 __all__ = ["ScriptedChatModel", "ScriptedReply"]
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
-_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True)
+_CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
 _PIECES = re.compile(r"\S+\s*|\s+")
 
 
@@ -70,6 +70,9 @@ class ScriptedChatModel:
         reply = self.complete(request)
         for piece in _PIECES.findall(reply.text):
             yield ReplyDelta(piece)
+        for index, call in enumerate(reply.message.tool_calls):
+            for piece in _PIECES.findall(call.arguments):
+                yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, piece),))
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:

@@ -11,6 +11,7 @@ import pytest
 
 from aiservices import (
     AiMessage,
+    AsyncStream,
     Capabilities,
     ChatOptions,
     ChatReply,
@@ -19,6 +20,7 @@ from aiservices import (
     MemoryId,
     Result,
     ScriptedChatModel,
+    Stream,
     ToolContext,
     UserMessage,
     UserName,
@@ -333,13 +335,19 @@ def test_an_iterator_of_nothing_is_told() -> None:
     assert faults(Writer) == "Writer.write: Iterator needs the type of its items, as in Iterator[str]"
 
 
-def test_an_iterator_of_something_else_than_text_is_told() -> None:
+def test_a_stream_of_nothing_is_told() -> None:
     class Writer(Protocol):
-        def write(self, text: str) -> AsyncIterator[int]: ...
+        def write(self, text: str) -> Stream: ...  # type: ignore[type-arg]
+
+    assert faults(Writer) == "Writer.write: Stream needs the type of its value, as in Stream[bool]"
+
+
+def test_a_coroutine_of_a_stream_is_told() -> None:
+    class Writer(Protocol):
+        async def write(self, text: str) -> AsyncStream[int]: ...
 
     assert faults(Writer) == (
-        "Writer.write: AsyncIterator[int] cannot be streamed; AsyncIterator[str] streams text, and list[int] "
-        "is handed back when it is whole"
+        "Writer.write: async def with AsyncStream[int] is a coroutine that returns a stream; write def"
     )
 
 
@@ -434,7 +442,9 @@ def test_options_out_of_range_are_told_where_they_were_set() -> None:
     )
 
 
-UNKNOWN = "the strategy 'magic' is unknown; there are: json_schema, grammar, json_mode, prompt, text"
+UNKNOWN = (
+    "the strategy 'magic' is unknown; there are: json_schema, output_tool, grammar, json_mode, prompt, text"
+)
 
 
 def test_an_unknown_strategy_of_the_service_is_told() -> None:

@@ -15,6 +15,7 @@ from aiservices import (
     Answer,
     AuthenticationError,
     Budget,
+    BudgetExceededError,
     Capabilities,
     ChatOptions,
     ChatReply,
@@ -137,7 +138,7 @@ def test_an_interceptor_may_ask_again_after_a_reply_that_cannot_be_read() -> Non
             )
 
     model = ScriptedChatModel(["many", '{"value": 7}'])
-    assert create(Counter, model, interceptors=[again]).count("x") == 7
+    assert create(Counter, model, interceptors=[again], retry=None).count("x") == 7
     assert [message.text for message in model.requests[1].messages] == [
         "x",
         '$: expected an integer, found "many"',
@@ -231,7 +232,7 @@ def test_a_cut_off_number_is_never_a_value() -> None:
 
 def unreadable() -> ServiceOutputError:
     with pytest.raises(ServiceOutputError) as caught:
-        create(Counter, ScriptedChatModel(["too many"])).count("how many")
+        create(Counter, ScriptedChatModel(["too many"]), retry=None).count("how many")
     return caught.value
 
 
@@ -347,14 +348,19 @@ def test_without_a_limit_the_timeout_is_as_it_was_set() -> None:
     assert timeouts(Budget(), 60) == 60
 
 
-def test_a_request_after_the_end_of_the_budget_has_hardly_any_time() -> None:
+def test_no_request_is_made_after_the_end_of_the_budget() -> None:
     def late(turn: Turn, proceed: Proceed) -> Flow[Answer]:
         turn.context.began -= 10
         return (yield from proceed(turn))
 
     model = ScriptedChatModel(["hi"])
-    create(Chat, model, budget=Budget(seconds=5), interceptors=[late]).chat("x")
-    assert model.requests[0].options.timeout == 0.001
+    with pytest.raises(BudgetExceededError) as caught:
+        create(Chat, model, budget=Budget(seconds=5), interceptors=[late]).chat("x")
+    assert (str(caught.value), caught.value.limit, model.requests) == (
+        "the budget does not permit to go on: 10.0 of 5 seconds have passed; raise Budget(seconds=…)",
+        "seconds",
+        [],
+    )
 
 
 class Breaking:

@@ -100,7 +100,7 @@ def test_an_async_stream_gives_the_same() -> None:
 
 def test_without_a_say_it_can_be_asked_for_json_in_every_way_but_grammar() -> None:
     assert ScriptedChatModel([]).capabilities == Capabilities(
-        json_schema=True, strict_schema=True, json_mode=True
+        json_schema=True, strict_schema=True, json_mode=True, tools=True
     )
 
 

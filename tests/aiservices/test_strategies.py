@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from aiservices import AiMessage, Capabilities, ChatReply, JsonObjectFormat, JsonSchemaFormat, Strategy
-from aiservices.strategies import StrategyFault, Wire, wire_for, wire_of_reply
+from aiservices.ladder import StrategyFault, ladder_for
+from aiservices.strategies import Wire, wire_of_reply
 from output_parsers import OutputParser, OutputParsingError, Problem, parser_for
 
 NOTHING = Capabilities()
@@ -34,7 +35,7 @@ PERSON_SCHEMA = {
 
 
 def wire(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> Wire[Any]:
-    return wire_for(parser_for(form), capabilities, asked, "tiny")
+    return ladder_for(parser_for(form), capabilities, asked, "tiny").first
 
 
 def reply(text: str) -> ChatReply:
@@ -49,7 +50,7 @@ def schema_sent(wire: Wire[Any]) -> JsonSchemaFormat:
 @pytest.mark.parametrize(
     ("capabilities", "strategy", "reason"),
     [
-        (NOTHING, Strategy.PROMPT, "tiny takes neither a JSON Schema nor JSON mode"),
+        (NOTHING, Strategy.PROMPT, "tiny takes neither a JSON Schema nor tools nor JSON mode"),
         (MODE, Strategy.JSON_MODE, "tiny takes no JSON Schema, but has JSON mode"),
         (SCHEMA, Strategy.JSON_SCHEMA, "tiny takes a JSON Schema"),
         (STRICT, Strategy.JSON_SCHEMA, "tiny takes a JSON Schema"),
@@ -81,7 +82,7 @@ def test_text_is_the_reply_itself() -> None:
 @pytest.mark.parametrize(
     ("capabilities", "strategy", "reasons"),
     [
-        (NOTHING, Strategy.PROMPT, ("tiny takes neither a JSON Schema nor JSON mode",)),
+        (NOTHING, Strategy.PROMPT, ("tiny takes neither a JSON Schema nor tools nor JSON mode",)),
         (
             STRICT,
             Strategy.JSON_MODE,
@@ -185,8 +186,8 @@ def test_a_grammar_gets_schema_and_a_hint_in_the_prompt() -> None:
         'Reply with JSON only: {"value": integer}',
         (
             "tiny constrains its decoding to a JSON Schema",
-            "the prompt gets a hint, for the model does not read the schema",
             "the value travels in an object, under the key 'value'",
+            "the prompt gets a hint, for the model does not read the schema",
         ),
     )
 
@@ -291,7 +292,7 @@ class Celsius:
 
 def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
     parser: OutputParser[int] = Celsius()
-    chosen = wire_for(parser, STRICT, None, "tiny")
+    chosen = ladder_for(parser, STRICT, None, "tiny").first
     assert (schema_sent(chosen).schema["properties"], chosen.read(reply('{"value": "21 °C"}')).value) == (
         {"value": {"type": "string", "pattern": "^-?[0-9]+ °C$"}},
         21,
@@ -299,7 +300,7 @@ def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
 
 
 def test_problems_of_a_users_parser_are_told_with_their_place() -> None:
-    chosen = wire_for(Celsius(), STRICT, None, "tiny")
+    chosen = ladder_for(Celsius(), STRICT, None, "tiny").first
     with pytest.raises(OutputParsingError) as caught:
         chosen.read(reply('{"value": "21 °F"}'))
     assert caught.value.problems == (Problem("$.value", "expected °C"),)

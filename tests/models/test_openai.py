@@ -179,7 +179,9 @@ def test_openais_own_models_get_the_newer_limit_and_strict_schemas(base_url: str
     ).constant
     limit = "max_completion_tokens" if of_openai else "max_tokens"
     assert json.loads(body) == {"model": "m", limit: 9}
-    assert model.capabilities == Capabilities(json_schema=True, strict_schema=of_openai, json_mode=True)
+    assert model.capabilities == Capabilities(
+        json_schema=True, strict_schema=of_openai, json_mode=True, tools=True
+    )
 
 
 def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiChatModel) -> None:
@@ -381,7 +383,9 @@ def test_azure_takes_its_settings_from_the_environment(
         assert asyncio.run(model.acomplete(HELLO)).text == "Ho"
         assert [delta.text for delta in model.stream(HELLO)] == ["Hu", ""]
     assert model.name == "azure:my deployment"
-    assert model.capabilities == Capabilities(json_schema=True, strict_schema=True, json_mode=True)
+    assert model.capabilities == Capabilities(
+        json_schema=True, strict_schema=True, json_mode=True, tools=True
+    )
     path = "/openai/deployments/my%20deployment/chat/completions?api-version=2024-10-21"
     assert [seen.path for seen in loopback.requests] == [path] * 3
     assert loopback.requests[0].headers["api-key"] == KEY
@@ -431,7 +435,7 @@ def test_ollama_is_asked_at_its_host_and_needs_no_key(
     with OpenAiChatModel.ollama("llama3.2:1b") as model:
         assert model.complete(HELLO).text == "Hi"
     assert model.name == "ollama:llama3.2:1b"
-    assert model.capabilities == Capabilities(json_schema=True, json_mode=True)
+    assert model.capabilities == Capabilities(json_schema=True, json_mode=True, tools=True)
     assert loopback.requests[0].headers["authorization"] == "Bearer ollama"
 
 

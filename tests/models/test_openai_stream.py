@@ -23,7 +23,8 @@ from aiservices.errors import (
 )
 from aiservices.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolCall, ToolCallDelta, Usage
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai_stream import EventSplitter, StreamReading
+from aiservices.models.openai_events import EventSplitter
+from aiservices.models.openai_stream import StreamReading
 from aiservices.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"

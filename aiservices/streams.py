@@ -1,0 +1,252 @@
+"""A value that is shown while it is written: growing snapshots, events, and the result at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
+
+from .messages import ReplyDelta
+from .strategy import Strategy
+
+if TYPE_CHECKING:
+    from output_parsers.partial import PartialReader, Snapshot
+
+    from .returns import Result
+    from .strategies import Wire
+
+__all__ = ["AsyncStream", "AttemptStarted", "Completed", "FieldCompleted", "Stream", "StreamEvent"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class AttemptStarted(NamedTuple):
+    """A request goes to a model. From the second one on, the answer begins anew: forget what was shown."""
+
+    number: int
+    model: str
+    wire: Wire[Any]
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.wire.strategy
+
+
+class FieldCompleted(NamedTuple):
+    """A field of the value, or an item of it where it is a list, is complete."""
+
+    name: str | int
+    value: Any
+
+
+class Completed(NamedTuple, Generic[T]):
+    """The answer is whole and was accepted: the last event of a stream."""
+
+    result: Result[T]
+
+
+StreamEvent: TypeAlias = AttemptStarted | ReplyDelta | FieldCompleted | Completed[T]
+
+
+class Growth(Generic[T]):
+    """What has come of a value so far: takes the events of a call, one after the other."""
+
+    def __init__(self, finish: Callable[[Any], Result[T]]) -> None:
+        self._finish = finish
+        self._reader: PartialReader[T] | None = None
+        self._piece: Callable[[ReplyDelta], str] = str
+        self._told: set[str | int] = set()
+        self._last_done = False
+        self.error: BaseException | None = None
+        self.result: Result[T] | None = None
+
+    def take(self, event: Any) -> bool:
+        """Take an event in. Whether there is more to be shown than before."""
+        if type(event) is ReplyDelta:
+            piece = self._piece(event)
+            if not piece or self._reader is None:
+                return False
+            self._reader.feed(piece)
+            return True
+        if type(event) is AttemptStarted:
+            self._start(event.wire)
+            return False
+        self.result = self._finish(event)
+        return not self._last_done
+
+    def _start(self, wire: Wire[T]) -> None:
+        from output_parsers.partial import PartialReader  # most calls are not streamed
+
+        self._piece = wire.piece
+        self._reader = None if wire.parser is None else PartialReader(wire.parser)
+        self._told = set()
+        self._last_done = False
+
+    def snapshot(self) -> Snapshot[T]:
+        """What can be told of the value now."""
+        from output_parsers.partial import Snapshot
+
+        if self.result is not None:
+            value = self.result.value
+            return Snapshot(lambda: value, done=True)
+        if self._reader is None:
+            return Snapshot(lambda: None, done=False)
+        snapshot = self._reader.snapshot()
+        self._last_done = snapshot.done
+        return snapshot
+
+    def told(self, event: Any) -> Iterator[StreamEvent[T]]:
+        """An event as the user is told of it, with what it completes."""
+        grown = self.take(event)
+        if self.result is None:
+            yield event
+        if grown or self.result is not None:
+            yield from self._completed()
+        if self.result is not None:
+            yield Completed(self.result)
+
+    def _completed(self) -> Iterator[FieldCompleted]:
+        """The fields or items that have become complete since the last time."""
+        shown = self.snapshot().value
+        for name, value, done in _parts(shown):
+            if done and name not in self._told:
+                self._told.add(name)
+                yield FieldCompleted(name, value)
+
+    def whole(self) -> Result[T]:
+        """The result, when no more events come."""
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise RuntimeError("the stream was closed before the answer was whole: there is no result")
+        return self.result
+
+
+def _parts(shown: Any) -> Iterator[tuple[str | int, Any, bool]]:
+    """The fields or items of what is shown, and whether each is complete."""
+    from output_parsers.partial import PartialList, PartialObject
+
+    if isinstance(shown, (PartialObject, dict)):
+        for name in shown:
+            yield name, shown[name], isinstance(shown, dict) or shown.done(name)
+    elif isinstance(shown, (PartialList, list, tuple)) and not hasattr(shown, "_fields"):
+        for index, item in enumerate(shown):
+            yield index, item, not isinstance(shown, PartialList) or shown.done(index)
+    else:
+        for name in _field_names(shown):
+            yield name, getattr(shown, name), True
+
+
+def _field_names(value: Any) -> list[str]:
+    """The fields of a record; nothing for what is none."""
+    cls = type(value)
+    for attribute in ("model_fields", "__dataclass_fields__", "__struct_fields__", "_fields"):
+        names = getattr(cls, attribute, None)
+        if names is not None:
+            return list(names)
+    return [field.name for field in getattr(cls, "__attrs_attrs__", ())]
+
+
+class Stream(Generic[T_co]):
+    """A value that is being written. ``for snapshot in stream`` shows it grow, ``result()`` waits for it.
+
+    Nothing is sent before the first of them is asked for. A snapshot never shows half a number; the last one
+    is the whole value, ``done``. When the answer has to be asked for again, snapshots begin anew:
+    ``events()`` tells of that. Leaving the ``with`` block, or ``close()``, ends the request.
+    Errors are those of a call that blocks, raised where the next snapshot, event or the result is asked for.
+    """
+
+    def __init__(self, events: Generator[Any, None, None], finish: Callable[[Any], Result[T_co]]) -> None:
+        self._events = events
+        self._growth = Growth(finish)
+
+    def __iter__(self) -> Iterator[Snapshot[T_co]]:
+        for event in self._taken():
+            if self._growth.take(event):
+                yield self._growth.snapshot()
+
+    def events(self) -> Iterator[StreamEvent[T_co]]:
+        """What happens: each attempt, each piece of text, thought or tool call, each field that is complete.
+
+        The last event is Completed, with the result.
+        """
+        for event in self._taken():
+            yield from self._growth.told(event)
+
+    def result(self) -> Result[T_co]:
+        """The whole value with everything about how it was got, as ``Result[T]`` has it; waits for it."""
+        for event in self._taken():
+            self._growth.take(event)
+        return self._growth.whole()
+
+    @property
+    def snapshot(self) -> Snapshot[T_co]:
+        """What is known of the value now, without waiting for more."""
+        return self._growth.snapshot()
+
+    def close(self) -> None:
+        """End the request, if it is still running."""
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _taken(self) -> Iterator[Any]:
+        """The events that are left. Whoever stops early leaves the rest to the next one who asks."""
+        try:
+            for event in self._events:  # noqa: UP028  # yield from would close them with this generator
+                yield event
+        except Exception as error:
+            self._growth.error = error
+            raise
+
+
+class AsyncStream(Generic[T_co]):
+    """As Stream, for an event loop: ``async for snapshot in stream``, ``await stream.result()``."""
+
+    def __init__(self, events: AsyncGenerator[Any, None], finish: Callable[[Any], Result[T_co]]) -> None:
+        self._events = events
+        self._growth = Growth(finish)
+
+    async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
+        async for event in self._taken():
+            if self._growth.take(event):
+                yield self._growth.snapshot()
+
+    async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
+        """As ``Stream.events``."""
+        async for event in self._taken():
+            for told in self._growth.told(event):
+                yield told
+
+    async def result(self) -> Result[T_co]:
+        """As ``Stream.result``."""
+        async for event in self._taken():
+            self._growth.take(event)
+        return self._growth.whole()
+
+    @property
+    def snapshot(self) -> Snapshot[T_co]:
+        """What is known of the value now, without waiting for more."""
+        return self._growth.snapshot()
+
+    async def aclose(self) -> None:
+        """End the request, if it is still running."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _taken(self) -> AsyncIterator[Any]:
+        try:
+            async for event in self._events:
+                yield event
+        except Exception as error:
+            self._growth.error = error
+            raise
