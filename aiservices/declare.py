@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, FunctionType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
-
-from typing_extensions import Format, get_annotations
 
 from output_parsers.target import Description
 
 from .models.base import ChatModel
 from .requests import ChatOptions
+from .scopes import names_around
 from .strategy import Strategy
 
 __all__ = [
     "Declaration",
     "Description",
+    "ExampleSource",
     "History",
     "MemoryId",
     "SystemSource",
@@ -30,7 +28,7 @@ __all__ = [
     "ToolContext",
     "UserName",
     "declaration_of",
-    "names_around",
+    "example",
     "options",
     "structured_prompt",
     "system_message",
@@ -75,6 +73,14 @@ class TemplateSource(NamedTuple):
     beside: str | None = None
 
 
+class ExampleSource(NamedTuple):
+    """An example as it was written: the arguments of a call, and what it is to give."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    value: Any
+
+
 SystemSource: TypeAlias = TemplateSource | Callable[..., str]
 
 
@@ -88,6 +94,7 @@ class Declaration:
     model: ChatModel | str | None = None
     strategy: Strategy | str | None = None
     namespace: Mapping[str, Any] = field(default_factory=dict)
+    examples: tuple[ExampleSource, ...] = ()
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
@@ -150,6 +157,23 @@ def options(
     return _declare(options=chosen, model=model, strategy=strategy)
 
 
+def example(*args: Any, returns: Any, **kwargs: Any) -> Callable[[F], F]:
+    """Show the model what a method gives: ``@example("It's awful!", returns=False)``.
+
+    The arguments are those of a call, without what has a role of its own; ``returns`` is the value, of an
+    ``Iterator[Item]`` the list of the items. Examples are put before the question in the order in which
+    they are written, in the form in which the answer is wanted. ``create`` checks that they fit.
+    """
+
+    def decorate(function: F) -> F:
+        known = declaration_of(function)
+        source = ExampleSource(args, kwargs, returns)
+        _keep(dataclasses.replace(known, examples=(source, *known.examples)), function)
+        return function
+
+    return decorate
+
+
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
@@ -179,46 +203,6 @@ def declaration_of(decorated: object) -> Declaration:
     else:
         found = getattr(decorated, _ATTRIBUTE, None)
     return found if isinstance(found, Declaration) else Declaration()
-
-
-def names_around(frame: FrameType | None, *written: object) -> dict[str, Any]:
-    """The names that string annotations may use where functions were written: those of the scopes around.
-
-    A frame counts when a function stands in its code, so that what callers have in their variables is
-    never taken for a type. Only names that the annotations mention are kept, and no frame stays alive.
-    """
-    functions = [thing for thing in written if isinstance(thing, FunctionType)]
-    wanted: list[object] = [function for function in functions if _mentioned(function)]
-    scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
-    spaces: list[dict[str, Any]] = []
-    while frame is not None and scopes:
-        if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
-            spaces.append(frame.f_locals)
-        frame = frame.f_back
-    found: dict[str, Any] = {}
-    while wanted and spaces:
-        for name in _mentioned(wanted.pop()) - found.keys():
-            space = next((space for space in spaces if name in space), None)
-            if space is not None:
-                found[name] = space[name]
-                wanted.append(space[name])  # a record may mention others
-    return found
-
-
-def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """The code around a function: the functions that it is local to, and the body of its class."""
-    parts = function.__qualname__.split(".")
-    around = [".".join(parts[:at]) for at, part in enumerate(parts) if part == "<locals>"]
-    return [(name, id(function.__globals__)) for name in (*around, ".".join(parts[:-1]))]
-
-
-def _mentioned(thing: object) -> set[str]:
-    """The names in annotations that are, or hold, text."""
-    if not isinstance(thing, (type, FunctionType)):
-        return set()
-    annotations = get_annotations(thing, format=Format.FORWARDREF)
-    texts = [repr(value) for value in annotations.values() if not isinstance(value, type)]
-    return {name for text in texts for name in re.findall(r"[^\W\d]\w*", text)}
 
 
 def _source(decorator: str, template: str | None, from_file: str | Path | None) -> TemplateSource:

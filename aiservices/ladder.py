@@ -180,9 +180,14 @@ class _Builder(Generic[T]):
     @cached_property
     def _strictly(self) -> tuple[TypeParser[T], bool, tuple[str, ...]]:
         """The parser that carries the type in strict mode, whether there is one, and what was done for it."""
-        from output_parsers.schema import is_strict
+        from output_parsers.encoding import encoded  # not every model has a strict mode
+        from output_parsers.profiles import PROFILES
 
-        if is_strict(self.carried.schema or {}):
-            return self.carried, True, ()
-        said = "the schema says more than strict mode can"
-        return self.carried, False, (f"{said}; it is sent without strict",)
+        parser, encoding = encoded(self.carried, PROFILES[self.capabilities.profile])
+        if not encoding.fits:
+            why = "the schema says more than strict mode can"
+        elif self.growing and not encoding.identity:
+            why = "strict mode would change the shape of the value, which is shown while it is written"
+        else:
+            return parser, True, tuple(f"{found.path}: {found.done}" for found in encoding.findings)
+        return self.carried, False, (f"{why}; it is sent without strict",)

@@ -8,24 +8,21 @@ from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from output_parsers.custom import OutputParser
 from output_parsers.errors import UnsupportedTypeError
 from output_parsers.hints import fillings_of, substitute
-from output_parsers.parser import TypeParser
 from output_parsers.registry import ParserRegistry
 from output_parsers.target import type_name
 
 from .declare import Declaration, SystemSource, declaration_of
 from .errors import DefinitionError, Fault
-from .ladder import StrategyFault, ladder_for, ladder_of_one
-from .messages import AiMessage, ChatReply
-from .models.base import ChatModel, find_model, members_of
+from .examples import plan_examples
+from .models.base import ChatModel, find_model
 from .parameters import Parameter, RoleFault, parameters_of
-from .plan import MethodPlan, RequestTransformer
+from .plan import Example, MethodPlan, RequestTransformer
 from .requests import ChatOptions
-from .returns import Returns, Shape, ShapeFault, shape_of
+from .returns import Returns, ShapeFault, shape_of
 from .route import Route
-from .strategies import wire_of_reply
+from .routing import item_parser, parser_of, routes_of
 from .strategy import Strategy
 from .stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from .wording import Wording, word
@@ -137,12 +134,16 @@ def plan_method(
     returns = _returns(function, hints, where, faults)
     general = Strategy(settings.strategy) if settings.strategy else None
     strategies = (_strategy(declared.strategy, where, faults), general)
+    own = signature.replace(parameters=list(signature.parameters.values())[1:])
     routes: tuple[Route, ...] = ()
+    examples: tuple[Example, ...] = ()
     if returns is not None:
-        routes = _routes(returns, settings.parsers, namespace, model, strategies, where, faults)
+        parser = parser_of(returns, settings.parsers, namespace, where, faults)
+        routes = routes_of(returns, parser, model, strategies, where, faults)
+        if wording is not None and declared.examples and not faults:
+            examples = plan_examples(declared.examples, own, parameters, wording.it, parser, where, faults)
     if faults or wording is None or returns is None or not routes:
         raise DefinitionError(faults)
-    own = signature.replace(parameters=list(signature.parameters.values())[1:])
     return MethodPlan(
         where=where,
         signature=own,
@@ -154,8 +155,9 @@ def plan_method(
         system=wording.system,
         routes=routes,
         options=own_options.over(settings.options),
-        item=_item(returns, settings.parsers, namespace),
+        item=item_parser(returns, settings.parsers, namespace),
         transform=settings.transform,
+        examples=examples,
     )
 
 
@@ -234,65 +236,3 @@ def _returns(
     except ShapeFault as error:
         faults.append(Fault(where, str(error)))
         return None
-
-
-_REPLIES: dict[Any, Callable[[ChatReply], Any]] = {
-    ChatReply: lambda reply: reply,
-    AiMessage: lambda reply: reply.message,
-}
-
-
-def _routes(
-    returns: Returns,
-    parsers: ParserRegistry,
-    namespace: Mapping[str, Any],
-    model: ChatModel | None,
-    strategies: tuple[Strategy | None, Strategy | None],
-    where: str,
-    faults: list[Fault],
-) -> tuple[Route, ...]:
-    """The models that may be asked, each with the ways to ask it for the type."""
-    members = () if model is None else members_of(model)
-    whole = _REPLIES.get(returns.form) if isinstance(returns.form, type) else None
-    if whole is not None and returns.shape in (Shape.VALUE, Shape.RESULT):
-        return tuple(Route(member, ladder_of_one(wire_of_reply(whole))) for member in members)
-    try:
-        parser = _parser(returns, parsers, namespace)
-    except UnsupportedTypeError as error:
-        faults.append(Fault(where, str(error)))
-        return ()
-    own, general = strategies
-    # what holds for a whole service holds for its methods that need structure
-    asked = own or (None if parser.schema is None else general)
-    growing = returns.shape in (Shape.ITEMS, Shape.STREAM)
-    try:
-        ladders = [ladder_for(parser, m.capabilities, asked, m.name, growing=growing) for m in members]
-        for ladder in ladders:
-            ladder.prepare()
-    except StrategyFault as error:
-        faults.append(Fault(where, str(error)))
-        return ()
-    return tuple(map(Route, members, ladders))
-
-
-def _parser(returns: Returns, parsers: ParserRegistry, namespace: Mapping[str, Any]) -> OutputParser[Any]:
-    """The parser of what the model is to write: of items, that of the list of them."""
-    if returns.shape is not Shape.ITEMS:
-        return parsers.parser_for(returns.form, namespace=namespace)
-    if not returns.keeps_errors:
-        return parsers.parser_for(_list_of(returns.form), namespace=namespace)
-    from output_parsers.partial.kept import list_with_errors  # few methods keep what does not fit
-
-    return list_with_errors(parsers.parser_for(returns.form, namespace=namespace))
-
-
-def _list_of(item: Any) -> Any:
-    return list[item]
-
-
-def _item(returns: Returns, parsers: ParserRegistry, namespace: Mapping[str, Any]) -> TypeParser[Any] | None:
-    """The parser of one item, where items are handed over."""
-    if returns.shape is not Shape.ITEMS:
-        return None
-    parser = parsers.parser_for(returns.form, namespace=namespace)
-    return parser if isinstance(parser, TypeParser) else TypeParser.around(parser)

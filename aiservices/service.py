@@ -12,7 +12,7 @@ from typing_extensions import TypeForm
 from output_parsers.registry import DEFAULT_REGISTRY, ParserFactory
 
 from .budget import Budget
-from .declare import SystemSource, TemplateSource, names_around
+from .declare import SystemSource, TemplateSource
 from .methods import PLAN, method_of
 from .models.base import ChatModel
 from .pipeline import Interceptor, Pipeline
@@ -20,6 +20,7 @@ from .plan import MethodPlan, RequestTransformer
 from .planning import Settings, plan_interface
 from .requests import ChatOptions
 from .retry import Retry
+from .scopes import names_around
 from .strategy import Strategy
 from .stubs import has_own_init, methods_of
 

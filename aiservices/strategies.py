@@ -109,7 +109,7 @@ class Wire(NamedTuple, Generic[T]):
         return (
             UserMessage(example.text),
             AiMessage("", (call,)),
-            ToolMessage(call.id, call.name, "Thank you."),
+            ToolMessage(call.id, call.name, "The answer was taken."),
         )
 
     def _instructed(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:

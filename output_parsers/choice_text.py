@@ -10,9 +10,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from .late_pattern import late
 
-__all__ = ["Choice", "Choices", "NoChoice"]
+__all__ = ["IN_A_SENTENCE", "Choice", "Choices", "NoChoice"]
 
 T = TypeVar("T")
+IN_A_SENTENCE = "named in a sentence"  # the rule by which a choice is found among other words
 
 # Words that may turn what a sentence says about a choice into its opposite, bound it, or leave it open. The
 # commonest of other languages are here because a denied choice that is returned is the worst that can happen.
@@ -27,6 +28,8 @@ _TURNING_WORDS = r"""
     less|least|most|below|above|beyond|beneath|under|between|bordering|towards?|almost|nearly|close|short|
     up\ to|partly|partially|half|at\ best|previously|formerly|used\ to|whether|could|might|may|maybe|
     perhaps|possibl[ey]|
+    until|till|when(?:ever)?|assuming|suppose|supposed\ to|should\ have|(?:hard|difficult|impossible)\ to|
+    need\ more|some\ would|hop(?:e[sd]?|ing)|too\ \w+\ to|
     would(?!\ (?:say|think|call|rate|label|class\w*|describe|consider|choose|pick|go|advise)\b)|
     either|doubt|unsure|uncertain|depends|supposedly|allegedly|pretends?|iron(?:y|ic\w*)|sarcas\w+|options|
     choices|labels|categories|example|e\.g|instance|such\ as|nicht|kein[er]?|nein|nie|niemals|weder|ohne|ne|
@@ -46,8 +49,46 @@ _COUNTS = late(r"[ \t]++(?!is\b)\w")
 # After a choice that a reply begins with, these take it back at once, or give it a value of its own.
 _TAKEN_BACK = late(
     r"[\"'`*”’)\]]*\s*[,.;:=–—-]*\s*(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
-    r"|although|assuming|provided|depending|not really|at least|sort of|kind of)(?!\w)"
+    r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
+    r"|on second thought|correction)(?!\w)"
     r"|[\"'`*”’)\]]*\s*[:=]\s*[\"'`*]*(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
+)
+# A writer who is positive, or done, says so of himself; who is positive that something is so, is certain.
+_ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"
+_OF_A_PERSON = late(
+    r"(?<!\w)(?:i|we)(?: |(?=['’]))(?:(?:must|should|will|would|can|have to|need to|try to|['’]ll) )?"
+    rf"(?:am|are|was|were|be|feel|felt|stay|remain|['’](?:m|re)){_ADVERBS}"
+)
+_CERTAIN_BEFORE = late(
+    r"(?<!\w)(?:you|he|she|they|who|everyone|everybody|people)(?: |(?=['’]))(?:am|are|is|was|were|feels?|felt"
+    rf"|seems?|remains?|['’](?:re|s)){_ADVERBS}"
+)
+_CERTAIN_AFTER = late(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
+# After these a word is part of a saying, or of what may be or shall be.
+_SAYING_BEFORE = late(
+    r"(?<!\w)(?:(?:can|must|shall|will|may) be|test(?:s|ed|ing)?|have|has|had|having|came|come|comes|went"
+    r"|extra|super|well|by and|feel|feeling|saw|too|please|let['’]s|let us|(?:i|we|they)(?: will|['’]ll)?) \Z"
+    r"|(?:\A|[.!?] )(?:to \w+|be|think|stay|staying|remain|remaining|keep|keeping) \Z"
+)
+_SAYING_AFTER = late(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")  # "hold on" is to wait
+_TRUTH = ("true", "false", "correct", "incorrect")
+_NEED = late(r"(?<!\w)it(?: is|['’]s) \Z")
+_NEED_AFTER = late(r" (?:to|that (?:you|we|i))(?!\w)")
+_BLANKS = late(r"\s+")
+_WORD_AFTER = late(r" ([a-z]++)(?![-‐‑'’])")
+# What may follow a choice that a sentence names; before any other word it is an adjective: "false alarm".
+_MAY_FOLLOW = frozenset(
+    """
+    a about according across after again all also although among an and applies are as at based be
+    because been before being best both by category choice class classification clearly comment customer
+    department describes document due during email entirely feedback file fits for from given group had
+    has have hence here herein i if image in indeed input instead into is issue it item its kind label
+    literal matches message mood of on one only option or out over overall paragraph post priority
+    product query question rating record request response result review score seems segment sentence
+    sentiment severity should since size so statement status such suits tag team text that the then
+    therefore thing this through throughout thus ticket tier to today tone too topic toward tweet type
+    under value was we were when where which while who why will with within word would you
+    """.split()
 )
 
 
@@ -100,7 +141,7 @@ class Choices(Generic[T]):
             key = plain(text.strip(_EDGES))
             if key in self._plain and not _DENIED.search(text):
                 return self._only(key), "case or punctuation"
-        return self._mentioned(text), "named in a sentence"
+        return self._mentioned(text), IN_A_SENTENCE
 
     def _only(self, key: str) -> Choice[T]:
         choice = self._plain[key]
@@ -115,10 +156,12 @@ class Choices(Generic[T]):
         return re.compile(rf"(?<![\w.])(?<!\w[-‐‑])(?<!\d,)(?:{options})(?!\w)(?![-‐‑]\w)(?![.,]\d)")
 
     def _mentioned(self, text: str) -> Choice[T]:
-        said = unicodedata.normalize("NFKC", text).casefold()
+        written = unicodedata.normalize("NFKC", text)
+        said = written.casefold()
         named: dict[int, Choice[T]] = {}
         rest: list[str] = []
         end = 0
+        in_passing = True
         first_end = None
         for mention in self._mention.finditer(said):
             choice = self._only(plain(mention[0]))
@@ -128,6 +171,7 @@ class Choices(Generic[T]):
             if len(named) > 1:
                 raise NoChoice(f"it names {' and '.join(c.label for c in named.values())}")
             rest.append(said[end : mention.start()])
+            in_passing = in_passing and _in_passing(said, mention, written)
             end = mention.end()
             first_end = end if first_end is None else first_end
         if not named:
@@ -136,7 +180,31 @@ class Choices(Generic[T]):
         turned = _TAKEN_BACK.match(said, first_end or 0) or _DENIED.search(said)
         if turned or (not leads and _TURNING.search(" ".join((*rest, said[end:])))):
             raise NoChoice("it says more than one thing about them")
+        if in_passing and not leads:
+            raise NoChoice("it has the word in another sense")
         return next(iter(named.values()))
+
+
+def _in_passing(said: str, mention: re.Match[str], written: str) -> bool:
+    """Whether a sentence has the word of a choice and does not name the choice: "on a positive note".
+
+    ``written`` is the text before its capitals were taken from it.
+    """
+    before = _BLANKS.sub(" ", said[max(0, mention.start() - 60) : mention.start()])
+    after = said[mention.end() : mention.end() + 40]
+    if _OF_A_PERSON.search(before):
+        return True
+    if _CERTAIN_BEFORE.search(before) and _CERTAIN_AFTER.match(after):
+        return True
+    if mention[0] not in _TRUTH and _NEED.search(before) and _NEED_AFTER.match(after):
+        return True
+    capitals = len(written) == len(said) and written[mention.start() : mention.end()].isupper()
+    if not mention[0].isascii() or not mention[0].isalpha() or capitals:
+        return False  # what is spelt as no word of a sentence is, is a label
+    following = _WORD_AFTER.match(after)
+    attributive = following is not None and following[1] not in _MAY_FOLLOW
+    saying = _SAYING_BEFORE.search(before) or _SAYING_AFTER.match(after)
+    return attributive or saying is not None
 
 
 def _spelled(key: str) -> str:

@@ -65,6 +65,12 @@ class ChoiceNode(Node[T]):
         """Whether a text is just what prompts show for a choice, as ``true`` may be the text of a member."""
         return any(_json_of(choice) == text for choice in self.choices.choices)
 
+    def write(self, value: Any) -> Json:
+        for choice in self.choices.choices:
+            if type(choice.value) is type(value) and choice.value == value:
+                return _json_of(choice)
+        raise ValueError(f"expected {self.kind}, found {value!r}")
+
     def _find(self, text: str, at: Place) -> T:
         try:
             choice, rule = self.choices.find(text)
@@ -136,6 +142,9 @@ class FlagNode(Node[Flag]):
 
     def read_text(self, text: str, at: Place) -> Flag:
         return self.read(text, at)
+
+    def write(self, value: Any) -> Json:
+        return [choice.label for choice in self._choices.choices if choice.value in value]
 
     def _member(self, name: Json, at: Place) -> Flag:
         label = plain(name) if isinstance(name, str) else None

@@ -99,6 +99,9 @@ class ConstrainedNode(Node[Any]):
         except REFUSALS as error:  # such as a constraint that does not suit this member of a union
             raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
 
+    def write(self, value: Any) -> Json:
+        return self.inner.write(value)
+
     def fixed_keys(self) -> int | None:
         return self.inner.fixed_keys()
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from .doubt import CARDINALS, doubt
 from .found import Found, Unreadable, join_rules, unwrap
 from .late_pattern import late
+from .number_bounds import bound
 from .number_lexeme import read_lexeme
 from .number_words import has_cardinal, read_words
 
@@ -52,6 +53,10 @@ _SPELLED = late(
     rf"\b({_CARDINAL}(?:[\s-](?:and\s)?{_CARDINAL})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
+# A unit without a number of its own is a part that was not counted: "an hour and 15 minutes".
+_UNCOUNTED = late(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
+# After these a duration is that of one of many, or says when.
+_APART = late(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
 _LONGEST_SPELLED = 1000  # characters; a reply that spells a duration is short
 
 
@@ -145,10 +150,15 @@ def _total(parts: list[re.Match[str]], sign: str) -> Fraction:
 def _sentence_rule(before: str, after: str) -> str | None:
     if not before.strip() and not after.strip():
         return None
-    reason = doubt(before.split(), after.split())
+    reason = doubt(before.split(), after.split()) or bound(before.split(), after.split())
     if reason:
         raise Unreadable(reason)
     for word in (*before.split(), *after.split()):
         if has_cardinal(word) or any(character.isnumeric() for character in word):
             raise Unreadable(f"a number beside the duration: {word[:40]!r}")
+    uncounted = _UNCOUNTED.search(f"{before}\n{after}")
+    if uncounted:
+        raise Unreadable(f'"{uncounted[0]}" beside the duration may be a part of it')
+    if _APART.match(after):
+        raise Unreadable(f'"{after.split()[0]}" after the duration may change it')
     return "duration in a sentence"

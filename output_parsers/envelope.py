@@ -44,6 +44,9 @@ class EnvelopeNode(Node[T]):
         at.took("envelope left out", found, value)
         return value
 
+    def write(self, value: Any) -> Json:
+        return {self.field: self.inner.write(value)}
+
     def read_text(self, text: str, at: Place) -> T:
         value = self.inner.read_text(text, at)
         at.took("envelope left out", text, value)

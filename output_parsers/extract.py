@@ -12,7 +12,7 @@ from .json_text import JsonFault, JsonText
 from .late_pattern import late
 from .reading import Json, Misfit, Place
 
-__all__ = ["Candidate", "Reply", "open_reply"]
+__all__ = ["AROUND", "Candidate", "Reply", "lone_json", "open_reply"]
 
 _REASONING = late(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
@@ -39,6 +39,7 @@ _DENIED_BEFORE = late(
 _DENIED_AFTER = late(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
+AROUND = "text around the JSON left out"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
 _BETWEEN = late(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
@@ -85,26 +86,9 @@ class Reply(NamedTuple):
             return f"the JSON is broken: {fault.message}"
         return "the JSON is broken"
 
-    def sole_region(self) -> tuple[int, int] | None:
-        """Where the only JSON of a reply with text around it stands; None when it may hold more."""
-        text = self.text
-        start = min((text.find("{") + 1) or len(text), (text.find("[") + 1) or len(text)) - 1
-        end = max(text.rfind("}"), text.rfind("]")) + 1
-        if end <= start or text.find("{", end) >= 0 or text.find("[", end) >= 0:
-            return None
-        quoted = text[start - 1 : start] == '"' or text[end : end + 1] == '"'
-        return None if quoted or self._denied(start, end) else (start, end)
-
-    def steps_around(self, start: int, end: int) -> tuple[str, ...]:
-        """What is passed over where the JSON between two places is the answer."""
+    def _steps_around(self, start: int, end: int) -> tuple[str, ...]:
         around = start > 0 or end < len(self.text)  # there is no white space at either end
-        return (*self.steps, "text around the JSON left out") if around else self.steps
-
-    def _denied(self, start: int, end: int) -> bool:
-        """Whether what stands beside some JSON says that it is not the answer, or not all of it."""
-        before = _DENIED_BEFORE.search(self.text, max(0, start - 20), start)
-        after = _DENIED_AFTER.match(self.text, end) or _FIELD_AFTER.match(self.text, end)
-        return before is not None or after is not None
+        return (*self.steps, AROUND) if around else self.steps
 
     def _means_otherwise(self, start: int, read: JsonText) -> bool:
         """Whether brackets are those of a Markdown link, or those that accounts put around what is less."""
@@ -151,9 +135,9 @@ class Reply(NamedTuple):
                 position = end
                 continue
             position = read.end
-            if self._denied(start, read.end) or self._means_otherwise(start, read):
+            if _denied(text, start, read.end) or self._means_otherwise(start, read):
                 continue
-            steps = [*self.steps_around(start, read.end), *(repair.rule for repair in read.repairs)]
+            steps = [*self._steps_around(start, read.end), *(repair.rule for repair in read.repairs)]
             for _ in _FENCE_MARK.finditer(text, seen, start):
                 fenced = not fenced
             seen = read.end
@@ -174,6 +158,28 @@ class Reply(NamedTuple):
                 break
             text, steps = inner, (*steps, "fence or tag taken off")
         return Reply(text, steps)
+
+
+def lone_json(text: str) -> str:
+    """What stands from the first bracket of a reply to its last one, if only words and a fence are around it.
+
+    "" when nothing is around it, when it may hold more than one JSON value, and when the words deny it.
+    """
+    start = text.find("{")
+    array = text.find("[", 0, start)
+    if array >= 0:
+        start = array
+    end = text.rfind("}") + 1
+    end = text.rfind("]", end) + 1 or end
+    if start < 0 or end <= start or text.find("{", end) >= 0 or text.find("[", end) >= 0:
+        return ""
+    # in a fence of its own nothing stands right beside it, so what follows is looked at for all others
+    if text[start - 1 : start] != "\n" or not text.startswith("\n```", end):
+        if text[start - 1 : start] == '"' or text[end : end + 1] == '"' or _denied(text, start, end):
+            return ""
+        if not (_stripped(text[:start]) or _stripped(text[end:])):
+            return ""
+    return text[start:end]
 
 
 def open_reply(text: str, at: Place) -> Reply:
@@ -198,6 +204,13 @@ def open_reply(text: str, at: Place) -> Reply:
         rest = rest[stray.end() :].strip()
         steps = ("reasoning set aside",)
     return Reply(rest, steps)
+
+
+def _denied(text: str, start: int, end: int) -> bool:
+    """Whether what stands beside some JSON says that it is not the answer, or not all of it."""
+    before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
+    after = _DENIED_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
+    return before is not None or after is not None
 
 
 def _is_content(text: str, closing: re.Match[str]) -> bool:

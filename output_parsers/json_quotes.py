@@ -102,6 +102,7 @@ class _Search:
         self.inner = 0
         self.first = -1
         self.depth = 0  # of brackets opened right before an inner quote: JSON or code inside the string
+        self.held_code = False
         self.last = -1
         self.last_follows_separator = False
 
@@ -150,7 +151,8 @@ class _Search:
             return True
         if not surely.match(self.text, at + 1) and (odd or not evenly.match(self.text, at + 1)):
             return False
-        if odd and self._looks_opening(self.last):
+        # A lone quote after a comma begins the next string as well, if the quote before the comma is missing.
+        if odd and (self.held_code or self.last_follows_separator or self._looks_opening(self.last)):
             raise doubtful_quotes(self.start - 1)
         return True
 
@@ -166,11 +168,24 @@ class _Search:
             self._check(at)
             before = self.text[max(self.start, at - _WINDOW) : at]
             if self.inner % 2 == 0 and _CODE_BEFORE.search(before):
-                self.depth = 1
+                self._check_code(at, before.rstrip()[-1])
+                self.depth, self.held_code = 1, True
         self.last = at
         self.inner += 1
         if self.inner > _MOST_INNER_QUOTES:
             raise doubtful_quotes(self.start - 1)
+
+    def _check_code(self, at: int, bracket: str) -> None:
+        """Raise JsonFault where the code before a first quote closes what it did not open.
+
+        In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket``: the last one before ``at``.
+        """
+        if self.inner:
+            return
+        for opening, closing in ("{}", "[]"):
+            opened = self.text.count(opening, self.start, at) - (opening == bracket)
+            if self.text.count(closing, self.start, at) > opened:
+                raise doubtful_quotes(self.start - 1)
 
     def _check(self, at: int) -> None:
         """Raise JsonFault where the quote at ``at`` may be the end of this string or part of a next field."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
+from .json_mended import mended, repairs_before
 from .json_scanner import scan
 from .json_text import DEPTH, JsonFault, JsonText, Repair, lone_surrogate, put, too_deep
 from .late_pattern import late
@@ -15,6 +16,9 @@ from .reading import Json
 
 __all__ = ["JsonFault", "JsonText", "Repair", "read_exact", "read_tolerant"]
 
+_FIRST_PIECE, _GROWTH = 64, 8
+_LONGEST_MARK = len("-Infinity")
+_UNTERMINATED = "Unterminated string"
 _SPACE = late(r"[ \t\r\n]*+")
 _ESCAPE = late(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -45,14 +49,40 @@ def read_tolerant(text: str, start: int = 0) -> JsonText:
     so, and where it could be read in two ways.
     """
     first = _end_of_space(text, start)
-    if text[first : first + 1] in ("{", "["):
+    near = _read_near_exact(text, first) if text[first : first + 1] in ("{", "[") else None
+    return _ended(text, first, near or scan(text, start))
+
+
+def _read_near_exact(text: str, first: int) -> JsonText | None:
+    """The value at first if it is exact JSON, or is but for trailing commas and comments; else None.
+
+    It is read from a piece that grows until it holds the value: a failure of the exact reader costs as
+    much as all text before it, and there may be many values.
+    """
+    size, mend = _FIRST_PIECE, False
+    repairs: list[Repair] = []
+    while True:
+        piece = text[first : first + size]
+        if mend:
+            piece, repairs = mended(piece)
+            if not repairs:
+                return None
         try:
-            value, end = _read_exact(text, first)
-        except JsonFault:
-            pass
+            value, end = _read_exact(piece, 0)
+        except JsonFault as fault:
+            if first + size < len(text) and _may_be_cut(piece, fault):
+                size *= _GROWTH
+            elif mend:
+                return None
+            else:
+                mend = True
         else:
-            return _ended(text, first, JsonText(value, (), end))
-    return _ended(text, first, scan(text, start))
+            return JsonText(value, repairs_before(end, repairs, first), first + end)
+
+
+def _may_be_cut(piece: str, fault: JsonFault) -> bool:
+    """Whether more text may mend the fault of an exact reading; what is cut is told at its beginning."""
+    return fault.position > len(piece) - _LONGEST_MARK or _UNTERMINATED in fault.message
 
 
 def _ended(text: str, start: int, found: JsonText) -> JsonText:

@@ -22,7 +22,7 @@ _NAME = {"}": "object", "]": "array", ")": "tuple"}
 _SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
 _SPACE = late(r"[ \t\r\n]*+")
 _ODD_SPACE = late(r"[\s\ufeff\u200b-\u200d\u2060]++")
-_COMMENT = late(r"//[^\r\n]*+|#(?:\s[^\r\n]*+|\Z)|/\*.*?\*/", re.DOTALL)
+_COMMENT = late(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
 _PLAIN_KEY = late(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
 _KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
 _BARE_KEY = late(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")

@@ -31,7 +31,8 @@ _LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
 }
-_NOT_NUMBERS = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity"})
+# As JavaScript, Python and pandas write what is no number: neither a number of JSON nor a text.
+_NOT_NUMBER = late(r"[+-]?(?:NaN|nan|Infinity|inf)")
 _NUMBER = late(
     r"(?P<sign>[+-]?)(?:(?P<hex>0[xX][0-9a-fA-F]++)"
     r"|(?P<whole>0|[1-9][0-9]*+(?:_[0-9]++)*+)?(?P<part>\.(?:[0-9]++(?:_[0-9]++)*+)?)?(?P<power>[eE][+-]?[0-9]++)?)"
@@ -106,8 +107,6 @@ def _read_run(text: str, position: int, closer: str) -> Word:
     _refuse_if_doubtful(text, word, position, after if comment else end)
     if word in _LITERALS:
         return Word(_LITERALS[word], after, "literal spelling")
-    if word in _NOT_NUMBERS:
-        return Word(word, after, "not a JSON number")
     form = _NUMBER.fullmatch(word)
     if form and (form["hex"] or form["part"] not in (None, ".") or form["whole"]):
         return Word(_unusual_number(form, position), after, "number form")
@@ -128,6 +127,8 @@ def _refuse_if_doubtful(text: str, word: str, position: int, end: int) -> None:
     spaced = end > position + len(word)
     if word == "undefined":
         raise JsonFault("undefined is not a value", position)
+    if _NOT_NUMBER.fullmatch(word):
+        raise JsonFault(f"{word} is not a JSON number", position)
     if not word.strip(".…"):
         raise JsonFault(f"{word} stands for something left out", position)
     if _CALL.match(word):

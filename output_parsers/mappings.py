@@ -85,6 +85,13 @@ class DictNode(Node[dict[Any, Any]]):
             return name
         raise at.misfit(f"expected a key that is {self.key.kind}", key)
 
+    def write(self, value: Any) -> Json:
+        return {self._written_key(key): self.value.write(one) for key, one in value.items()}
+
+    def _written_key(self, key: Any) -> str:
+        found = self.key.write(key)
+        return found if isinstance(found, str) else written(found)
+
     def count_keys(self, value: Any) -> int:
         return len(value) + sum(map(self.value.count_keys, value.values()))
 

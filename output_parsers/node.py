@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
+
+from pydantic_core import to_jsonable_python
 
 from .reading import Json, Place
 
@@ -50,6 +53,13 @@ class Node(ABC, Generic[T]):
         """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
         raise at.misfit(f"expected {self.kind}", text)
 
+    def write(self, value: Any) -> Json:
+        """The JSON value that is read as ``value``. Raises ValueError for what has no JSON form.
+
+        It is not checked that ``value`` is of the type: whoever writes reads it again.
+        """
+        return value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
+
     def count_keys(self, value: Any) -> int:
         """How many JSON keys an exact text of this value has."""
         return 0
@@ -92,6 +102,9 @@ class Shared(Node[T]):
 
     def read(self, found: Json, at: Place) -> T:
         return self.target.read(found, at)
+
+    def write(self, value: Any) -> Json:
+        return self.target.write(value)
 
     def count_keys(self, value: Any) -> int:
         return self.target.count_keys(value)

@@ -20,6 +20,7 @@ from .doubt import SCALES, bare_word, doubt
 from .errors import shorten
 from .found import Found, Unreadable, join_rules, unwrap
 from .late_pattern import late
+from .number_bounds import bound
 from .number_lexeme import read_lexeme
 from .number_words import has_cardinal, number_runs, read_words
 
@@ -36,8 +37,13 @@ _ANSWER = late(
     r"\s{0,9}(.{1,80})",
     re.IGNORECASE,
 )
-# In "Answer:42" and "x=42" the number is a word of its own.
-_GLUED_LABEL = late(r"(?<=[^\W\d_])([:=])(?=\S)")
+# What a price starts from, or a part has, is a number and not the answer.
+_START_BEFORE = late(
+    r"(?:\bfrom|\b(?:start|begin)(?:s|ing)?(?: off)? at|\bas (?:low|high|few|little|much) as) \Z"
+)
+_SHARES = frozenset({"off", "each", "apiece", "discount"})
+# In "Answer:42", "答案：42" and "x=42" the number is a word of its own.
+_GLUED_LABEL = late(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
 def read_number(text: str) -> Found[Decimal]:
@@ -155,9 +161,14 @@ def _only_words(text: str) -> Found[Decimal] | None:
 
 
 def _refuse_doubt(before: list[str], after: list[str]) -> None:
-    reason = doubt(before, after)
+    reason = doubt(before, after) or bound(before, after)
     if reason:
         raise Unreadable(reason)
+    start = _START_BEFORE.search(" ".join((*before[-4:], "")).casefold())
+    if start:
+        raise Unreadable(f'"{start[0].strip()}" before it leaves the answer open')
+    if after and bare_word(after[0]) in _SHARES:
+        raise Unreadable(f'"{after[0]}" after it leaves the answer open')
     other = next((word for word in (*before, *after) if has_cardinal(word)), None)
     if other:
         raise Unreadable(f'"{shorten(bare_word(other), 40)}" may be a number too')

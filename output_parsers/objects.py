@@ -194,6 +194,16 @@ class ObjectNode(Node[Any]):
     def _raw_keys(self) -> frozenset[str]:
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
+    def write(self, value: Any) -> Json:
+        found: dict[str, Json] = {}
+        for field in self.spec.fields:
+            if isinstance(value, dict):
+                if field.name in value:
+                    found[field.keys[0]] = self.nodes[field.name].write(value[field.name])
+            elif hasattr(value, field.name):
+                found[field.keys[0]] = self.nodes[field.name].write(getattr(value, field.name))
+        return found
+
     def fixed_keys(self) -> int | None:
         return self._fixed
 

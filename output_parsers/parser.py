@@ -12,9 +12,9 @@ from .constraints import ConstrainedNode
 from .custom import CustomNode, OutputParser
 from .envelope import EnvelopeNode
 from .errors import OutputParsingError, Problem
-from .extract import Candidate, Reply, open_reply
+from .extract import AROUND, Candidate, Reply, lone_json, open_reply
 from .node import JsonSchema, Node
-from .reading import Json, Leniency, Misfit, Place, Reading
+from .reading import Coercion, Json, Leniency, Misfit, Place, Reading, written
 from .scalars import TextNode
 from .schema import described, schema_of
 from .target import Target
@@ -22,6 +22,7 @@ from .target import Target
 __all__ = ["TypeParser"]
 
 T = TypeVar("T")
+_AROUND = (Coercion("$", AROUND, "", ""),)
 
 
 class TypeParser(Generic[T]):
@@ -33,6 +34,8 @@ class TypeParser(Generic[T]):
         self._node: Node[T] = node
         self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
         self._field = field
+        self._prose = self._read_node.prose
+        self._exact: Callable[[str], Any] = self._first_exact
 
     @staticmethod
     def around(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
@@ -87,22 +90,50 @@ class TypeParser(Generic[T]):
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
         """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
-        clean = self._clean
-        if clean is not None:
-            value = clean(text)
-            if value is not NOT_CLEAN:
-                exact: T = value
-                return exact
-        return self._read_aligned(text, leniency).value
+        value = self._exact(text)
+        if value is NOT_CLEAN:
+            value = self._exact_inside(text, leniency)
+            if value is NOT_CLEAN:
+                return self._read_aligned(text, leniency).value
+        exact: T = value
+        return exact
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
         """The value with the steps away from the exact text that reading it took."""
-        clean = self._clean
-        if clean is not None:
-            value = clean(text)
-            if value is not NOT_CLEAN:
-                return Reading(value)
+        value = self._exact(text)
+        if value is not NOT_CLEAN:
+            return Reading(value)
+        value = self._exact_inside(text, leniency)
+        if value is not NOT_CLEAN:
+            return Reading(value, _AROUND)
         return self._read_aligned(text, leniency)
+
+    def _first_exact(self, text: str) -> Any:
+        """As the clean reader, which it puts in its own place: made when it is asked, for it takes long."""
+        self._exact = self._clean or _never_clean
+        return self._exact(text)
+
+    def _exact_inside(self, text: str, leniency: Leniency) -> Any:
+        """The value of the only JSON in a reply, where it is exact and no tag may be one of reasoning."""
+        if self._prose or "<" in text or leniency is Leniency.NONE:
+            return NOT_CLEAN
+        return self._exact(lone_json(text))
+
+    def write(self, value: T) -> str:
+        """The text that a model should write for a value. Raises ValueError where there is none.
+
+        ``read`` gives the value back; where it does not, the value is none of this type.
+        """
+        if self.plain_text:
+            return str(value)
+        found = self._read_node.write(value)
+        if isinstance(found, str) and self._field is None and self._read_node.prose:
+            try:
+                if self.parse(found) == value:
+                    return found
+            except OutputParsingError:
+                pass
+        return written(found)
 
     def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
         place = Place(leniency)
@@ -130,8 +161,8 @@ class TypeParser(Generic[T]):
             raise at.misfit(f"expected {node.kind}; the reply is empty", text)
         if self._shows(reply):
             return node.read_text(_took(reply, at), at)
-        if self._clean is not None and not node.prose:
-            inside = self._clean_inside(reply, at, self._clean)
+        if "<" in text and not node.prose:  # all others were tried before
+            inside = self._clean_inside(reply, at)
             if inside is not NOT_CLEAN:
                 exact: T = inside
                 return exact
@@ -147,15 +178,15 @@ class TypeParser(Generic[T]):
                 return _only(at, [(whole.steps, _reading(node, whole.value, at))])
         return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
 
-    def _clean_inside(self, reply: Reply, at: Place, clean: Callable[[str], Any]) -> Any:
-        """The value of the only JSON in a reply, where it is exact; else NOT_CLEAN."""
-        region = reply.sole_region()
-        if region is None or (region == (0, len(reply.text)) and not reply.steps):  # tried as a whole already
-            return NOT_CLEAN
-        start, end = region
-        value = clean(reply.text[start:end])
+    def _clean_inside(self, reply: Reply, at: Place) -> Any:
+        """The value of the only JSON in a reply that held a tag, where it is exact; else NOT_CLEAN."""
+        steps = reply.steps
+        value = self._exact(reply.text) if steps else NOT_CLEAN
+        if value is NOT_CLEAN:
+            steps = (*steps, AROUND)
+            value = self._exact(lone_json(reply.text))
         if value is not NOT_CLEAN:
-            for step in reply.steps_around(start, end):
+            for step in steps:
                 at.left_out(step)
         return value
 
@@ -188,6 +219,10 @@ class TypeParser(Generic[T]):
                     _only(Place(at.leniency), _readings(node, [*fenced, *corrections], at))
                 return value
         return _only(at, _readings(node, found, at))
+
+
+def _never_clean(text: str) -> Any:
+    return NOT_CLEAN
 
 
 class _Undecided(Misfit):

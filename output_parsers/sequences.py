@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
+from .choice_text import IN_A_SENTENCE
 from .json_inside import opened
 from .node import Definitions, JsonSchema, Node
 from .reading import MOST_MISFITS, Json, Misfit, Place, gathered
@@ -76,7 +77,16 @@ class ListNode(Node[Any]):
             raise at.misfit("expected an array", text)
         # a line of text may be an item or be said about the items; a line that reads as a number is an item
         at.took("items in a text", text, items, guess=self.item.any_text)
-        return self.read(items, at)
+        before = len(at.ledger)
+        value = self.read(items, at)
+        if items[0] == text.split(",")[0].strip() and any(
+            s.rule == IN_A_SENTENCE for s in at.ledger[before:]
+        ):
+            raise at.misfit("expected an array; its commas may be those of a sentence", text)
+        return value
+
+    def write(self, value: Any) -> Json:
+        return [self.item.write(item) for item in value]
 
     def fixed_keys(self) -> int | None:
         return 0 if self._each == 0 else None
@@ -119,6 +129,9 @@ class TupleNode(Node[tuple[Any, ...]]):
             node.read(item, at.at(index))
             for index, (node, item) in enumerate(zip(self.items, found, strict=True))
         )
+
+    def write(self, value: Any) -> Json:
+        return [node.write(item) for node, item in zip(self.items, value, strict=True)]
 
     def count_keys(self, value: Any) -> int:
         return sum(node.count_keys(item) for node, item in zip(self.items, value, strict=True))

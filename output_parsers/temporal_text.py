@@ -17,6 +17,7 @@ from .doubt import bare_word, doubt
 from .duration_text import read_timedelta
 from .found import Found, Unreadable, join_rules, unwrap
 from .late_pattern import late
+from .number_bounds import bound
 from .number_words import has_cardinal
 
 __all__ = ["DateOrder", "read_date", "read_datetime", "read_time", "read_timedelta"]
@@ -30,8 +31,11 @@ _MOVES = frozenset(
     """
     eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
     utc gmt zone eastern pacific central mountain by from later earlier yesterday tomorrow bc bce b.c
+    anniversary
     """.split()
 )
+# Right before a date or a time these mean another one: "the Friday following March 15, 2024".
+_ORDINALS = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> Found[date]:
@@ -116,9 +120,11 @@ def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str 
     if not any(part.strip() for part in parts):
         return None
     before, after = parts[0].split(), " ".join(parts[1:]).split()
-    reason = doubt(before, after)
+    reason = doubt(before, after) or bound(before, after)
     if reason:
         raise Unreadable(reason)
+    if before and bare_word(before[-1]) in _ORDINALS:
+        raise Unreadable(f'"{before[-1]}" before the {kind} may change it')
     for word in (*before, *after):
         bare = bare_word(word)
         if has_cardinal(word) or any(character.isnumeric() for character in word):

@@ -42,6 +42,7 @@ class PydanticToolsParser(CallsParser[R_co]):
     A tool is a pydantic model, a dataclass, a TypedDict or any other type that is written as an object; its
     name is the title in the model's configuration or the name of the type. A call of another tool is an
     error. ``first_tool_only``: the value of the first call, None when there is none; the others are not read.
+    With ``partial`` a call that is not complete is left out, for there is no value of its type yet.
 
     Raises ValueError when there are no tools or two of one name, UnsupportedTypeError when nothing reads one.
     """
@@ -74,8 +75,14 @@ class PydanticToolsParser(CallsParser[R_co]):
 class JsonOutputToolsParser(CallsParser[R_co]):
     """Tool calls as ``{"type": name, "args": {…}}``, with ``return_id`` also ``"id"``, as LangChain's.
 
-    >>> JsonOutputToolsParser().parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
+    >>> parser = JsonOutputToolsParser()
+    >>> parser.parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
     [{'type': 'add', 'args': {'a': 1}}]
+
+    With ``partial`` the arguments of a call grow while it is written, so each chunk of a stream shows more:
+
+    >>> parser.parse_calls([ToolCall("call_1", "say", '{"to": "Ann", "text": "Good mor')], partial=True)
+    [{'type': 'say', 'args': {'to': 'Ann', 'text': 'Good mor'}}]
 
     ``first_tool_only``: the first call, None when there is none; the others are not read.
     """
@@ -109,6 +116,7 @@ class JsonOutputKeyToolsParser(CallsParser[R_co]):
     [{'a': 1}]
 
     Calls of other tools are not read. ``first_tool_only``: the first of its calls, None when there is none.
+    With ``partial`` the arguments of a call grow while it is written, as with JsonOutputToolsParser.
     """
 
     key_name: str

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Union
 
 from .choices import ChoiceNode
-from .errors import Problem
+from .errors import REFUSALS, Problem
 from .node import Definitions, JsonSchema, Node, Shared
 from .objects import ObjectNode
 from .reading import Ambiguity, Coercion, Json, Misfit, Place
@@ -153,6 +153,17 @@ class UnionNode(Node[Any]):
             return []
         keys = [field.keys[0] for field in objects[0].spec.fields]
         return [key for key in keys if all(_tag_node(node, key) is not None for node in objects)]
+
+    def write(self, value: Any) -> Json:
+        for option in self.options:
+            try:
+                found = option.write(value)
+                again = option.read(found, Place())
+            except (Misfit, ValueError, *REFUSALS):
+                continue
+            if _same(again, value):
+                return found
+        raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def count_keys(self, value: Any) -> int:
         rest = [option for option in self.options if not isinstance(option, NoneNode)]

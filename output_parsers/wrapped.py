@@ -33,6 +33,9 @@ class RawNode(Node[Any]):
     def read(self, found: Json, at: Place) -> Any:
         return python_of(found, at)
 
+    def write(self, value: Any) -> Json:
+        return self._inner.write(value)
+
 
 class RootNode(Node[Any]):
     """A pydantic RootModel: reads what it holds."""
@@ -59,6 +62,9 @@ class RootNode(Node[Any]):
 
     def read_text(self, text: str, at: Place) -> Any:
         return self.check(self._inner.read_text(text, at), at)
+
+    def write(self, value: Any) -> Json:
+        return self._inner.write(value.root)
 
     def check(self, value: Any, at: Place) -> Any:
         """The model around a value that was read. Raises Misfit when the model refuses it."""

@@ -40,7 +40,7 @@ ModelNotFoundError ModelServerError ModelTimeoutError OpenAiChatModel OutputPars
 ParserFactory ParserRegistry Pause Preview Price Problem Proceed RateLimitError Reading RefusalError
 ReplyDelta Result Retry ScriptedChatModel ServiceOutputError Strategy Stream SystemMessage Target ToolCall
 ToolCallDelta ToolContext ToolMessage ToolSpecification Tooling TruncatedError Turn UnsupportedTypeError
-Usage UserMessage UserName create options preview structured_prompt system_message user_message
+Usage UserMessage UserName create example options preview structured_prompt system_message user_message
 """.split()
 DOORS: tuple[types.ModuleType, ...] = (
     output_parsers,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .openai_chat_body import chat_body, chat_messages, chat_path
+from .openai_chat_reply import read_reply
+from .openai_chat_stream import ChatReading
 from .openai_dialect import Dialect
 from .openai_model import OpenAiModel
-from .openai_reply import read_reply
-from .openai_stream import StreamReading
 
 __all__ = ["OpenAiChatModel"]
 
@@ -36,5 +36,5 @@ class OpenAiChatModel(OpenAiModel):
         said_as="messages",
         said=chat_messages,
         read=read_reply,
-        reading=StreamReading,
+        reading=ChatReading,
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..json_text import JsonFault, put
 from ..node import Node
 from ..reading import Json
-from .growing_spine import Container, Member
-from .views import Size, Tail
+from .growing_spine import Container
+from .views import Tail
 
 __all__ = [
     "SKIPPED",
@@ -22,7 +21,6 @@ __all__ = [
     "Slot",
     "decoded_items",
     "settle",
-    "settled_size",
     "skip",
 ]
 
@@ -30,17 +28,18 @@ UNFIT: Any = object()  # what a container gives that does not fit its type
 SKIPPED: Any = object()  # what a container gives that nobody asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
 
-    ``clean`` reads the exact text of an object, or gives NOT_CLEAN. ``exact`` says that the key is the
+    ``as_is`` is the type of JSON that the node gives just as it is; ``clean`` reads the exact text of a
+    container, or gives NOT_CLEAN, and is None where it always would. ``exact`` says that the key is the
     field's very name; ``hidden`` that the value is shown only with the whole object, for the class may
     change it.
     """
 
     node: Node[Any]
-    clean: Callable[[str], Any]
+    as_is: type | None
+    clean: Callable[[str], Any] | None
     open: Callable[[str], Frame]
     grows: bool
     name: Any = None
@@ -51,18 +50,22 @@ class Slot:
 class Frame:
     """Reads one container, told its members in the order of the text; this one ignores them.
 
-    ``unread`` says that what it gives is JSON, which the container around it has yet to read; ``lazy`` that
-    it can be shown before it was told its members.
+    ``unread`` says that what it gives is JSON, which the container around it has yet to read.
     """
 
     unread = False
-    lazy = False
 
     def key(self, key: str) -> None:
         """The key of the member that comes next."""
 
     def take(self, found: Json) -> None:
         """A JSON value that is closed."""
+
+    def take_run(self, run: list[tuple[str, Json]]) -> None:
+        """Keys and values that follow one another."""
+        for key, found in run:
+            self.key(key)
+            self.take(found)
 
     def fail(self, shown: str) -> None:
         """A string that is closed and cannot be read, with what was shown of it."""
@@ -91,7 +94,7 @@ class Frame:
         """Where a member goes that is being written, ``index`` members being shown before it."""
         return None
 
-    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+    def view(self, size: int, tail: Tail) -> Any:
         """What is shown of it: its first ``size`` members and the one being written; None: nothing."""
         return None
 
@@ -133,10 +136,6 @@ class JsonFrame(Frame):
     def open(self, bracket: str) -> Frame:
         return JsonFrame(bracket)
 
-    def read_whole(self, container: Container) -> bool:
-        """Read the container that came next, and is closed, from its text; False when that cannot be."""
-        return False
-
     def adopt(self, child: Frame) -> None:
         found = child.close()
         if found is UNFIT:
@@ -156,61 +155,55 @@ _PAIRS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 def decoded_items(run: str) -> list[Json]:
     """The items of a clean run in an array."""
-    items: list[Json] = _ITEMS.decode("[" + run.rstrip(" \t\r\n,") + "]")
+    items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
     return items
 
 
 def settle(container: Container, count: int) -> None:
     """Tell the frame of a container its first ``count`` parts, those that it does not know yet.
 
-    The containers closed in it are told to frames of their own. Without recursion, for they may be deep.
+    The containers closed in it are read from their text, or told to frames of their own. Without recursion,
+    for they may be deep.
     """
     open_parts = [(container, count)]
     while open_parts:
         current, count = open_parts[-1]
-        frame = current.frame
-        assert frame is not None, "a container is settled before it has a frame"
-        if len(current.sizes) > count:
-            open_parts.pop()
-            if open_parts:
-                around = open_parts[-1][0]
-                assert around.frame is not None, "a container is settled before it has a frame"
-                around.frame.adopt(frame)
-                around.sizes.append(around.frame.size)
+        inside = _tell(current, count)
+        if inside is not None:
+            open_parts.append((inside, 0 if inside.frame is _SKIP else len(inside.parts)))
             continue
-        part = current.parts[len(current.sizes) - 1]
-        if isinstance(part, Container):
-            frame.key(part.key)
-            if part.frame is None and frame.read_whole(part):
-                current.sizes.append(frame.size)
-                continue
-            if part.frame is None:
-                part.read_with(frame.open(part.bracket))
-            open_parts.append((part, 0 if part.frame is _SKIP else len(part.parts)))
-            continue
-        _tell(frame, current.bracket, part)
-        current.sizes.append(frame.size)
+        open_parts.pop()
+        if open_parts:
+            around = open_parts[-1][0]
+            frame = _frame_of(around)
+            frame.adopt(_frame_of(current))
+            around.sizes.append(frame.size)
 
 
-def settled_size(container: Container, count: int) -> int:
-    """How much is shown of a container after so many parts."""
-    settle(container, count)
-    return container.sizes[count]
+def _frame_of(container: Container) -> Frame:
+    assert container.frame is not None, "a container is told before it has a frame"
+    return container.frame
 
 
-def _tell(frame: Frame, bracket: str, part: str | Member) -> None:
-    if isinstance(part, Member):
-        frame.key(part.key)
-        if part.unfit:
-            frame.fail(str(part.value))
+def _tell(container: Container, count: int) -> Container | None:
+    """Tell the frame of a container its parts; None at the end, or a closed one in it to be told before."""
+    frame, sizes = _frame_of(container), container.sizes
+    for part in container.parts[len(sizes) - 1 : count]:
+        if isinstance(part, str):
+            if container.bracket == "{":
+                frame.take_run(_PAIRS.raw_decode("{" + part.rstrip(" \t\r\n,") + "}")[0])
+            else:
+                frame.take_run([("", found) for found in decoded_items(part)])
         else:
-            frame.take(part.value)
-        return
-    if bracket == "[":
-        for found in decoded_items(part):
-            frame.key("")
-            frame.take(found)
-        return
-    for key, found in _PAIRS.decode("{" + part.rstrip(" \t\r\n,") + "}"):
-        frame.key(key)
-        frame.take(found)
+            frame.key(part.key)
+            if isinstance(part, Container):
+                if part.frame is None and not frame.read_whole(part):
+                    part.read_with(frame.open(part.bracket))
+                if part.frame is not None:
+                    return part
+            elif part.unfit:
+                frame.fail(str(part.value))
+            else:
+                frame.take(part.value)
+        sizes.append(frame.size)
+    return None

@@ -62,6 +62,7 @@ class Growing:
         self._text = ""  # from the first character that is not done with
         self._base = 0  # its index in the whole text
         self._waits = False
+        self._cut_member: re.Match[str] | None = None
 
     def feed(self, chunk: str) -> None:
         """Look at the next part of the text."""
@@ -69,6 +70,7 @@ class Growing:
             return
         self._text = self._text + chunk if self._text else chunk
         self._waits = False
+        self._cut_member = None
         position = 0
         while not self._waits:
             position = self._step(position)
@@ -84,8 +86,8 @@ class Growing:
         """How the text stands now; later chunks do not change it."""
         spine = [(container, len(container.parts)) for container in self.spine]
         if self._string is not None:
-            return Moment(spine, self._key, "", self._string.shown, len(self._string.shown))
-        return Moment(spine, "", self._text if self._due is _Due.MEMBER else "")
+            return Moment(spine, self._key, self._string.shown.so_far())
+        return Moment(spine, cut=self._cut_member)
 
     def _wait(self, at: int) -> int:
         self._waits = True
@@ -163,7 +165,8 @@ class Growing:
             return True
         if self._due is not _Due.MEMBER or len(self._text) - at > _SHORT:
             return False
-        return CUT_MEMBER[self.spine[-1].bracket].match(self._text, at) is not None
+        self._cut_member = CUT_MEMBER[self.spine[-1].bracket].match(self._text, at)
+        return self._cut_member is not None
 
     def _odd_step(self, top: Container, mark: str, at: int) -> int:
         """Go on where something stands that no clean run takes."""
@@ -222,7 +225,7 @@ class Growing:
         try:
             return self._took(string.value(), at + 1)
         except JsonFault:
-            return self._took("".join(string.shown), at + 1, unfit=True)
+            return self._took(string.shown.so_far().join(), at + 1, unfit=True)
 
     def _in_comment(self, at: int) -> int:
         end = _COMMENT_END[self._comment].search(self._text, at)

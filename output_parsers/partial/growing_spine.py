@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..reading import Json
+from .pieces import TextSoFar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -68,11 +70,10 @@ def clean_text(container: Container) -> str | None:
 class Moment(NamedTuple):
     """The containers that are open, each with the number of its parts, and the member being written.
 
-    That member is the first ``shown`` of ``pieces`` of a string under ``key``, or it is still in ``rest``.
+    That member is the string ``text`` under ``key``, or it is still in ``cut``, a match of CUT_MEMBER.
     """
 
     spine: list[tuple[Container, int]]
-    key: str
-    rest: str
-    pieces: list[str] | None = None
-    shown: int = 0
+    key: str = ""
+    text: TextSoFar | None = None
+    cut: re.Match[str] | None = None

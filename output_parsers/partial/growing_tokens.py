@@ -87,16 +87,12 @@ class Unread(Exception):  # it never leaves the scanner
         self.cut = cut
 
 
-def cut_string(text: str, bracket: str) -> tuple[str, str | None]:
-    """The key of the clean member that a text begins with, and its string as far as it has come.
-
-    ``bracket`` opened the container. None where there is no string, or it has not begun.
-    """
-    found = CUT_MEMBER[bracket].match(text)
-    if found is None or found[2] is None:
+def cut_string(member: re.Match[str]) -> tuple[str, str | None]:
+    """The key of a match of CUT_MEMBER, and its string as far as it has come, None when none has begun."""
+    key, body = member.groups()
+    if body is None:
         return "", None
-    body = found[2]
-    return found[1], decode(body, 0, Repairs()) if "\\" in body else body
+    return key, decode(body, 0, Repairs()) if "\\" in body else body
 
 
 def end_of_blank(text: str, at: int) -> int:

@@ -15,7 +15,7 @@ from ..temporal import TemporalNode
 from ..unions import UnionNode
 from ..wrapped import RootNode
 
-__all__ = ["changed_fields", "changes_whole", "grows", "knows", "takes", "target_of"]
+__all__ = ["as_is", "changed_fields", "changes_whole", "grows", "knows", "takes", "target_of"]
 
 _NO_CONTAINER = (TextNode, NumberNode, NoneNode, StringFormNode, ChoiceNode)
 _NO_ARRAY = (ObjectNode, DictNode, TemporalNode)
@@ -23,7 +23,13 @@ _NO_OBJECT = (ListNode, TupleNode, FlagNode)
 # Members of a union that give way to text wherever JSON has a string.
 _NO_STRING = (NoneNode, IntNode, FloatNode, DecimalNode, BoolNode, ObjectNode, DictNode, ListNode, TupleNode)
 _ENVELOPES = ("value", "items")  # keys that stand around a list rather than in one of its items
+_AS_IS: dict[type, type] = {TextNode: str, AnyNode: str, IntNode: int, BoolNode: bool}
 _CHANGES_TEXT = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
+
+
+def as_is(node: Node[Any]) -> type | None:
+    """The type of JSON that a node reads as just what it is; None when there is none."""
+    return _AS_IS.get(type(target_of(node)))
 
 
 def grows(node: Node[Any]) -> bool:

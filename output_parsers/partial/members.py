@@ -10,12 +10,12 @@ from ..clean import NOT_CLEAN
 from ..reading import Json, Misfit, Place
 from .frames import SKIPPED, UNFIT, Frame, JsonFrame, Slot, skip
 from .growing_spine import Container, clean_text
-from .views import ListStore, ObjectStore, PartialList, PartialObject, Size, Tail, no_tail
+from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, Tail
 
-__all__ = ["BoxFrame", "ListFrame", "ObjectFrame"]
+__all__ = ["ListFrame", "MemberFrame", "ObjectFrame"]
 
 
-class _MemberFrame(Frame, ABC):
+class MemberFrame(Frame, ABC):
     """A container whose members are read and shown one by one, each in the slot that is its own."""
 
     def __init__(self, place: Place) -> None:
@@ -30,6 +30,9 @@ class _MemberFrame(Frame, ABC):
     def take(self, found: Json) -> None:
         slot = self._slot
         if slot is None:
+            return
+        if type(found) is slot.as_is:
+            self._add(found, fits=True)
             return
         place = self._place
         try:
@@ -55,10 +58,10 @@ class _MemberFrame(Frame, ABC):
 
     def read_whole(self, container: Container) -> bool:
         slot = self._slot
-        text = None if slot is None or container.bracket == "[" else clean_text(container)
-        if slot is None or text is None:
+        if slot is None or slot.clean is None:
             return False
-        value = slot.clean(text)
+        text = clean_text(container)
+        value = NOT_CLEAN if text is None else slot.clean(text)
         if value is not NOT_CLEAN:
             self._add(value, fits=True)
         return value is not NOT_CLEAN
@@ -69,7 +72,7 @@ class _MemberFrame(Frame, ABC):
             return
         if value is UNFIT:
             self._unfit = True
-            shown = child.view(child.size, no_tail)
+            shown = child.view(child.size, NO_TAIL)
             if shown is not None:
                 self._add(shown, fits=False)
         elif child.unread:
@@ -78,14 +81,12 @@ class _MemberFrame(Frame, ABC):
             self._add(value, fits=True)
 
 
-class ObjectFrame(_MemberFrame):
+class ObjectFrame(MemberFrame):
     """An object: a record, a dict, or one with any members.
 
     ``slot_of`` gives the slot of a key, None where there is none; ``make`` the value of the members, by
     name, and of the keys that have no slot, and raises Misfit.
     """
-
-    lazy = True
 
     def __init__(
         self,
@@ -119,6 +120,22 @@ class ObjectFrame(_MemberFrame):
         elif not slot.exact:
             self._inexact.add(slot.name)
         self._slot = slot
+
+    def take_run(self, run: list[tuple[str, Json]]) -> None:
+        store, slot_of = self._store, self._slot_of
+        for key, found in run:
+            slot = slot_of(key)
+            if (
+                slot is not None  # the usual member, for which the two steps below do no more than this
+                and type(found) is slot.as_is
+                and slot.exact
+                and not slot.hidden
+                and slot.name not in store.places
+            ):
+                store.add(slot.name, found)
+            else:
+                self.key(key)
+                self.take(found)
 
     def take(self, found: Json) -> None:
         if self._key is not None and self._extra == "allow":
@@ -154,8 +171,9 @@ class ObjectFrame(_MemberFrame):
         if self._unfit:
             return UNFIT
         values = dict(zip(self._store.places, self._store.values, strict=True))
+        values.update(self._hidden)
         try:
-            return self._make({**values, **self._hidden}, self._others)
+            return self._make(values, self._others)
         except (Misfit, RecursionError):
             return UNFIT
 
@@ -167,11 +185,11 @@ class ObjectFrame(_MemberFrame):
         slot = self._slot_of(key)
         return None if slot is None or slot.hidden else slot
 
-    def view(self, size: Size, tail: Callable[[], Tail]) -> PartialObject:
+    def view(self, size: int, tail: Tail) -> PartialObject:
         return PartialObject(self._store, size, tail)
 
 
-class ListFrame(_MemberFrame):
+class ListFrame(MemberFrame):
     """An array. ``slots`` are those of its first items, ``rest`` that of all others, None for none."""
 
     def __init__(
@@ -183,7 +201,6 @@ class ListFrame(_MemberFrame):
         self._make = make
         self._store = ListStore()
         self._count = 0  # of the items that were told
-        self.lazy = not slots
 
     def key(self, key: str) -> None:
         self._slot = self.peek(key, self._count)
@@ -210,36 +227,5 @@ class ListFrame(_MemberFrame):
     def peek(self, key: str, index: int) -> Slot | None:
         return self._slots[index] if index < len(self._slots) else self._rest
 
-    def view(self, size: Size, tail: Callable[[], Tail]) -> PartialList:
+    def view(self, size: int, tail: Tail) -> PartialList:
         return PartialList(self._store, size, tail)
-
-
-class BoxFrame(_MemberFrame):
-    """An object of one key that stands for the value under it."""
-
-    def __init__(self, place: Place, key: str, slot: Slot) -> None:
-        super().__init__(place)
-        self._key = key
-        self._only = slot
-        self._value: Any = UNFIT
-
-    def key(self, key: str) -> None:
-        self._unfit |= key != self._key
-        self._slot = self._only if self._value is UNFIT and key == self._key else None
-
-    def _add(self, value: Any, *, fits: bool) -> None:
-        self._value = value
-        self._unfit |= not fits
-
-    def close(self) -> Any:
-        return UNFIT if self._unfit else self._value
-
-    @property
-    def size(self) -> int:
-        return int(self._value is not UNFIT)
-
-    def peek(self, key: str, index: int) -> Slot | None:
-        return self._only if key == self._key else None
-
-    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
-        return self._value if size else tail()[1]

@@ -17,8 +17,9 @@ from .growing import Growing
 from .growing_roots import KeptText, ReplyHead, RootSeeker
 from .growing_spine import Container, Moment
 from .growing_text import GrowingText
+from .pieces import TextSoFar
 from .root import Root
-from .views import PartialList, PartialObject, TextSoFar, plain
+from .views import PartialList, PartialObject, plain
 
 __all__ = ["PartialReader", "Snapshot"]
 
@@ -69,6 +70,9 @@ class Snapshot(Generic[T]):
 
     def to_python(self) -> Any:
         """What is shown as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``.
+
+        Members and items that are complete are turned into them once, and all snapshots share what came of
+        it: copy what you want to change.
 
         Raises ValueError for a complete value that is nested deeper than pydantic dumps.
         """
@@ -122,7 +126,7 @@ class PartialReader(Generic[T]):
 
     def _close(self, container: Container) -> bool:
         """Read the answer; one that does not fit, and of which nothing was shown, makes way for another."""
-        moment = Moment([(container, len(container.parts))], "", "")
+        moment = Moment([(container, len(container.parts))])
         self._last = moment
         self._answer = self._kept.cut(container.start, container.end)
         try:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..envelope import EnvelopeNode
 from ..node import Node
-from ..reading import Json, Leniency
-from .frames import Frame, Slot, settle, settled_size
+from ..reading import Leniency
+from .enveloped import EnvelopeFrame
+from .frames import Frame, Slot, settle
 from .growing_spine import Moment
 from .growing_tokens import cut_string
 from .kinds import takes
-from .members import BoxFrame
+from .pieces import TextSoFar
 from .shapes import Shapes
-from .views import NO_TAIL, Size, Tail, TextSoFar
+from .views import NO_TAIL, Tail
 
 __all__ = ["Root"]
+
+_Level: TypeAlias = tuple[Frame, int, Any]  # how much of it is shown, and its name in what is around it
 
 
 class Root:
@@ -35,98 +36,50 @@ class Root:
         return bracket == "{" or takes(node.inner, bracket)
 
     def view(self, moment: Moment) -> Any:
-        """What the reply shows at a moment; None: nothing. What is inside is found out on demand."""
-        return self._view(moment, 0) if moment.spine else None
+        """What the reply shows at a moment; None: nothing."""
+        levels = self._levels(moment)
+        tail = _being_written(moment, levels[-1]) if len(levels) == len(moment.spine) > 0 else NO_TAIL
+        for frame, size, name in reversed(levels):
+            tail = (name, frame.view(size, tail))
+        return tail[1]
 
-    def _view(self, moment: Moment, level: int) -> Any:
-        container, count = moment.spine[level]
-        frame = container.frame
-        if frame is None:
-            frame = container.read_with(self._open(container.bracket))
-        if not frame.lazy:
-            settle(container, count)
-        known = len(container.sizes) > count
-        size = container.sizes[count] if known else partial(settled_size, container, count)
-        return frame.view(size, partial(self._tail, moment, level, frame))
-
-    def _tail(self, moment: Moment, level: int, frame: Frame) -> Tail:
-        container, count = moment.spine[level]
-        index = 0 if frame.lazy else container.sizes[count]
-        if level + 1 == len(moment.spine):
-            key, shown = _being_written(moment, container.bracket)
-            slot = None if shown is None else frame.peek(key, index)
-            return (slot.name, shown) if slot is not None and slot.grows else NO_TAIL
-        child = moment.spine[level + 1][0]
-        slot = frame.peek(child.key, index)
-        if slot is None:
-            return NO_TAIL
-        if child.frame is None:
-            child.read_with(slot.open(child.bracket))
-        return slot.name, self._view(moment, level + 1)
+    def _levels(self, moment: Moment) -> list[_Level]:
+        """The open containers, from the outermost one down to where nothing more is shown."""
+        levels: list[_Level] = []
+        slot: Slot | None = None
+        for container, count in moment.spine:
+            if levels:
+                around, size, _ = levels[-1]
+                slot = around.peek(container.key, size)
+                if slot is None:
+                    break
+            frame = container.frame
+            if frame is None:
+                bracket = container.bracket
+                frame = container.read_with(self._open(bracket) if slot is None else slot.open(bracket))
+            if len(container.sizes) <= count:
+                settle(container, count)
+            levels.append((frame, container.sizes[count], None if slot is None else slot.name))
+        return levels
 
     def _open(self, bracket: str) -> Frame:
         node = self._node
         if not isinstance(node, EnvelopeNode):
             return self._shapes.open(node, bracket)
         if bracket == "{":
-            return _EnvelopeFrame(self._shapes, node)
+            return EnvelopeFrame(self._shapes, node)
         return self._shapes.open(node.inner, bracket)
 
 
-def _being_written(moment: Moment, bracket: str) -> tuple[str, TextSoFar | str | None]:
-    """The key of the string that is being written, and what it shows; None when there is no string."""
-    if moment.pieces is not None:
-        return moment.key, TextSoFar(moment.pieces, moment.shown)
-    return cut_string(moment.rest, bracket)
-
-
-class _EnvelopeFrame(Frame):
-    """``{"value": …}``, or the object without it: its first key tells."""
-
-    def __init__(self, shapes: Shapes, node: EnvelopeNode[Any]) -> None:
-        self._shapes = shapes
-        self._node = node
-        self._frame: Frame | None = None
-
-    def _inside(self, key: str = "") -> Frame:
-        if self._frame is None:
-            inner = self._node.inner
-            if key == self._node.field:
-                self._frame = BoxFrame(self._shapes.place, key, self._shapes.slot(inner))
-            else:
-                self._frame = self._shapes.open(inner, "{")
-        return self._frame
-
-    @property
-    def unread(self) -> bool:  # type: ignore[override]
-        return self._inside().unread
-
-    def key(self, key: str) -> None:
-        self._inside(key).key(key)
-
-    def take(self, found: Json) -> None:
-        self._inside().take(found)
-
-    def fail(self, shown: str) -> None:
-        self._inside().fail(shown)
-
-    def open(self, bracket: str) -> Frame:
-        return self._inside().open(bracket)
-
-    def adopt(self, child: Frame) -> None:
-        self._inside().adopt(child)
-
-    def close(self) -> Any:
-        return self._inside().close()
-
-    @property
-    def size(self) -> int:
-        return 0 if self._frame is None else self._frame.size
-
-    def peek(self, key: str, index: int) -> Slot | None:
-        return self._inside(key).peek(key, index)
-
-    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
-        if self._frame is None:
-            tail()  # its key decides
-        return None if self._frame is None else self._frame.view(size, tail)
+def _being_written(moment: Moment, level: _Level) -> Tail:
+    """What is shown of the string that is being written in the innermost open container."""
+    shown: TextSoFar | str | None
+    if moment.text is not None:
+        key, shown = moment.key, moment.text
+    elif moment.cut is not None:
+        key, shown = cut_string(moment.cut)
+    else:
+        return NO_TAIL
+    frame, size, _ = level
+    slot = None if shown is None else frame.peek(key, size)
+    return (slot.name, shown) if slot is not None and slot.grows else NO_TAIL

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..clean import NOT_CLEAN, clean_reader
 from ..constraints import ConstrainedNode
+from ..json_reader import read_exact
+from ..json_text import JsonFault
 from ..mappings import DictNode
 from ..node import Node, Shared
 from ..objects import ObjectNode
@@ -16,9 +18,9 @@ from ..sequences import ListNode, TupleNode
 from ..unions import UnionNode
 from ..wrapped import RootNode
 from .frames import UNFIT, Frame, JsonFrame, Slot
-from .kinds import changed_fields, changes_whole, grows, takes, target_of
+from .kinds import as_is, changed_fields, changes_whole, grows, takes, target_of
 from .members import ListFrame, ObjectFrame
-from .views import ObjectStore, Size, Tail
+from .views import ObjectStore, Tail
 
 __all__ = ["Shapes"]
 
@@ -32,7 +34,7 @@ class Shapes:
     def __init__(self, leniency: Leniency) -> None:
         self.place = Place(leniency)
         self._openers: dict[tuple[Node[Any], str], Opener] = {}
-        self._readers: dict[Node[Any], Callable[[str], Any]] = {}
+        self._readers: dict[Node[Any], Callable[[str], Any] | None] = {}
 
     def open(self, node: Node[Any], bracket: str) -> Frame:
         """The frame for a container of a node that begins with a bracket."""
@@ -45,7 +47,8 @@ class Shapes:
         """The slot of a value that a node reads."""
         return Slot(
             node,
-            lambda text: self._read_clean(node, text),
+            as_is(node),
+            self._clean(node),
             lambda bracket: self.open(node, bracket),
             grows(node) and not hidden,
             name,
@@ -53,13 +56,26 @@ class Shapes:
             hidden,
         )
 
-    def _read_clean(self, node: Node[Any], text: str) -> Any:
-        reader = self._readers.get(node)
-        if reader is None:
-            record = target_of(node)
-            found = clean_reader(record.spec.cls, record) if isinstance(record, ObjectNode) else None
-            reader = self._readers[node] = found or _never_clean
-        return reader(text)
+    def _clean(self, node: Node[Any]) -> Callable[[str], Any] | None:
+        record = target_of(node)
+        if isinstance(record, AnyNode):
+            return self._clean_any
+        if not isinstance(record, ObjectNode):
+            return None
+
+        def clean(text: str) -> Any:
+            if record not in self._readers:  # built for the first record that is closed, for it takes long
+                self._readers[record] = clean_reader(record.spec.cls, record)
+            reader = self._readers[record]
+            return NOT_CLEAN if reader is None else reader(text)
+
+        return clean
+
+    def _clean_any(self, text: str) -> Any:
+        try:
+            return AnyNode().read(read_exact(text), self.place)
+        except (JsonFault, Misfit, RecursionError):
+            return NOT_CLEAN
 
     def _opener(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> Opener:
         if isinstance(node, Shared):
@@ -109,13 +125,13 @@ class Shapes:
 
     def _dict_opener(self, node: Node[Any], checks: tuple[Check, ...]) -> Opener:
         place = self.place
-        value_node = node.value if isinstance(node, DictNode) else node
+        way = self.slot(node.value if isinstance(node, DictNode) else node)[:5]
 
         def slot_of(key: str) -> Slot | None:
             if not isinstance(node, DictNode):
-                return self.slot(value_node, key)
+                return Slot(*way, key)
             try:
-                return self.slot(value_node, node.read_key(key, place))
+                return Slot(*way, node.read_key(key, place))
             except Misfit:
                 return None
 
@@ -143,13 +159,15 @@ class Shapes:
             field, _ = node.field_of(key)
             return None if field is None else inexact[field.name]
 
+        required = {field.name for field in spec.fields if field.required}
+        given_as = [(field.name, field.keys[0] if spec.by_key else field.name) for field in spec.fields]
+
         def make(values: dict[Any, Any], others: dict[str, Json]) -> Any:
-            given = {key: AnyNode().read(found, place) for key, found in others.items()}
-            for field in spec.fields:
-                if field.name in values:
-                    given[field.keys[0] if spec.by_key else field.name] = values[field.name]
-                elif field.required:
-                    raise place.misfit(f"the required field {field.keys[0]!r} is missing", values)
+            if not required <= values.keys():
+                raise place.misfit("a required field is missing", {})
+            given = {key: values[name] for name, key in given_as if name in values}
+            if others:
+                given = {**{key: AnyNode().read(found, place) for key, found in others.items()}, **given}
             return _checked(node.make(given, {}, place), checks, place)
 
         return lambda: ObjectFrame(place, ObjectStore(names), slot_of, make, extra=spec.extra)
@@ -206,12 +224,8 @@ class TaggedFrame(Frame):
     def peek(self, key: str, index: int) -> Slot | None:
         return self._frame.peek(key, index)
 
-    def view(self, size: Size, tail: Callable[[], Tail]) -> Any:
+    def view(self, size: int, tail: Tail) -> Any:
         return None if size == -1 else self._frame.view(size, tail)
-
-
-def _never_clean(text: str) -> Any:
-    return NOT_CLEAN
 
 
 def _checked(value: Any, checks: tuple[Check, ...], place: Place) -> Any:

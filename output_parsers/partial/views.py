@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast, overload
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
+
+from .pieces import TextSoFar
 
 __all__ = [
     "NO_TAIL",
@@ -13,34 +16,13 @@ __all__ = [
     "ObjectStore",
     "PartialList",
     "PartialObject",
-    "Size",
     "Tail",
-    "TextSoFar",
-    "no_tail",
     "plain",
 ]
 
-Size: TypeAlias = int | Callable[[], int]  # how many members are shown; or what finds it out
 Tail: TypeAlias = tuple[Any, Any]  # the name of the member that is being written, and what it shows, or None
 NO_TAIL: Tail = (None, None)
-
-
-def no_tail() -> Tail:
-    """What a container shows beside its members when it is closed."""
-    return NO_TAIL
-
-
-class TextSoFar:
-    """A growing string at one moment: the first pieces of a list that others go on filling."""
-
-    __slots__ = ("_count", "_pieces")
-
-    def __init__(self, pieces: list[str], count: int) -> None:
-        self._pieces = pieces
-        self._count = count
-
-    def join(self) -> str:
-        return "".join(self._pieces[: self._count])
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
@@ -50,17 +32,26 @@ class ObjectStore:
     whose value stays as it was shown, for what it became does not fit.
     """
 
-    __slots__ = ("fields", "places", "unfit", "values")
+    __slots__ = ("_plain", "fields", "places", "unfit", "values")
 
     def __init__(self, fields: Collection[str] | None) -> None:
         self.fields = fields
         self.places: dict[Any, int] = {}
         self.values: list[Any] = []
         self.unfit: set[Any] = set()
+        self._plain: list[tuple[str, Any]] = []
 
     def add(self, name: Any, value: Any) -> None:
         self.places[name] = len(self.values)
         self.values.append(value)
+
+    def plain(self, count: int) -> dict[str, Any]:
+        """The first ``count`` members as plain data, which is made of each member once."""
+        told = len(self._plain)
+        if told < count:
+            members = zip(islice(self.places, told, count), self.values[told:count], strict=True)
+            self._plain += [(_plain_key(name), plain(value)) for name, value in members]
+        return dict(self._plain[:count])
 
 
 class PartialObject:
@@ -72,33 +63,18 @@ class PartialObject:
 
     __slots__ = ("_count", "_name", "_store", "_tail")
 
-    def __init__(self, store: ObjectStore, size: Size, tail: Callable[[], Tail]) -> None:
+    def __init__(self, store: ObjectStore, size: int, tail: Tail) -> None:
         self._store = store
         self._count = size
-        self._name: Any = None
-        self._tail: Any = tail
-
-    def _closed(self) -> int:
-        """How many members were closed; they are read now, when somebody looks for the first time."""
-        if not isinstance(self._count, int):
-            self._count = self._count()
-        return self._count
-
-    def _written(self) -> Any:
-        """What is shown of the member that is being written; None: there is none, or nothing to show."""
-        if callable(self._tail):
-            count = self._closed()
-            self._name, self._tail = cast("Callable[[], Tail]", self._tail)()
-            if self._store.places.get(self._name, count) < count:
-                self._tail = None  # the same key again: the first value stays
-        return self._tail
+        self._name, self._tail = tail
+        if store.places.get(self._name, size) < size:
+            self._tail = None  # the same key again: the first value stays
 
     def __getitem__(self, name: Any) -> Any:
-        count = self._closed()
-        place = self._store.places.get(name, count)
-        if place < count:
+        place = self._store.places.get(name, self._count)
+        if place < self._count:
             return self._store.values[place]
-        tail = self._written()
+        tail = self._tail
         if tail is None or name != self._name:
             raise KeyError(name)
         if isinstance(tail, TextSoFar):
@@ -118,20 +94,18 @@ class PartialObject:
 
     def keys(self) -> list[Any]:
         """The names of what is shown, in the order of the text."""
-        count = self._closed()
-        names = [name for name, place in self._store.places.items() if place < count]
-        return names if self._written() is None else [*names, self._name]
+        names = list(islice(self._store.places, self._count))
+        return names if self._tail is None else [*names, self._name]
 
     def done(self, name: Any) -> bool:
         """Whether the value of a field is complete."""
-        count = self._closed()
-        return self._store.places.get(name, count) < count and name not in self._store.unfit
+        return self._store.places.get(name, self._count) < self._count and name not in self._store.unfit
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
     def __len__(self) -> int:
-        return self._closed() + (self._written() is not None)
+        return self._count + (self._tail is not None)
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
@@ -140,6 +114,12 @@ class PartialObject:
         if not isinstance(other, (PartialObject, Mapping)):
             return NotImplemented
         return len(self) == len(other) and all(key in other and self[key] == other[key] for key in self)
+
+    def _plain(self) -> dict[str, Any]:
+        members = self._store.plain(self._count)
+        if self._tail is not None:
+            members[_plain_key(self._name)] = plain(self[self._name])
+        return members
 
     __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
 
@@ -150,11 +130,19 @@ class PartialObject:
 class ListStore:
     """The items of one list. Items are only ever added; ``unfit`` holds places as in ObjectStore."""
 
-    __slots__ = ("items", "unfit")
+    __slots__ = ("_plain", "items", "unfit")
 
     def __init__(self) -> None:
         self.items: list[Any] = []
         self.unfit: set[int] = set()
+        self._plain: list[Any] = []
+
+    def plain(self, count: int) -> list[Any]:
+        """The first ``count`` items as plain data, which is made of each item once."""
+        told = len(self._plain)
+        if told < count:
+            self._plain += map(plain, self.items[told:count])
+        return self._plain[:count]
 
 
 class PartialList(Sequence[Any]):
@@ -162,23 +150,13 @@ class PartialList(Sequence[Any]):
 
     __slots__ = ("_count", "_store", "_tail")
 
-    def __init__(self, store: ListStore, size: Size, tail: Callable[[], Tail]) -> None:
+    def __init__(self, store: ListStore, size: int, tail: Tail) -> None:
         self._store = store
         self._count = size
-        self._tail: Any = tail
-
-    def _closed(self) -> int:
-        if not isinstance(self._count, int):
-            self._count = self._count()
-        return self._count
-
-    def _written(self) -> Any:
-        if callable(self._tail):
-            self._tail = cast("Callable[[], Tail]", self._tail)()[1]
-        return self._tail
+        self._tail = tail[1]
 
     def __len__(self) -> int:
-        return self._closed() + (self._written() is not None)
+        return self._count + (self._tail is not None)
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -190,9 +168,9 @@ class PartialList(Sequence[Any]):
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(f"there is no item {index} yet")
-        if place < self._closed():
+        if place < self._count:
             return self._store.items[place]
-        tail = self._written()
+        tail = self._tail
         if isinstance(tail, TextSoFar):
             tail = self._tail = tail.join()
         return tail
@@ -200,12 +178,18 @@ class PartialList(Sequence[Any]):
     def done(self, index: int) -> bool:
         """Whether an item is complete."""
         place = index + len(self) if index < 0 else index
-        return 0 <= place < self._closed() and place not in self._store.unfit
+        return 0 <= place < self._count and place not in self._store.unfit
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (PartialList, list, tuple)):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def _plain(self) -> list[Any]:
+        items = self._store.plain(self._count)
+        if self._tail is not None:
+            items.append(plain(self[self._count]))
+        return items
 
     __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
 
@@ -215,10 +199,11 @@ class PartialList(Sequence[Any]):
 
 def plain(shown: Any) -> Any:
     """What is shown as dicts, lists, strings, numbers, booleans and None, as JSON is made of."""
-    if isinstance(shown, PartialObject):
-        return {_plain_key(key): plain(shown[key]) for key in shown}
-    if isinstance(shown, PartialList):
-        return [plain(item) for item in shown]
+    kind = type(shown)
+    if kind in _SCALARS:
+        return shown
+    if kind is PartialObject or kind is PartialList:
+        return shown._plain()
     return to_jsonable_python(shown, by_alias=False, fallback=_members)
 
 

@@ -11,6 +11,7 @@ from ..errors import OutputParsingError, Problem
 from ..json_reader import JsonFault, read_tolerant
 from ..parse import parser_for
 from ..parser import TypeParser
+from ..partial.reader import PartialReader
 from ..reading import Coercion, Leniency, Misfit, Reading, show
 
 __all__ = ["AnyCall", "CallsParser", "ToolCallLike", "call_form"]
@@ -108,7 +109,10 @@ class CallsParser(ABC, Generic[R_co]):
         return Problem(f"$[{index}].name", message, show(name))
 
     def parse_calls(self, calls: Iterable[ToolCallLike], *, partial: bool = False) -> R_co:
-        """The value of the calls that a model made; with ``partial`` of those that are complete already.
+        """The value of the calls that a model made; with ``partial`` some may still be being written.
+
+        Of a call that is not complete, plain arguments are given as far as they have come: strings grow, all
+        else appears when it is complete, and nothing is taken back. A call of a type is left out until then.
 
         Raises OutputParsingError, and nothing else, when a call is unfit: its text holds the calls, and the
         path of a problem is ``$[index].name`` or ``$[index].arguments…``.
@@ -126,6 +130,9 @@ class CallsParser(ABC, Generic[R_co]):
         faults: list[Misfit] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
+                if self._others is not None:
+                    so_far = _so_far(self._others, call.arguments, leniency)
+                    values.append(self._shown(call.name, call.id, so_far))
                 continue
             try:
                 reading = self._read_call(call, index, leniency)
@@ -182,7 +189,17 @@ def _given(arguments: str) -> str:
 
 def _is_complete(arguments: str) -> bool:
     text = arguments.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return False
     try:
-        return text.startswith("{") and read_tolerant(text).end == len(text)
+        return read_tolerant(text).end == len(text)
     except JsonFault:
         return False
+
+
+def _so_far(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
+    """What is certain of arguments that are still being written; none where nothing is."""
+    reader: PartialReader[Any] = PartialReader(parser, leniency=leniency)
+    reader.feed(arguments)
+    shown = reader.snapshot().to_python()
+    return shown if isinstance(shown, dict) else {}

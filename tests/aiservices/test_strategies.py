@@ -10,7 +10,7 @@ import pytest
 from aiservices import AiMessage, Capabilities, ChatReply, JsonObjectFormat, JsonSchemaFormat, Strategy
 from aiservices.ladder import StrategyFault, ladder_for
 from aiservices.strategies import Wire, wire_of_reply
-from output_parsers import OutputParser, OutputParsingError, Problem, parser_for
+from output_parsers import OutputParser, OutputParsingError, Problem, Reading, parser_for
 
 NOTHING = Capabilities()
 MODE = Capabilities(json_mode=True)
@@ -122,11 +122,24 @@ def test_a_schema_goes_to_a_provider_that_is_not_strict_without_strict() -> None
     assert schema_sent(wire(Person, SCHEMA)).strict is False
 
 
-def test_strictness_is_given_up_for_what_it_cannot_say_and_the_reasons_say_so() -> None:
+def test_what_strict_mode_cannot_say_is_encoded_and_the_reasons_say_so() -> None:
     chosen = wire(dict[str, int], STRICT)
     assert (schema_sent(chosen).strict, chosen.reasons) == (
+        True,
+        ("tiny takes a JSON Schema", "dict[str, int].value: sent as a list of keys and values"),
+    )
+    assert chosen.read(reply('{"value": [{"key": "a", "value": 1}]}')) == Reading({"a": 1})
+
+
+def test_a_value_that_is_shown_while_it_is_written_keeps_its_shape_and_strictness_is_given_up() -> None:
+    chosen = ladder_for(parser_for(dict[str, int]), STRICT, None, "tiny", growing=True).first
+    assert (schema_sent(chosen).strict, chosen.reasons) == (
         False,
-        ("tiny takes a JSON Schema", "the schema says more than strict mode can; it is sent without strict"),
+        (
+            "tiny takes a JSON Schema",
+            "strict mode would change the shape of the value, which is shown while it is written; "
+            "it is sent without strict",
+        ),
     )
 
 

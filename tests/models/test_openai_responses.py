@@ -346,7 +346,7 @@ def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiRespo
     [
         ({"reason": "max_output_tokens"}, FinishReason.LENGTH),
         ({"reason": "content_filter"}, FinishReason.CONTENT_FILTER),
-        ({"reason": "steered"}, FinishReason.OTHER),
+        ({}, FinishReason.OTHER),
         (None, FinishReason.OTHER),
     ],
 )

@@ -54,9 +54,9 @@ def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelE
     ("reply", "kind", "said", "retryable"),
     [
         (
-            error(400, "Unsupported parameter: 'temperature'"),
+            error(400, "Unsupported parameter: 'top_p'"),
             BadRequestError,
-            "400 the request is not accepted: Unsupported parameter: 'temperature'; change what it says is wrong",
+            "400 the request is not accepted: Unsupported parameter: 'top_p'; change what it says is wrong",
             False,
         ),
         (
@@ -193,13 +193,15 @@ def test_an_error_with_a_good_status_is_still_an_error(
 
 def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(reset())
-    caught = failure(model)
-    assert type(caught) is ModelConnectionError
-    assert str(caught) == (
+    with pytest.raises(ModelConnectionError) as caught:
+        model.complete(HELLO)
+    assert str(caught.value) == (
         f"openai-responses:gpt-x at {loopback.base_url}: the connection failed (ReadError: [Errno 104] "
         "Connection reset by peer); check base_url and the network"
     )
-    assert len(loopback.requests) == 3
+    with pytest.raises(ModelConnectionError):
+        asyncio.run(model.acomplete(HELLO))
+    assert len(loopback.requests) == 2
 
 
 def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiResponsesModel) -> None:

@@ -23,8 +23,8 @@ from aiservices.errors import (
 )
 from aiservices.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolCall, ToolCallDelta, Usage
 from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.openai_chat_stream import ChatReading
 from aiservices.models.openai_events import EventSplitter
-from aiservices.models.openai_stream import StreamReading
 from aiservices.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
@@ -111,7 +111,7 @@ def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, mode
 
 
 def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
-    reading = StreamReading()
+    reading = ChatReading()
     reading.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
     reading.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
     reading.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
@@ -121,7 +121,7 @@ def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:
-    reading = StreamReading()
+    reading = ChatReading()
     other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
     assert reading.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
 
@@ -140,7 +140,7 @@ TEXT = "Грüße, 世界 🌍\n!"
 
 
 def read_cut(pieces: list[bytes]) -> ReplyDelta:
-    reading = StreamReading()
+    reading = ChatReading()
     deltas = [found for piece in pieces for found in reading.feed(piece)]
     deltas += reading.end()
     assert "".join(found.text for found in deltas) == TEXT

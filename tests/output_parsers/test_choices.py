@@ -262,3 +262,63 @@ def test_a_member_may_describe_itself_by_an_attribute() -> None:
 )
 def test_the_schema_lists_what_may_be_chosen(form: Any, schema: dict[str, Any]) -> None:
     assert parser_for(form).schema == schema
+
+
+class Feeling(enum.Enum):
+    POSITIVE = "POSITIVE"
+    NEGATIVE = "NEGATIVE"
+    NEUTRAL = "NEUTRAL"
+
+
+Move = Literal["buy", "sell", "hold"]
+Urgency = Literal["critical", "minor"]
+Spam = Literal["spam", "ham"]
+OTHER_SENSE = "it has the word in another sense"
+LEFT_OPEN = "it says more than one thing about them"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (Feeling, "I am positive that this is bad", OTHER_SENSE),
+        (Feeling, "I am POSITIVE that this is bad", OTHER_SENSE),
+        (Feeling, "I'm quite positive about my verdict.", OTHER_SENSE),
+        (Feeling, "As an AI, I must remain neutral on this.", OTHER_SENSE),
+        (Feeling, "She is positive she saw it.", OTHER_SENSE),
+        (Feeling, "On a positive note, the staff was kind.", OTHER_SENSE),
+        (Feeling, "Positive thinking is the topic of this text.", OTHER_SENSE),
+        (Feeling, "He tested positive for flu.", OTHER_SENSE),
+        (Feeling, "It should have been positive.", LEFT_OPEN),
+        (Feeling, "It was positive until the end.", LEFT_OPEN),
+        (Feeling, "It's hard to say it's positive", LEFT_OPEN),
+        (Feeling, "POSITIVE, no wait", LEFT_OPEN),
+        (bool, "False alarm.", OTHER_SENSE),
+        (bool, "His dream came true.", OTHER_SENSE),
+        (bool, "That is too good to be true", LEFT_OPEN),
+        (Move, "Please hold the line.", OTHER_SENSE),
+        (Move, "Hold on, let me think.", OTHER_SENSE),
+        (Urgency, "It is critical to know more.", OTHER_SENSE),
+        (Spam, "The spam filter missed it.", OTHER_SENSE),
+    ],
+)
+def test_the_word_of_a_choice_in_another_sense_is_refused(form: Any, text: str, said: str) -> None:
+    assert f"; {said}, found " in problem(form, text)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Feeling, "This is a negative review.", Feeling.NEGATIVE),
+        (Feeling, "I think the review is positive because the food was good.", Feeling.POSITIVE),
+        (Feeling, "I'm going with POSITIVE.", Feeling.POSITIVE),
+        (Feeling, "The label POSITIVE applies.", Feeling.POSITIVE),
+        (Feeling, "I am an AI. Sentiment: negative", Feeling.NEGATIVE),
+        (Feeling, "I'm positive. The answer is: positive", Feeling.POSITIVE),
+        (bool, "It is true that the earth is round.", True),
+        (bool, "After checking, the claim is false.", False),
+        (Move, "My recommendation is to sell.", "sell"),
+        (Spam, "I would classify this as spam.", "spam"),
+    ],
+)
+def test_a_choice_that_a_sentence_names_is_read(form: Any, text: str, value: object) -> None:
+    assert parse(form, text) == value

@@ -42,6 +42,11 @@ class Free(BaseModel):
     a: int
 
 
+class Lax(BaseModel):
+    model_config = ConfigDict(strict=False)
+    number: int = Field(strict=False)
+
+
 class Reshaped(BaseModel):
     a: int
 
@@ -110,6 +115,12 @@ def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, ha
         (Item, '{"name": "x", "price": 1}'),
         (Item, '{"Name": "x", "price": 1,}'),
         (Item, '{"price": 1}'),
+        (Item, '{"Name": "x", "price": NaN}'),
+        (Item, '{"Name": "x", "price": 1e400}'),
+        (list[Item], '[{"Name": "x", "price": -Infinity}]'),
+        (Order, '{"items": [{"Name": "x", "price": 1e400}]}'),
+        (Lax, '{"number": "1"}'),
+        (dict[str, list[Lax]], '{"a": [{"number": true}]}'),
         (float, "NaN"),
         (float, "Infinity"),
         (list[float], "[1e400]"),

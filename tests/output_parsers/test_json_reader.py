@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from output_parsers import OutputParsingError, parse
 from output_parsers.json_reader import JsonFault, JsonText, Repair, read_exact, read_tolerant
 
 READINGS: list[tuple[str, Any, list[str]]] = [
@@ -63,6 +64,9 @@ READINGS: list[tuple[str, Any, list[str]]] = [
     ('\ufeff{\u00a0"a": 1}', {"a": 1}, ["white space not in JSON"]),
     ('{// one ]\n"a": 1, # two "\n"b": /* three */ 2}', {"a": 1, "b": 2}, ["comment"]),
     ('{"a": "see // this # and /* that */",}', {"a": "see // this # and /* that */"}, ["trailing comma"]),
+    ('{"a": 1, #\n"b": 2,\n"c": [3, #\r\n4]}', {"a": 1, "b": 2, "c": [3, 4]}, ["comment"]),
+    ('{"a": [1, // ],\n], /* {, */ "b": 2, # }\n}', {"a": [1], "b": 2}, ["trailing comma", "comment"]),
+    ('["https://a.b/,]", "# ,}",/**/]', ["https://a.b/,]", "# ,}"], ["trailing comma", "comment"]),
     # words without quotes
     ("{a: New York, b: it's}", {"a": "New York", "b": "it's"}, ["unquoted key", "unquoted string"]),
     ("[red, k-2.1, #fff, 50%]", ["red", "k-2.1", "#fff", "50%"], ["unquoted string"]),
@@ -70,7 +74,7 @@ READINGS: list[tuple[str, Any, list[str]]] = [
     ("[2024-01-01, 1.2.3, 1/2, 007]", ["2024-01-01", "1.2.3", "1/2", "007"], ["unquoted string"]),
     ("[word // comment\n]", ["word"], ["unquoted string", "comment"]),
     ("[True, FALSE, None, Null]", [True, False, None, None], ["literal spelling"]),
-    ("[NaN, -Infinity]", ["NaN", "-Infinity"], ["not a JSON number"]),
+    ('["NaN", -Infinity of it, nano]', ["NaN", "-Infinity of it", "nano"], ["unquoted string"]),
     # numbers in other forms
     ("[+1, .5, 5., 1_000, 0x1F]", [1, Decimal("0.5"), 5, 1000, 31], ["number form"]),
     ('{"a": -2,000.50, "b": 1}', {"a": Decimal("-2000.50"), "b": 1}, ["thousands separators"]),
@@ -94,6 +98,12 @@ FAULTS: list[tuple[str, str]] = [
     ('["a" b", "c"]', f"{DOUBTFUL} (at character 1)"),
     ('["he said "yes", "no" and left"]', f"{DOUBTFUL} (at character 1)"),
     ('["a 5" "b" c"]', f"{DOUBTFUL} (at character 7)"),
+    ('["x,"z"]', f"{DOUBTFUL} (at character 1)"),
+    ('["x,\n"z"]', f"{DOUBTFUL} (at character 1)"),
+    ('["w", "x,"y","z"]', f"{DOUBTFUL} (at character 6)"),
+    ('[x,",1,"y"]', f"{DOUBTFUL} (at character 3)"),
+    ('{"a": "x,"z"}', f"{DOUBTFUL} (at character 6)"),
+    ('[{"a": "x}, {"b": "]"}]', f"{DOUBTFUL} (at character 7)"),
     ('{"a": "v"x"} and "more"', f"{DOUBTFUL} (at character 6)"),
     ('{"a": "use "} to close", "b": 1}', "the text goes on after what looks like its end (at character 13)"),
     # keys
@@ -115,7 +125,14 @@ FAULTS: list[tuple[str, str]] = [
     ("[one\ntwo]", "a comma or ] is missing (at character 5)"),
     ('("a" "b")', "a comma or ) is missing (at character 5)"),
     ('{"a": ```x```}', "a code fence is not a value (at character 6)"),
+    ("[ ,]", "a value is missing (at character 2)"),
+    ("[ /* a */ , // b\n]", "a value is missing (at character 10)"),
+    ("{ ,}", "a key is missing (at character 2)"),
     # numbers
+    ('{"a": NaN}', "NaN is not a JSON number (at character 6)"),
+    ("[1, -Infinity]", "-Infinity is not a JSON number (at character 4)"),
+    ("[nan, 1]", "nan is not a JSON number (at character 1)"),
+    ("{'a': +inf}", "+inf is not a JSON number (at character 6)"),
     ("[1 2 3]", "numbers stand side by side without a comma (at character 1)"),
     ("[1,000, 2,000]", "a comma in or between numbers can be read in two ways (at character 2)"),
     (f"[{'1' * 5000}]", "a number of 5000 digits is too long (at character 1)"),
@@ -171,6 +188,63 @@ def test_cut_off_text_is_never_a_value(text: str, what: str, position: int) -> N
     assert fault.value.message == f"the text is cut off: the {what} that begins here is not closed"
     assert fault.value.position == position
     assert fault.value.truncated
+
+
+LISTS = st.lists(st.text(st.sampled_from("xy1 ,:;.[]{}\n"), max_size=4), min_size=1, max_size=3)
+SHAPES: list[Callable[[list[str]], Any]] = [
+    list,
+    lambda items: dict(zip("abc", items, strict=False)),
+    lambda items: [{"a": item} for item in items],
+    lambda items: {"a": items, "b": 1},
+    lambda items: [1, *items, None],
+]
+
+
+@given(LISTS, st.sampled_from(SHAPES), st.sampled_from([",", ", ", ",\n"]), st.data())
+@settings(max_examples=500, deadline=None)
+def test_where_one_quote_is_lost_the_value_is_never_another_one(
+    items: list[str], shape: Callable[[list[str]], Any], comma: str, data: st.DataObject
+) -> None:
+    value = shape(items)
+    text = json.dumps(value, separators=(comma, ": "))
+    lost = data.draw(st.sampled_from([index for index, char in enumerate(text) if char == '"']))
+    left = text[:lost] + text[lost + 1 :]
+    try:
+        found = read_tolerant(left)
+    except JsonFault:
+        return
+    assert found.value == value or found.end < len(left)
+
+
+def test_values_mended_in_pieces_keep_their_places() -> None:
+    item = '{"id": 1, "text": "' + "x, [1,] // y " * 9 + '",\n // note, ]\n "tags": ["a", "b", ],\n}'
+    text = "Sure: [" + f"{item},\n" * 2_000 + "] and more"
+    found = read_tolerant(text, 6)
+    assert found.value == [{"id": 1, "text": "x, [1,] // y " * 9, "tags": ["a", "b"]}] * 2_000
+    assert found.end == len(text) - len(" and more")
+    comment, comma = text.index("// note"), text.index(", ],")
+    assert found.repairs == (Repair("comment", comment), Repair("trailing comma", comma))
+
+
+@pytest.mark.parametrize("form", [Any, dict[str, Any], dict[str, str], dict[str, float], object])
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan"])
+def test_what_is_not_a_number_is_not_read_as_its_name(form: Any, word: str) -> None:
+    text = f'{{"a": {word}}}'
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    assert str(error.value) == (
+        f'cannot read the reply: $: the JSON is broken: {word} is not a JSON number, found "{text}" '
+        f"(the reply: {text!r})"
+    )
+
+
+def test_a_list_with_a_quote_too_few_is_refused() -> None:
+    with pytest.raises(OutputParsingError) as error:
+        parse(list[str], '["x,"z"]')
+    assert str(error.value) == (
+        "cannot read the reply: $: the JSON is broken: the quotes inside a string can be read in two ways, "
+        """found "["x,"z"]" (the reply: '["x,"z"]')"""
+    )
 
 
 def test_a_reading_begins_where_told_and_stops_at_the_end_of_the_value() -> None:

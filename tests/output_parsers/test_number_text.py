@@ -296,3 +296,69 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
         except Unreadable:
             pass
     assert time.perf_counter() - start < 20  # what is quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("mindestens 5", '"mindestens" before it'),
+        ("weniger als 5", '"weniger" before it'),
+        ("plus de 5 personnes", '"plus" before it'),
+        ("au moins 5", '"moins" before it'),
+        ("más de 5 personas", '"más" before it'),
+        ("meno di 5", '"meno" before it'),
+        ("meer dan 5", '"meer" before it'),
+        ("более 5", '"более" before it'),
+        ("минус 5", '"минус" before it'),
+        ("أكثر من 5", '"أكثر" before it'),
+        ("至少 5 人", '"至少" before it'),
+        ("5 이상", '"이상" after it'),
+        ("upwards of 5", '"upwards" before it'),
+        ("just shy of 5", '"shy" before it'),
+        ("5 and above", '"and above" after it'),
+        ("from $5", '"from" before it'),
+        ("starting at 5", '"starting at" before it'),
+        ("$5 off", '"off" after it'),
+    ],
+)
+def test_a_limit_is_not_the_number_in_any_of_the_commonest_languages(text: str, word: str) -> None:
+    assert refusal(text) == f"{word} leaves the answer open"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 Mio.",
+        "2 Milliarden",
+        "5 Tausend",
+        "3 millones",
+        "5 milhões",
+        "5 milioni",
+        "5 miljoen",
+        "5 тысяч",
+        "5 mln",
+        "5 lakhs",
+        "5 millions",
+        "5 thousands",
+    ],
+)
+def test_a_scale_that_is_not_read_refuses_its_number(text: str) -> None:
+    assert refusal(text) == f'"{text[2:].rstrip(".").casefold()}" after it leaves the answer open'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 millimeters",
+        "5 militants",
+        "Es sind 5 Hunde.",
+        "Il y a 5 chats.",
+        "Hay 5 gatos.",
+        "Там 5 котов",
+        "答案：5",
+        "The length of the 5 lists",
+        "From the data, the answer is 5.",
+    ],
+)
+def test_words_that_resemble_a_limit_or_a_scale_leave_the_number_as_it_is(text: str) -> None:
+    assert find_number(text).value == 5

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from pydantic_core import to_jsonable_python
 
 from output_parsers import OutputParsingError, parser_for, read
-from output_parsers.partial import PartialList, PartialObject, PartialReader
+from output_parsers.partial import PartialList, PartialObject, PartialReader, Snapshot
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 
@@ -344,6 +344,19 @@ def test_an_earlier_snapshot_never_changes() -> None:
     assert [repr(snapshot) for snapshot in looked_at_late] == [before for _, before in looked_at_once]
 
 
+def test_plain_data_is_made_once_of_what_is_complete() -> None:
+    reader = PartialReader(Person)
+    reader.feed('{"skills": [{"name": "Py"}, {"name": "G')
+    before = reader.snapshot().to_python()
+    reader.feed("o")
+    after = reader.snapshot().to_python()
+    assert before == {"skills": [{"name": "Py", "years": 0}, {"name": "G"}]}
+    assert after == {"skills": [{"name": "Py", "years": 0}, {"name": "Go"}]}
+    assert after["skills"][0] is before["skills"][0]
+    before["skills"].clear()
+    assert reader.snapshot().to_python() == after
+
+
 # Every prefix agrees with the end.
 
 NAMES = st.text(max_size=12)
@@ -381,7 +394,7 @@ def dumped(value: Any, draw: Any) -> str:
     """JSON as a model may dress it, all of it within what the whole reading understands."""
     data = to_jsonable_python(value)
     text = json.dumps(data, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
-    around = draw(
+    around: str = draw(
         st.sampled_from(["{}", "Here it is:\n```json\n{}\n```\nBye", "<think>[1] {{}}</think>{}", "```{}"])
     )
     return around.replace("{{}}", '{"a": 1}').replace("{}", text, 1)
@@ -431,7 +444,7 @@ def test_every_prefix_agrees_with_the_end(data: st.DataObject) -> None:
     snapshots = []
     for piece in pieces(text, data.draw):
         reader.feed(piece)
-        snapshots.append((reader.snapshot(), data.draw(st.booleans()) and repr(reader.snapshot())))
+        snapshots.append((reader.snapshot(), repr(reader.snapshot()) if data.draw(st.booleans()) else ""))
     last = reader.snapshot()
     end = reader.finish().value
     assert last.done
@@ -445,6 +458,30 @@ def test_every_prefix_agrees_with_the_end(data: st.DataObject) -> None:
 
 
 ODD = st.text(alphabet=st.sampled_from("{}[]\"':,\\ntrue1.-e/*#<think>a \n`("), max_size=60)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_how_often_and_when_somebody_looks_does_not_matter(data: st.DataObject) -> None:
+    form, values = data.draw(st.sampled_from(VALUES))
+    text = dumped(data.draw(values), data.draw)
+    text = text[: data.draw(st.integers(0, len(text)))] + data.draw(st.one_of(st.just(""), ODD))
+    often: PartialReader[Any] = PartialReader(form)
+    seldom: PartialReader[Any] = PartialReader(form)
+    asked = []
+    for piece in pieces(text, data.draw):
+        often.feed(piece)
+        seldom.feed(piece)
+        snapshot = often.snapshot()
+        asked.append((snapshot, repr(snapshot), json.dumps(snapshot.to_python())))
+        if data.draw(st.booleans()):
+            same = seldom.snapshot()
+            assert repr(same) == repr(snapshot)
+            assert same.to_python() == snapshot.to_python()
+            assert _done_paths(same.value) == _done_paths(snapshot.value)
+    for snapshot, shown, plain in asked:
+        assert repr(snapshot) == shown
+        assert json.dumps(snapshot.to_python()) == plain
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
@@ -513,14 +550,18 @@ def test_cost_is_linear_in_the_text(body: str) -> None:
     assert spent(200_000) < 25 * max(spent(20_000), 0.004)
 
 
-def test_cost_per_chunk_does_not_grow_with_the_text() -> None:
+LOOKS: list[Callable[[Snapshot[Any]], Any]] = [lambda shown: shown.value, lambda shown: shown.to_python()]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_cost_per_chunk_does_not_grow_with_the_text(look: Callable[[Snapshot[Any]], Any]) -> None:
     def spent(count: int) -> float:
         text = records(count)
         reader = PartialReader(list[Person])
 
         def step(chunk: str) -> None:
             reader.feed(chunk)
-            _ = reader.snapshot().value
+            look(reader.snapshot())
 
         return cost(step, text, len(text) // 50) / (len(text) // 50)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from annotated_types import MaxLen
@@ -133,3 +133,18 @@ def test_every_step_from_lines_to_items_is_recorded() -> None:
 def test_the_schema_and_the_hint_show_the_items(form: Any, schema: dict[str, Any], hint: str) -> None:
     assert parser_for(form).schema == schema
     assert parser_for(form).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (list[Literal["red", "blue"]], "I'd pick red, because blue is dull"),
+        (list[bool], "Yes, it is true"),
+    ],
+)
+def test_the_commas_of_a_sentence_make_no_list(form: Any, text: str) -> None:
+    assert problem(form, text).startswith("$: expected an array; its commas may be those of a sentence")
+
+
+def test_the_commas_between_bare_choices_make_a_list() -> None:
+    assert parse(list[Literal["red", "blue"]], "Red, **blue**") == ["red", "blue"]

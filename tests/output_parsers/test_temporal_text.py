@@ -391,3 +391,44 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
             except Unreadable:
                 pass
     assert clock.perf_counter() - start < 30  # what is quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "said"),
+    [
+        (read_date, "vor dem 2024-03-15", '"vor" before it leaves the answer open'),
+        (read_date, "jusqu'au 2024-03-15", '"jusqu\'au" before it leaves the answer open'),
+        (read_date, "antes del 2024-03-15", '"antes" before it leaves the answer open'),
+        (read_date, "2024-03-15 之后", '"之后" after it leaves the answer open'),
+        (read_time, "spätestens 14:30", '"spätestens" before it leaves the answer open'),
+        (read_time, "до 14:30", '"до" before it leaves the answer open'),
+        (read_timedelta, "moins de 2 h", '"moins" before it leaves the answer open'),
+        (read_timedelta, "über 2 hours", '"über" before it leaves the answer open'),
+    ],
+)
+def test_the_end_of_a_span_in_another_language_is_not_the_value(read: Reader, text: str, said: str) -> None:
+    assert refusal(read, text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("an hour and 15 minutes", '"hour" beside the duration may be a part of it'),
+        ("2 hours and some minutes", '"minutes" beside the duration may be a part of it'),
+        ("2 hours each", '"each" after the duration may change it'),
+        ("2 hours earlier", '"earlier" after the duration may change it'),
+    ],
+)
+def test_a_part_that_was_not_counted_is_not_left_out(text: str, said: str) -> None:
+    assert refusal(read_timedelta, text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the Friday following March 15, 2024", '"following" before the date may change it'),
+        ("the anniversary of March 15, 2024", '"anniversary" beside the date may change it'),
+    ],
+)
+def test_a_day_that_is_named_by_another_is_refused(text: str, said: str) -> None:
+    assert refusal(read_date, text) == said

@@ -158,16 +158,45 @@ def test_a_single_written_call_needs_no_array() -> None:
         TYPED.parse("I call nothing.")
 
 
-def test_a_partial_reading_leaves_out_calls_that_are_not_complete() -> None:
+def test_a_partial_reading_leaves_out_values_of_calls_that_are_not_complete() -> None:
     begun = Call("Forecast", '{"temperature": 25, "fore')
     assert TYPED.parse_calls([NAMES, begun], partial=True) == [NAMES_VALUE]
     first = PydanticToolsParser([NameCollector, Forecast], first_tool_only=True)
     assert first.parse_calls([begun, NAMES], partial=True) is None
-    assert JsonOutputToolsParser().parse_calls([Call("a", "")], partial=True) == []
     with pytest.raises(OutputParsingError, match="the JSON is cut off"):
         TYPED.parse_calls([NAMES, begun])
     with pytest.raises(OutputParsingError, match="there is no such tool"):
         TYPED.parse_calls([Call("Weather", "{}")], partial=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args"),
+    [
+        ("", {}),
+        ("nul", {}),
+        ("{", {}),
+        ('{"names', {}),
+        ('{"names": ["su', {"names": ["su"]}),
+        ('{"names": ["suz", "jer', {"names": ["suz", "jer"]}),
+        ('{"names": ["suz"], "person": {"age": 3', {"names": ["suz"], "person": {}}),
+        ('{"names": ["suz"], "person": {"age": 39}', {"names": ["suz"], "person": {"age": 39}}),
+        ("{'names': ['su", {"names": ["su"]}),
+        ('{"degrees": 2.5, "wet": true, "wind": null, "', {"degrees": 2.5, "wet": True, "wind": None}),
+    ],
+)
+def test_plain_arguments_grow_while_a_call_is_written(arguments: str, args: dict[str, Any]) -> None:
+    calls = [WEATHER, Call("NameCollector", arguments, "call_3")]
+    done = {"type": "Forecast", "args": WEATHER_ARGS}
+    begun = {"type": "NameCollector", "args": args}
+    assert JsonOutputToolsParser().parse_calls(calls, partial=True) == [done, begun]
+    assert JsonOutputToolsParser(return_id=True).parse_calls(calls, partial=True) == [
+        {**done, "id": "call_2"},
+        {**begun, "id": "call_3"},
+    ]
+    key = "NameCollector"
+    assert JsonOutputKeyToolsParser(key).parse_calls(calls, partial=True) == [args]
+    assert JsonOutputKeyToolsParser(key, first_tool_only=True).parse_calls(calls, partial=True) == args
+    assert JsonOutputKeyToolsParser(key, first_tool_only=True).parse_calls([], partial=True) is None
 
 
 VALUES = st.recursive(
@@ -178,14 +207,41 @@ VALUES = st.recursive(
 ARGS = st.dictionaries(st.text(max_size=5), VALUES, max_size=3)
 
 
+def grew(before: Any, now: Any) -> bool:
+    """Whether something is shown that was shown before, or more of it."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(key in now and grew(before[key], now[key]) for key in before)
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) <= len(now) and all(map(grew, before, now))
+    if isinstance(before, str) and isinstance(now, str):
+        return now.startswith(before)
+    return type(before) is type(now) and bool(before == now)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ARGS, st.booleans())
+def test_nothing_of_growing_arguments_is_taken_back(args: dict[str, Any], ascii_only: bool) -> None:
+    parser = JsonOutputKeyToolsParser("f", first_tool_only=True)
+    text = json.dumps(args, ensure_ascii=ascii_only)
+    shown: Any = {}
+    for end in range(len(text) + 1):
+        before, shown = shown, parser.parse_calls([Call("f", text[:end])], partial=True)
+        assert grew(before, shown)
+    assert shown == args
+
+
+class Noted(BaseModel):
+    notes: dict[str, Any]
+
+
 @settings(max_examples=25, deadline=None)
 @given(ARGS, st.booleans())
 def test_no_beginning_of_a_call_is_taken_for_the_whole(args: dict[str, Any], ascii_only: bool) -> None:
-    parser = JsonOutputKeyToolsParser("f", first_tool_only=True)
-    text = json.dumps(args, ensure_ascii=ascii_only)
-    assert parser.parse_calls([Call("f", text)], partial=True) == args
+    parser = PydanticToolsParser([Noted], first_tool_only=True)
+    text = json.dumps({"notes": args}, ensure_ascii=ascii_only)
+    assert parser.parse_calls([Call("Noted", text)], partial=True) == Noted(notes=args)
     for end in range(len(text)):
-        assert parser.parse_calls([Call("f", text[:end])], partial=True) is None
+        assert parser.parse_calls([Call("Noted", text[:end])], partial=True) is None
 
 
 @given(st.text() | st.text(st.sampled_from('{}[]":,a1 \n\\')))

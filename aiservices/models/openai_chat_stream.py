@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCall, ToolCallDelta, Usage
+from .openai_chat_reply import finish_reason, read_reply, text_and_reasoning, usage_of
 from .openai_events import EventReading
 from .openai_payload import UnreadableReplyError
-from .openai_reply import finish_reason, read_reply, text_and_reasoning, usage_of
 
-__all__ = ["StreamReading"]
+__all__ = ["ChatReading"]
 
 
-class StreamReading(EventReading):
+class ChatReading(EventReading):
     """What has been read of one chat completion."""
 
     def __init__(self, *, whole: bool = False) -> None:

@@ -1,0 +1,151 @@
+"""Encodes a whole JSON Schema for a profile, and gives up where it cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..node import JsonSchema
+from ..profiles import Profile
+from ..reading import Json, Place
+from .boxes import BoxCode
+from .build import Builder, Thrift
+from .code import Code, RefCode, walk
+from .document import Document
+from .finding import EncodingFault, Finding
+from .kinds import same_json
+from .leaves import NeverCode
+from .limits import exceeded
+from .notes import Notes, Where
+from .overlap import is_plain
+from .unions import told_apart
+
+__all__ = ["Encoding", "encode", "encode_at"]
+
+# What is saved first where a schema is too large: long enums, then what lies deep.
+_THRIFTS = [
+    Thrift(),
+    *(Thrift(most) for most in (250, 50, 10)),
+    *(Thrift(50, deepest) for deepest in (9, 7, 5, 3)),
+]
+
+
+class Encoding(NamedTuple):
+    """A schema as a profile can say it, and the way of its values there and back.
+
+    ``identity`` says that decoding changes nothing, for any value; ``fits`` is False where strict mode has
+    to be given up: then the schema is the one that was given, and nothing is encoded. ``decode`` and
+    ``encode`` raise EncodingFault for a value that does not fit.
+    """
+
+    schema: JsonSchema
+    identity: bool
+    decode: Callable[[Json], Json]
+    encode: Callable[[Json], Json]
+    findings: tuple[Finding, ...]
+    fits: bool
+
+
+def encode(schema: JsonSchema, profile: Profile) -> Encoding:
+    """The encoding of a JSON Schema of any draft; what it says of itself by ``$schema``, else 2020-12."""
+    return encode_at(schema, profile, Where("#", named=False))
+
+
+def encode_at(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
+    """The encoding of a schema whose findings are told from a place on."""
+    notes = Notes()
+    for thrift in _THRIFTS:
+        encoding, notes, too_large = _attempt(schema, profile, at, thrift)
+        if encoding is not None:
+            return encoding
+        if not too_large:
+            break
+    return Encoding(schema, True, _as_it_is, _as_it_is, notes.findings, False)
+
+
+def _attempt(
+    schema: JsonSchema, profile: Profile, at: Where, thrift: Thrift
+) -> tuple[Encoding | None, Notes, bool]:
+    """The encoding if there is one, what was found, and whether it failed for its size alone."""
+    document = Document(schema)
+    builder = Builder(profile, document, thrift)
+    try:
+        root = _rooted(builder, builder.code(document.schema("#"), at), at)
+    except RecursionError:
+        builder.notes.give_up(at, "nesting beyond all measure")
+        return None, builder.notes, False
+    if not all(finding.lossless for finding in builder.notes.findings):
+        return None, builder.notes, False
+    sent = _sent(root)
+    faults = exceeded(sent, profile.limits)
+    for name, limit, count in faults:
+        builder.notes.give_up(at, f"{count} {_MEASURES[name]}, where {profile.name} takes {limit}")
+    if faults:
+        return None, builder.notes, True
+    whole = Encoding(sent, is_plain(root), _decoder(root), _encoder(root), builder.notes.findings, True)
+    return whole, builder.notes, False
+
+
+_MEASURES = {
+    "depth": "levels of objects",
+    "properties": "properties",
+    "enum_values": "enum values",
+    "text": "characters of names and values",
+    "optional": "optional properties",
+    "unions": "unions",
+}
+
+
+def _rooted(builder: Builder, root: Code, at: Where) -> Code:
+    if isinstance(root, NeverCode):
+        builder.notes.give_up(at, "a schema that nothing fits")
+        return root
+    for union in told_apart(root):
+        done = "branches that look alike are sent in objects of their own"
+        builder.notes.note(union.at or at, "a union", done)
+    target = root.target if isinstance(root, RefCode) else root
+    shown = target.bare_schema()
+    if builder.profile.object_root and shown.get("type") != "object":
+        builder.notes.note(at, "a root that is no object", "sent in an object under 'value'")
+        return BoxCode(root)
+    if "anyOf" in shown and not builder.profile.any_of_root:
+        return BoxCode(root)
+    return target
+
+
+def _sent(root: Code) -> JsonSchema:
+    schema = root.schema()
+    definitions = {
+        code.definition.name: code.target_schema() for code in walk(root) if isinstance(code, RefCode)
+    }
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _decoder(root: Code) -> Callable[[Json], Json]:
+    def decode(value: Json) -> Json:
+        return _within_depth(root.decode, value)
+
+    return decode
+
+
+def _encoder(root: Code) -> Callable[[Json], Json]:
+    def encode(value: Json) -> Json:
+        encoded = _within_depth(root.encode, value)
+        back = _within_depth(root.decode, encoded)
+        # what is left out may come back as null, where the schema says that this is the same
+        if not same_json(back, value) and not same_json(_within_depth(root.encode, back), encoded):
+            raise EncodingFault("$", "it does not come back as it was")
+        return encoded
+
+    return encode
+
+
+def _within_depth(bring: Callable[[Json, Place], Json], value: Json) -> Json:
+    try:
+        return bring(value, Place())
+    except RecursionError as error:
+        raise EncodingFault("$", "it is nested too deeply") from error
+
+
+def _as_it_is(value: Json) -> Json:
+    return value

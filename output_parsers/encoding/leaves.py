@@ -1,0 +1,167 @@
+"""How parts without parts are written: scalars, choices, and JSON text for what nothing else can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ..json_reader import read_exact
+from ..json_text import JsonFault
+from ..node import JsonSchema
+from ..reading import Json, Place, show, written
+from .checks import breaks, is_integral
+from .code import Code
+from .finding import EncodingFault
+from .kinds import KINDS, kind_of
+
+__all__ = ["AnyCode", "ChoiceCode", "NeverCode", "ScalarCode", "TextCode"]
+
+
+class ScalarCode(Code):
+    """null, a boolean, a number or a text, as it is."""
+
+    def __init__(self, kind: str, keywords: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.keywords = keywords
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(("number" if self.kind == "integer" else self.kind,))
+
+    def bare_schema(self) -> JsonSchema:
+        return {"type": self.kind, **self.keywords}
+
+    def encode(self, value: Json, at: Place) -> Json:
+        broken = breaks(self.keywords, self.decode(value, at))
+        if broken:
+            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
+        return value
+
+    def decode(self, value: Json, at: Place) -> Json:
+        if kind_of(value) not in self.kinds or (self.kind == "integer" and not is_integral(value)):
+            raise EncodingFault(at.path, f"expected {self.kind}, found {show(value)}")
+        return value
+
+
+class ChoiceCode(Code):
+    """One of several values; those that are objects or arrays stand as their JSON text."""
+
+    def __init__(self, values: Sequence[Json]) -> None:
+        structured = {written(value) for value in values if isinstance(value, (dict, list))}
+        # a text that is the JSON text of another member must not stand for both
+        self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
+        self.plain = not structured
+        self._shown = {_key(self._show(value)): self._show(value) for value in values}
+        self._values = {_key(self._show(value)): value for value in values}
+
+    def _show(self, value: Json) -> Json:
+        return written(value) if self.all_as_text or isinstance(value, (dict, list)) else value
+
+    @property
+    def shown(self) -> frozenset[tuple[str, Json]]:
+        """What stands for the members, as it can be compared."""
+        return frozenset(self._shown)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(kind for kind, _ in self._shown)
+
+    def bare_schema(self) -> JsonSchema:
+        by_type: dict[str, list[Json]] = {}
+        for value in self._shown.values():
+            by_type.setdefault(_type_of(value), []).append(value)
+        schemas = [
+            {"type": "null"} if kind == "null" else {"type": kind, "enum": values}
+            for kind, values in by_type.items()
+        ]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+    def encode(self, value: Json, at: Place) -> Json:
+        key = _key(self._show(value))
+        if key not in self._shown or kind_of(self._values[key]) != kind_of(value):
+            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
+        return self._shown[key]
+
+    def decode(self, value: Json, at: Place) -> Json:
+        key = _key(value)
+        if key not in self._values:
+            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
+        return value if self.plain else self._values[key]
+
+
+def _key(value: Json) -> tuple[str, Json]:
+    kind = kind_of(value)
+    return (kind, written(value) if kind in ("array", "object") else value)
+
+
+def _type_of(value: Json) -> str:
+    kind = kind_of(value)
+    return "integer" if kind == "number" and not isinstance(value, (float, Decimal)) else kind
+
+
+class TextCode(Code):
+    """A JSON value as its JSON text; ``only`` names the kinds of value where not any may be meant."""
+
+    plain = False
+
+    def __init__(self, only: frozenset[str] | None = None) -> None:
+        self.only = only
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(("string",))
+
+    def bare_schema(self) -> JsonSchema:
+        return {"type": "string"}
+
+    def encode(self, value: Json, at: Place) -> Json:
+        self._check(value, at)
+        return written(value)
+
+    def decode(self, value: Json, at: Place) -> Json:
+        if not isinstance(value, str):
+            raise EncodingFault(at.path, f"expected JSON text in a string, found {show(value)}")
+        try:
+            inside = read_exact(value)
+        except JsonFault as fault:
+            raise EncodingFault(at.path, f"expected JSON text in a string: {fault}") from fault
+        self._check(inside, at)
+        return inside
+
+    def _check(self, value: Json, at: Place) -> None:
+        if self.only is not None and kind_of(value) not in self.only:
+            raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
+
+
+class AnyCode(Code):
+    """Any JSON, as it is."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(KINDS)
+
+    def bare_schema(self) -> JsonSchema:
+        return {}
+
+    def encode(self, value: Json, at: Place) -> Json:
+        return value
+
+    def decode(self, value: Json, at: Place) -> Json:
+        return value
+
+
+class NeverCode(Code):
+    """What no value fits."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset()
+
+    def bare_schema(self) -> JsonSchema:
+        return {"type": "null"}
+
+    def encode(self, value: Json, at: Place) -> Json:
+        raise EncodingFault(at.path, f"expected nothing here, found {show(value)}")
+
+    decode = encode

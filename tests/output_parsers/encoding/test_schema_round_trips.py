@@ -1,0 +1,219 @@
+"""For schemas of all shapes: what is valid is encoded, fits what is sent, and comes back as it was."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from output_parsers.encoding import EncodingFault, encode
+from output_parsers.encoding.kinds import same_json
+from output_parsers.profiles import OPENAI, PROFILES, Profile
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed; it judges the schemas")
+
+_spec = importlib.util.spec_from_file_location("strict_subset", Path(__file__).with_name("strict_subset.py"))
+assert _spec is not None
+assert _spec.loader is not None
+strict_subset = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(strict_subset)
+
+THOROUGH = settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+KEYS = st.sampled_from(["a", "b", "c", "value", "key", "additional_properties", "item_0"])
+SCALARS = st.sampled_from([None, True, False, 0, 1, 2.5, "", "a", "1", "null", '{"a": 1}', "[1]"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+LEAVES = st.one_of(
+    st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"]).map(lambda t: {"type": t}),
+    st.lists(st.sampled_from(["null", "integer", "string", "array", "object"]), min_size=2, max_size=3, unique=True).map(
+        lambda types: {"type": types}
+    ),
+    st.lists(VALUES, min_size=1, max_size=3).map(lambda values: {"enum": values}),
+    VALUES.map(lambda value: {"const": value}),
+    st.sampled_from(
+        [True, {}, {"minLength": 1}, {"$ref": "#/$defs/Tree"}, {"$ref": "#"}, {"not": {"type": "null"}}, {"required": ["a"]}]
+    ),
+)
+
+
+@st.composite
+def records(draw: Any, inner: st.SearchStrategy[Any]) -> Any:
+    schema: dict[str, Any] = {"properties": draw(st.dictionaries(KEYS, inner, max_size=3))}
+    if draw(st.booleans()):
+        schema["type"] = "object"
+    schema["required"] = draw(st.lists(KEYS, max_size=2, unique=True))
+    if draw(st.booleans()):
+        schema["additionalProperties"] = draw(st.just(False) | inner)
+    if draw(st.integers(0, 3)) == 0:
+        schema["patternProperties"] = {draw(st.sampled_from(["^a", "e", "."])): draw(inner)}
+    if draw(st.integers(0, 3)) == 0:
+        schema["minProperties"] = 1
+    return schema
+
+
+@st.composite
+def tuples(draw: Any, inner: st.SearchStrategy[Any]) -> Any:
+    schema: dict[str, Any] = {"type": "array", "prefixItems": draw(st.lists(inner, min_size=1, max_size=2))}
+    schema["items"] = draw(st.just(False) | inner)
+    if draw(st.booleans()):
+        schema["minItems"] = draw(st.integers(0, 3))
+    if draw(st.booleans()):
+        schema["maxItems"] = draw(st.integers(1, 3))
+    return schema
+
+
+def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    optional = st.tuples(inner, SCALARS).map(
+        lambda p: {**p[0], "default": p[1]} if isinstance(p[0], dict) and "$ref" not in p[0] else p[0]
+    )
+    return st.one_of(
+        records(inner | optional),
+        tuples(inner),
+        inner.map(lambda item: {"type": "array", "items": item, "uniqueItems": True}),
+        inner.map(lambda item: {"type": "object", "additionalProperties": item}),
+        several.map(lambda options: {"anyOf": options}),
+        several.map(lambda options: {"oneOf": options}),
+        several.map(lambda parts: {"allOf": parts}),
+        st.tuples(records(inner), several).map(lambda p: {**p[0], "anyOf": p[1]}),
+    )
+
+
+TREE = {
+    "type": "object",
+    "properties": {"value": {"type": "integer"}, "a": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+SCHEMAS = st.recursive(LEAVES, compound, max_leaves=6).map(
+    lambda schema: {**schema, "$defs": {"Tree": TREE}} if isinstance(schema, dict) else schema
+)
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def is_valid(schema: Any, value: Any) -> bool | None:
+    """What jsonschema says; None where it has no answer, as when a schema refers to itself alone."""
+    try:
+        return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+    except RecursionError:
+        return None
+
+
+def shows(schema: Any, value: Any, profile: Profile) -> None:
+    encoding = encode(schema, profile)
+    if not encoding.fits:
+        assert any(not finding.lossless for finding in encoding.findings)
+        return
+    valid = is_valid(schema, value)
+    try:
+        written = encoding.encode(value)
+    except EncodingFault:
+        assert not valid, f"a valid value is refused: {json.dumps(encoding.schema)}"
+        return
+    assert is_valid(encoding.schema, written), f"{written} does not fit {json.dumps(encoding.schema)}"
+    back = encoding.decode(json.loads(json.dumps(written)))
+    if '"default": null' in json.dumps(schema):
+        back, value = without_nulls(back), without_nulls(value)
+    assert same_json(back, value), f"{written} came back as {back}"
+    if encoding.identity:
+        assert same_json(without_nulls(written), without_nulls(value))
+
+
+@THOROUGH
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
+def test_what_is_valid_goes_there_and_back(schema: Any, values: list[Any]) -> None:
+    for value in values:
+        shows(schema, value, OPENAI)
+
+
+@THOROUGH
+@given(SCHEMAS)
+def test_what_is_sent_lies_in_the_strict_subset(schema: Any) -> None:
+    encoding = encode(schema, OPENAI)
+    assert not encoding.fits or strict_subset.faults(encoding.schema) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@settings(THOROUGH, max_examples=150)
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=5))
+def test_it_is_so_for_each_profile(profile: Profile, schema: Any, values: list[Any]) -> None:
+    for value in values:
+        shows(schema, value, profile)
+
+
+@settings(THOROUGH, max_examples=200)
+@given(SCHEMAS, VALUES)
+def test_any_json_is_decoded_or_refused(schema: Any, value: Any) -> None:
+    encoding = encode(schema, OPENAI)
+    try:
+        encoding.decode(value)
+    except EncodingFault:
+        return
+
+
+def written_by_a_model(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values that fit a schema of the strict subset, as a model held to it would write them."""
+    if "$ref" in schema:
+        return written_by_a_model(definitions[schema["$ref"].rpartition("/")[2]], definitions, depth + 1)
+    if "anyOf" in schema:
+        options = [option for option in schema["anyOf"] if option == {"type": "null"}] if depth > 6 else []
+        return st.one_of(
+            [written_by_a_model(part, definitions, depth + 1) for part in options or schema["anyOf"]]
+        )
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema["type"] == "array":
+        least, most = schema.get("minItems", 0), schema.get("maxItems", 2 if depth < 4 else 0)
+        if most == 0:
+            return st.just([])
+        items = written_by_a_model(schema["items"], definitions, depth + 1)
+        return st.lists(items, min_size=least, max_size=max(least, most))
+    if schema["type"] == "object":
+        return st.fixed_dictionaries(
+            {key: written_by_a_model(p, definitions, depth + 1) for key, p in schema["properties"].items()}
+        )
+    return {
+        "null": st.none(),
+        "boolean": st.booleans(),
+        "integer": st.integers(-2, 2),
+        "number": st.sampled_from([0, 2.5]),
+        "string": st.sampled_from(["a", "b", "1", "null", "[1]", '{"a": 1}', "{"]),
+    }[schema["type"]]
+
+
+# what a model may write within the schema and yet means nothing
+NO_MEANING = ("stands twice", "expected JSON text", "one after it is not", "expected the text of another kind")
+
+
+@THOROUGH
+@given(SCHEMAS, st.data())
+def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.DataObject) -> None:
+    encoding = encode(schema, OPENAI)
+    assume(encoding.fits)
+    try:
+        values = written_by_a_model(encoding.schema, encoding.schema.get("$defs", {}))
+    except RecursionError:  # an object that holds itself without end
+        assume(False)
+    written = data.draw(values)
+    try:
+        back = encoding.decode(written)
+    except EncodingFault as fault:
+        assert any(words in fault.message for words in NO_MEANING) or "fits no branch" in fault.message, fault
+        return
+    if is_valid(schema, back):
+        assert same_json(encoding.decode(encoding.encode(back)), back)
