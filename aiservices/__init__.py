@@ -89,8 +89,10 @@ from .strategy import Strategy
 from .streams import AsyncStream, AttemptStarted, Completed, FieldCompleted, Stream
 
 if TYPE_CHECKING:
+    from .models.fallback import FallbackChatModel
     from .models.local import LocalChatModel
     from .models.openai import OpenAiChatModel
+    from .models.openai_responses import OpenAiResponsesModel
 
 __all__ = [
     "AiMessage",
@@ -118,6 +120,7 @@ __all__ = [
     "Description",
     "Do",
     "Emit",
+    "FallbackChatModel",
     "Fault",
     "FieldCompleted",
     "FinishError",
@@ -142,6 +145,7 @@ __all__ = [
     "ModelServerError",
     "ModelTimeoutError",
     "OpenAiChatModel",
+    "OpenAiResponsesModel",
     "OutputParser",
     "OutputParsingError",
     "ParserFactory",
@@ -186,7 +190,9 @@ __all__ = [
 
 # Models are edge modules: they are loaded when they are asked for, never by importing the package.
 _LATE = {
+    "FallbackChatModel": "aiservices.models.fallback",
     "OpenAiChatModel": "aiservices.models.openai",
+    "OpenAiResponsesModel": "aiservices.models.openai_responses",
     "LocalChatModel": "aiservices.models.local",
 }
 

@@ -14,7 +14,7 @@ from .ladder import Rung
 from .messages import ChatReply
 from .plan import Turn
 from .requests import ChatRequest
-from .route import Route
+from .route import Refusal, Route
 from .strategies import Wire
 from .streams import AttemptStarted
 
@@ -39,7 +39,7 @@ def ask(turn: Turn) -> Flow[Asked]:
         exceeded = context.exceeded()
         if exceeded is not None:
             raise exceeded
-        wire = way.wire
+        wire = way.wire()
         context.wire = wire
         request = wire.prepare(turn.request, turn.examples)
         if turn.plan.transform is not None:
@@ -76,28 +76,35 @@ class _Way:
         self._other = other_model
         self._failed: list[tuple[Route, ModelError]] = []
         self._rounds = 0
-        self._step: tuple[Rung, str] | None = None
-        self._refusal: ModelError | None = None
+        self._rung: Rung | None = None  # that was stepped down to
+        self._refusals: list[Refusal] = []
         self.route = routes[0]
+        self._sent = routes[0].ladder.rungs[0]
 
-    @property
     def wire(self) -> Wire[Any]:
-        return self.route.wire(self._other) if self._step is None else self.route.ladder.wire(*self._step)
+        """How the route is asked now."""
+        self._sent = self._rung or self.route.rung(self._other)  # other calls may learn of refusals meanwhile
+        if self._rung is None:
+            return self.route.wire(self._other)
+        return self.route.ladder.wire(self._rung, self._refusals[-1].why)
 
     def after(self, error: ModelError, context: CallContext) -> float | None:
-        """Seconds to wait before the request is made again, ``wire`` and ``route`` being set; None to end."""
-        rung = self.route.rung(self._other) if self._step is None else self._step[0]
-        lower = self.route.below(rung, error)
+        """Seconds to wait before the request is made again, ``route`` being set; None to end."""
+        lower = self.route.below(self._sent, error)
         if lower is not None:
-            self._step, self._refusal = lower, error
+            self._rung, refusal = lower
+            self._refusals.append(refusal)
             return 0.0 if context.may_ask_again() else None
-        self._step = None
         self._failed.append((self.route, error))
         later = self._open[self._open.index(self.route) + 1 :]
         if later:
-            self.route = later[0]
+            self._go_to(later[0])
             return 0.0 if context.may_ask_again() else None
         return self._next_round(context)
+
+    def _go_to(self, route: Route) -> None:
+        if route is not self.route:
+            self.route, self._rung, self._refusals = route, None, []
 
     def _next_round(self, context: CallContext) -> float | None:
         self._rounds += 1
@@ -109,15 +116,15 @@ class _Way:
         self._failed = []
         if not waits:
             return None
-        self._open = [route for _, _, route in waits]
-        wait, _, self.route = min(waits)
-        self._open = self._open[self._open.index(self.route) :] + self._open[: self._open.index(self.route)]
+        wait, _, first = min(waits)
+        routes = [route for _, _, route in waits]
+        self._open = routes[routes.index(first) :] + routes[: routes.index(first)]
+        self._go_to(first)
         return wait
 
     def accepted(self) -> None:
         """The model answered: what was refused on the way is remembered."""
-        if self._step is not None and self._refusal is not None:
-            self.route.remember(*self._step, self._refusal, self._other)
+        self.route.remember(self._refusals, self._other)
 
 
 def _blamed(error: ModelError, context: CallContext) -> ModelError | BudgetExceededError:

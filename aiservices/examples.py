@@ -9,6 +9,7 @@ from typing import Any
 from output_parsers.custom import OutputParser
 from output_parsers.errors import OutputParsingError
 from output_parsers.parser import TypeParser
+from output_parsers.same import same
 
 from .declare import ExampleSource
 from .errors import Fault
@@ -65,5 +66,5 @@ def _check(value: Any, parser: OutputParser[Any] | None) -> None:
     except OutputParsingError as error:
         problems = "; ".join(map(str, error.problems))
         raise ValueError(f"{value!r} is not read as {typed.name}: {problems}") from error
-    if again != value or (type(again) is not type(value) and not isinstance(value, type(again))):
+    if not same(again, value):
         raise ValueError(f"{value!r} is read as {again!r}")

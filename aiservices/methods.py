@@ -22,7 +22,7 @@ from .streams import AsyncStream, AttemptStarted, Stream
 if TYPE_CHECKING:
     from output_parsers.partial import ItemReader
 
-__all__ = ["PLAN", "method_of", "result_of"]
+__all__ = ["PLAN", "method_of", "result_of", "to_the_end"]
 
 PLAN = "__aiservices_plan__"
 
@@ -85,7 +85,7 @@ def _awaitable(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable
 def _streamed(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[..., Any]:
     def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
         begun = plan.turn(args, kwargs, budget)
-        flow = _to_the_end(pipeline.flow(begun))
+        flow = to_the_end(pipeline.flow(begun))
         finish: Callable[[Answer], Result[Any]] = lambda answer: result_of(answer, begun)  # noqa: E731
         if plan.returns.asynchronous:
             return AsyncStream(astream(flow), finish)
@@ -99,13 +99,13 @@ def _iterated(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[
 
     def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
         begun = plan.turn(args, kwargs, budget)
-        flow = _to_the_end(pipeline.flow(begun))
+        flow = to_the_end(pipeline.flow(begun))
         return (_aiterate if plan.returns.asynchronous else _iterate)(flow, pieces(begun))
 
     return call
 
 
-def _to_the_end(flow: Flow[Answer]) -> Flow[None]:
+def to_the_end(flow: Flow[Answer]) -> Flow[None]:
     """A flow whose answer is its last event, since a stream hands over nothing else."""
     answer = yield from flow
     yield Emit(answer)

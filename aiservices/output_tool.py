@@ -9,6 +9,7 @@ from typing import TypeVar
 from output_parsers.errors import OutputParsingError, Problem
 from output_parsers.parser import TypeParser
 from output_parsers.reading import Coercion, Reading
+from output_parsers.same import same
 
 from .messages import ChatReply, ToolCall
 
@@ -43,7 +44,7 @@ def _of_several(parser: TypeParser[T], calls: tuple[ToolCall, ...], name: str) -
         said = f"expected a call of {name} and no other; the model called {', '.join(others)}"
         raise OutputParsingError(text, [Problem("$", said)])
     first, *rest = (parser.read(call.arguments) for call in calls)
-    if any(type(other.value) is not type(first.value) or other.value != first.value for other in rest):
+    if not all(same(first.value, other.value) for other in rest):
         said = f"expected one call of {name}; the model called it {len(calls)} times with different answers"
         raise OutputParsingError(text, [Problem("$", said)])
     return _noted(first, f"{len(calls)} equal calls of {name}")

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-from output_parsers.errors import Problem
+from output_parsers.errors import OutputParsingError, Problem
+from output_parsers.parser import TypeParser
+from output_parsers.reading import Coercion
 
 from .errors import DefinitionError, Fault, ServiceOutputError
 from .flow import Flow
+from .ladder import ladder_for
 from .messages import AiMessage, Message, ToolMessage, UserMessage
 from .pipeline import Answer, Proceed
 from .plan import Turn
+from .route import Route
 
 __all__ = ["Retry"]
 
 _MOST_PROBLEMS = 20  # that a model is told of at once
+Mode = Literal["whole", "fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +29,112 @@ class Retry:
     """Asks again when an answer cannot be read as the method's type; the model sees it and its problems.
 
     ``max_attempts`` is how many answers are asked for, the first included; None: as many as the budget of
-    the call permits, which bounds them in any case. An interceptor; ``create(retry=…)`` puts it innermost.
+    the call permits, which bounds them in any case. ``mode``: the model writes the "whole" answer again, or
+    only the "fields" that do not fit, which are put into the answer that it gave; where the whole does not
+    fit, it writes the whole. An interceptor; ``create(retry=…)`` puts it innermost.
     """
 
     max_attempts: int | None = None
+    mode: Mode = "whole"
 
     def __post_init__(self) -> None:
+        faults = []
         if self.max_attempts is not None and self.max_attempts < 1:
-            fault = f"max_attempts is {self.max_attempts}; it must be at least 1"
-            raise DefinitionError([Fault("Retry", fault)])
+            faults.append(Fault("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1"))
+        if self.mode not in get_args(Mode):
+            faults.append(Fault("Retry", f"mode is {self.mode!r}; it must be one of whole, fields"))
+        if faults:
+            raise DefinitionError(faults)
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        asked, made = turn.request, 0
+        ask, made = proceed, 0
+        begun = turn
         while True:
             try:
-                return (yield from proceed(turn))
+                return (yield from ask(turn))
             except ServiceOutputError as error:
                 made += 1
                 if made == self.max_attempts or not turn.context.may_ask_again():
                     raise
-                turn = replace(turn, request=asked.plus(*_feedback(turn, error.problems)))
+                ask, turn = self._again(begun, error, proceed)
+
+    def _again(self, begun: Turn, error: ServiceOutputError, proceed: Proceed) -> tuple[Proceed, Turn]:
+        """How the next answer is asked for, and the turn to ask it with."""
+        if self.mode == "fields":
+            parts = _Parts.of(begun, error, proceed)
+            if parts is not None:
+                return parts.ask, parts.turn
+        said = _told(error.problems, "Answer again in full, with these problems put right.")
+        return proceed, replace(begun, request=begun.request.plus(*_feedback(begun, said)))
 
 
-def _feedback(turn: Turn, problems: Sequence[Problem]) -> tuple[Message, ...]:
-    """The answer that cannot be read, and what is wrong with it."""
+class _Parts:
+    """The parts of an answer that do not fit, to be asked for alone."""
+
+    def __init__(self, patch: Any, turn: Turn, proceed: Proceed) -> None:
+        self._patch = patch
+        self.turn = turn
+        self._proceed = proceed
+
+    @staticmethod
+    def of(begun: Turn, error: ServiceOutputError, proceed: Proceed) -> _Parts | None:
+        """None where the whole answer has to be written again."""
+        from output_parsers.patch import patch_for  # few answers are mended
+
+        context = begun.context
+        parser = error.parser if isinstance(error, _Unmended) else None
+        if parser is None and context.wire is not None:
+            parser = context.wire.parser
+        patch = None if parser is None else patch_for(parser, error.text, error.problems)
+        if patch is None or context.wire is None:
+            return None
+        asked = context.attempts[-1].model
+        model = next(route.model for route in begun.plan.routes if route.model.name == asked)
+        ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name)
+        said = _told(error.problems, "Write only these parts again, with the problems put right.")
+        if isinstance(error, _Unmended):
+            conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(said))
+        else:
+            conversation = _feedback(begun, said)
+        turn = replace(
+            begun,
+            plan=begun.plan._replace(routes=(Route(model, ladder),)),
+            request=begun.request.plus(*conversation),
+            examples=(),
+        )
+        return _Parts(patch, turn, proceed)
+
+    def ask(self, turn: Turn) -> Flow[Answer]:
+        """The answer with the parts that the model writes put into it."""
+        answer = yield from self._proceed(turn)
+        try:
+            reading = self._patch.read(answer.value)
+        except OutputParsingError as error:
+            where, attempts = turn.plan.where, turn.context.attempts
+            attempts[-1] = replace(attempts[-1], error=error)
+            raise _Unmended(where, error, attempts, self._patch.whole) from error
+        mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
+        return replace(answer, value=reading.value, coercions=(*mended, *reading.coercions))
+
+
+class _Unmended(ServiceOutputError):
+    """An answer that does not fit with its new parts either; ``parser`` reads it."""
+
+    def __init__(self, where: str, error: OutputParsingError, attempts: Any, parser: TypeParser[Any]) -> None:
+        super().__init__(where, error.text, error.problems, attempts)
+        self.parser = parser
+
+
+def _told(problems: Sequence[Problem], wish: str) -> str:
+    """What is wrong with an answer, and what to do, as the model is told."""
     told = [f"- {problem}" for problem in problems[:_MOST_PROBLEMS]]
     if len(problems) > _MOST_PROBLEMS:
         told.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
-    said = "\n".join(
-        ["That answer cannot be read:", *told, "Answer again in full, with these problems put right."]
-    )
+    return "\n".join(["That answer cannot be read:", *told, wish])
+
+
+def _feedback(turn: Turn, said: str) -> tuple[Message, ...]:
+    """The last answer, and what is said of it."""
     reply = turn.context.attempts[-1].reply
     if reply is None or not (reply.text or reply.message.tool_calls):
         return (UserMessage(said),)

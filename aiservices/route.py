@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .errors import ModelError
@@ -12,7 +13,15 @@ from .requests import JsonSchemaFormat
 from .strategies import Wire
 from .strategy import Strategy
 
-__all__ = ["Route"]
+__all__ = ["Refusal", "Route"]
+
+
+class Refusal(NamedTuple):
+    """What a provider refused: the names of the rungs, in which words, and whether of this one type only."""
+
+    rungs: tuple[str, ...]
+    why: str
+    of_type: bool
 
 
 class Route:
@@ -25,47 +34,54 @@ class Route:
     def __init__(self, model: ChatModel, ladder: Ladder[Any]) -> None:
         self.model = model
         self.ladder = ladder
-        self._refused_of_type: dict[str, str] = {}
-        self._shared = _refusals_of(model)
+        self._of_type: Refusals = {}
+        self._of_model = _refusals_of(model)
 
     def rung(self, other_model: str | None = None) -> Rung:
         """The highest rung that was not refused."""
-        refused = self._refused(other_model)
         rungs = self.ladder.rungs
+        if not self._of_model and not self._of_type:
+            return rungs[0]
+        refused = self._refused(other_model)
         return next((rung for rung in rungs if rung.name not in refused), rungs[-1])
 
     def wire(self, other_model: str | None = None) -> Wire[Any]:
         """What is sent now to the model, or to another one at its address."""
-        if not self._shared and not self._refused_of_type:
+        if not self._of_model and not self._of_type:
             return self.ladder.first
         rung = self.rung(other_model)
-        return self.ladder.wire(rung, self._reason(rung, other_model))
+        refused = self._refused(other_model)
+        above = self.ladder.rungs[: self.ladder.rungs.index(rung)]
+        reasons = [refused[higher.name] for higher in above if higher.name in refused]
+        return self.ladder.wire(rung, reasons[-1] if reasons else "")
 
-    def below(self, rung: Rung, error: ModelError) -> tuple[Rung, str] | None:
-        """The rung to go down to after this one was refused, and why; None when ``error`` is no refusal."""
+    def below(self, rung: Rung, error: ModelError) -> tuple[Rung, Refusal] | None:
+        """The rung to go down to after this one was refused; None when ``error`` is no refusal."""
         if not _refuses(error, rung):
             return None
+        rungs = self.ladder.rungs
         refused = self.ladder.wire(rung)
-        below = self.ladder.rungs[self.ladder.rungs.index(rung) + 1 :]
-        rungs = tuple(lower for lower in below if not _same(refused, self.ladder.wire(lower)))
+        below = [
+            lower for lower in rungs[rungs.index(rung) + 1 :] if not _same(refused, self.ladder.wire(lower))
+        ]
         if rung.strict and not _of_schema(error) and "strict" not in _said(error):
-            rungs = tuple(lower for lower in rungs if lower.strategy is not rung.strategy)
-        return (rungs[0], f"the provider refused {rung.name}: {_short(error)}") if rungs else None
+            below = [one for one in below if one.strategy is not rung.strategy]
+        if not below:
+            return None
+        names = tuple(one.name for one in rungs[rungs.index(rung) : rungs.index(below[0])])
+        why = f"the provider refused {rung.name}: {_short(error)}"
+        return below[0], Refusal(names, why, _of_schema(error))
 
-    def remember(self, rung: Rung, why: str, error: ModelError, other_model: str | None) -> None:
-        """Keep in mind that ``rung`` was accepted after what ``error`` refused."""
-        shared = self._shared.setdefault(other_model or "", {})
-        kept = self._refused_of_type if _of_schema(error) else shared
-        for higher in self.ladder.rungs[: self.ladder.rungs.index(rung)]:
-            kept.setdefault(higher.name, why)
+    def remember(self, refusals: Iterable[Refusal], other_model: str | None) -> None:
+        """Keep in mind what was refused on the way to what was accepted."""
+        for refusal in refusals:
+            kept = (self._of_type if refusal.of_type else self._of_model).setdefault(other_model or "", {})
+            for name in refusal.rungs:
+                kept.setdefault(name, refusal.why)
 
     def _refused(self, other_model: str | None) -> dict[str, str]:
-        return {**self._shared.get(other_model or "", {}), **self._refused_of_type}
-
-    def _reason(self, rung: Rung, other_model: str | None) -> str:
-        above = self.ladder.rungs[: self.ladder.rungs.index(rung)]
-        refused = self._refused(other_model)
-        return next((refused[higher.name] for higher in reversed(above) if higher.name in refused), "")
+        name = other_model or ""
+        return {**self._of_model.get(name, {}), **self._of_type.get(name, {})}
 
 
 Refusals = dict[str, dict[str, str]]  # by the name of another model (mostly ""), then by the name of the rung
@@ -85,6 +101,7 @@ def _refusals_of(model: ChatModel) -> Refusals:
 
 
 _REFUSING = frozenset((400, 404, 405, 415, 422, 501))
+_TOO_LONG = ("context_length", "context length", "context window")
 _WORDS = {
     Strategy.JSON_SCHEMA: (
         "response_format",
@@ -101,7 +118,8 @@ _WORDS = {
 
 
 def _said(error: ModelError) -> str:
-    return f"{error} {error.body or ''}".lower()
+    """The provider's own words; the message of the error names model and address too, which may mislead."""
+    return (error.body or str(error)).lower()
 
 
 def _refuses(error: ModelError, rung: Rung) -> bool:
@@ -109,6 +127,8 @@ def _refuses(error: ModelError, rung: Rung) -> bool:
     if error.status not in _REFUSING:
         return False
     said = _said(error)
+    if any(word in said for word in _TOO_LONG):  # which may tell how long the tools are
+        return False
     return any(word in said for word in _WORDS.get(rung.strategy, ()))
 
 

@@ -15,6 +15,7 @@ from .errors import OutputParsingError, Problem
 from .extract import AROUND, Candidate, Reply, lone_json, open_reply
 from .node import JsonSchema, Node
 from .reading import Coercion, Json, Leniency, Misfit, Place, Reading, written
+from .same import same
 from .scalars import TextNode
 from .schema import described, schema_of
 from .target import Target
@@ -41,6 +42,11 @@ class TypeParser(Generic[T]):
     def around(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
         """A TypeParser that leaves the reading of the value itself to a user's parser."""
         return TypeParser(Target(Any), CustomNode(name, parser))
+
+    @property
+    def target(self) -> Target:
+        """The type that is read."""
+        return self._target
 
     @property
     def node(self) -> Node[T]:
@@ -273,7 +279,7 @@ def _only(at: Place, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]
         raise nearest
     value, steps_taken = fits[0]
     for other, _ in fits[1:]:
-        if type(other) is not type(value) or other != value:
+        if not same(other, value):
             raise _Undecided(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
     at.ledger.extend(steps_taken)
     return value

@@ -12,6 +12,7 @@ from .errors import REFUSALS, Problem
 from .node import Definitions, JsonSchema, Node, Shared
 from .objects import ObjectNode
 from .reading import Ambiguity, Coercion, Json, Misfit, Place
+from .same import same
 from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
@@ -187,7 +188,7 @@ def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
 
 def _same(one: Any, other: Any) -> bool:
     """Equal, and of one type or both numbers: two named tuples may be equal and mean different things."""
-    return bool(one == other) and (type(one) is type(other) or (_is_number(one) and _is_number(other)))
+    return same(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 
 def _is_number(value: Any) -> bool:

@@ -33,14 +33,15 @@ JsonOutputKeyToolsParser JsonOutputToolsParser ParsedToolCall PydanticToolsParse
 AISERVICES = """
 AiMessage AiServiceError All Answer Ask AsyncStream Attempt AttemptStarted AuthenticationError
 BadRequestError Budget BudgetExceededError CallContext Capabilities ChatModel ChatOptions ChatReply
-ChatRequest Coercion Completed ContentFilterError DefinitionError Description Do Emit Fault FieldCompleted
-FinishError FinishReason Flow History Int8 Int16 Int32 Int64 Interceptor InvalidReplyError
-JsonObjectFormat JsonSchemaFormat Leniency LocalChatModel MemoryId Message ModelConnectionError ModelError
-ModelNotFoundError ModelServerError ModelTimeoutError OpenAiChatModel OutputParser OutputParsingError
-ParserFactory ParserRegistry Pause Preview Price Problem Proceed RateLimitError Reading RefusalError
-ReplyDelta Result Retry ScriptedChatModel ServiceOutputError Strategy Stream SystemMessage Target ToolCall
-ToolCallDelta ToolContext ToolMessage ToolSpecification Tooling TruncatedError Turn UnsupportedTypeError
-Usage UserMessage UserName create example options preview structured_prompt system_message user_message
+ChatRequest Coercion Completed ContentFilterError DefinitionError Description Do Emit FallbackChatModel
+Fault FieldCompleted FinishError FinishReason Flow History Int8 Int16 Int32 Int64 Interceptor
+InvalidReplyError JsonObjectFormat JsonSchemaFormat Leniency LocalChatModel MemoryId Message
+ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError OpenAiChatModel
+OpenAiResponsesModel OutputParser OutputParsingError ParserFactory ParserRegistry Pause Preview Price
+Problem Proceed RateLimitError Reading RefusalError ReplyDelta Result Retry ScriptedChatModel
+ServiceOutputError Strategy Stream SystemMessage Target ToolCall ToolCallDelta ToolContext ToolMessage
+ToolSpecification Tooling TruncatedError Turn UnsupportedTypeError Usage UserMessage UserName create
+example options preview structured_prompt system_message user_message
 """.split()
 DOORS: tuple[types.ModuleType, ...] = (
     output_parsers,

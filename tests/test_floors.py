@@ -16,7 +16,7 @@ EDGE = 7
 FLOORS = {
     0: "output_parsers",
     1: "errors messages requests strategy",
-    2: "models models.base scopes render declare prompts streams returns parameters",
+    2: "models models.base scopes said render declare prompts streams returns parameters",
     3: "flow output_tool strategies ladder route budget",
     4: "plan wording stubs examples routing planning",
     5: "asking pipeline retry",

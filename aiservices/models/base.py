@@ -61,7 +61,9 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 _BUILT_IN = {
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
+    "openai-responses": "aiservices.models.openai_responses:OpenAiResponsesModel.named",
     "azure": "aiservices.models.openai:OpenAiChatModel.azure",
+    "azure-responses": "aiservices.models.openai_responses:OpenAiResponsesModel.azure",
     "ollama": "aiservices.models.openai:OpenAiChatModel.ollama",
     "local": "aiservices.models.local:LocalChatModel.named",
 }

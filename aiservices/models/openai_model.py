@@ -85,6 +85,11 @@ class OpenAiModel:
         return self._caller.named(self._caller.bodies.model)
 
     @property
+    def endpoint(self) -> str:
+        """Where requests go, without credentials: what the place refuses is remembered under it."""
+        return self._place.shown
+
+    @property
     def capabilities(self) -> Capabilities:
         return self._capabilities
 

@@ -16,6 +16,7 @@ from .kinds import KINDS
 from .leaves import AnyCode, NeverCode, TextCode
 from .merge import Whole, both, canonical, gathered, stands_for
 from .notes import ENFORCED_LATER, Notes, Where
+from .sayings import closed, kinds_of, names_in, order_of, refers, tells
 from .unions import UnionCode, union_of
 from .words import ANY_TEXT, in_words, said
 
@@ -30,7 +31,6 @@ _OF_ARRAYS = frozenset(
     "items prefixItems minItems maxItems uniqueItems contains minContains maxContains "
     "unevaluatedItems".split()
 )
-_TELLING = frozenset("properties patternProperties additionalProperties type enum const $ref items".split())
 _NEVER_SENT = frozenset(
     "not if then else dependencies dependentRequired dependentSchemas unevaluatedProperties unevaluatedItems "
     "$dynamicRef $recursiveRef".split()
@@ -61,8 +61,8 @@ class Builder:
         pointer = stands_for(schema)
         if pointer is not None:
             return self._referred(pointer, schema, at)
-        if _refers(schema):
-            name = _names_in(schema) or "Part"
+        if refers(schema):
+            name = names_in(schema) or "Part"
             return self._defined(canonical(schema), name, schema, at)
         return self.whole(schema, at)
 
@@ -119,16 +119,17 @@ class Builder:
         for keyword in whole.passed_over:
             self.notes.note(at, keyword, ENFORCED_LATER)
         if not whole.choices:
-            return self._plain(whole.plain, words, at)
+            return self._plain(closed(whole.plain), words, at)
         return self._chosen(whole, words, at)
 
     def _chosen(self, whole: Whole, words: list[str], at: Where) -> Code:
         base: Any = {key: value for key, value in whole.plain.items() if key not in ANNOTATIONS}
+        base.pop("unevaluatedProperties", None)  # several branches together may evaluate what each does not
         options: list[JsonSchema | bool] = [base]
         chosen = False
         for choice in whole.choices:
             many = len(options) * len(choice) > _MOST_ALTERNATIVES and (chosen or base)
-            if many or not any(isinstance(option, dict) and _tells(option) for option in choice):
+            if many or not any(isinstance(option, dict) and tells(option) for option in choice):
                 words.append(in_words("anyOf", list(choice)))
                 self.notes.note(at, "anyOf", ENFORCED_LATER)
             else:
@@ -146,7 +147,7 @@ class Builder:
         """What fits both; an option that says the type of the base itself is left as it is."""
         if isinstance(base, dict) and base.keys() <= {"type"} and isinstance(option, dict):
             kinds = gathered(option, self._document).plain.get("type")
-            if not base or (kinds is not None and _kinds_of(kinds) <= _kinds_of(base["type"])):
+            if not base or (kinds is not None and kinds_of(kinds) <= kinds_of(base["type"])):
                 return option
         return both(base, option)
 
@@ -159,10 +160,10 @@ class Builder:
             code = choice_code(self, plain, words, at)
             if code is not None:
                 return code
-        kinds = _kinds_of(plain["type"]) if "type" in plain else None
+        kinds = kinds_of(plain["type"]) if "type" in plain else None
         if kinds is None:
             return self._untyped(plain, words, at)
-        codes = [self._of_kind(kind, plain, words, at) for kind in sorted(kinds, key=_order)]
+        codes = [self._of_kind(kind, plain, words, at) for kind in sorted(kinds, key=order_of)]
         return self._united(codes, plain, words, at)
 
     def _untyped(self, plain: JsonSchema, words: list[str], at: Where) -> Code:
@@ -224,34 +225,3 @@ class Builder:
         code = TextCode()
         code.description = said(description, [ANY_TEXT, *words])
         return code
-
-
-def _order(kind: str) -> int:
-    return ("object", "array", "string", "integer", "number", "boolean", "null").index(kind)
-
-
-def _kinds_of(said_types: str | list[str]) -> set[str]:
-    """The types that a schema names; an unknown one is none."""
-    named = {said_types} if isinstance(said_types, str) else set(said_types)
-    if "any" in named:  # draft 3
-        named |= set(KINDS)
-    known = named & {*KINDS, "integer"}
-    return known - {"integer"} if "number" in known else known
-
-
-def _refers(schema: JsonSchema | bool) -> bool:
-    """Whether a schema holds together with what it refers to."""
-    return isinstance(schema, dict) and ("$ref" in schema or any(map(_refers, schema.get("allOf", ()))))
-
-
-def _names_in(schema: JsonSchema | bool) -> str:
-    if not isinstance(schema, dict):
-        return ""
-    own = [str(schema["$ref"]).rpartition("/")[2].lstrip("#")] if "$ref" in schema else []
-    return "_".join(filter(None, [*own, *map(_names_in, schema.get("allOf", ()))]))[:60]
-
-
-def _tells(option: JsonSchema) -> bool:
-    """Whether an option of a choice says what a value looks like, and not only what must hold of it."""
-    below = [part for key in ("allOf", "anyOf", "oneOf") for part in option.get(key, ())]
-    return bool(_TELLING & option.keys()) or any(isinstance(part, dict) and _tells(part) for part in below)

@@ -55,7 +55,7 @@ def _counts(builder: Builder, plain: JsonSchema, code: Code, words: list[str], a
 
 def _fields(builder: Builder, plain: JsonSchema, at: Where) -> dict[str, Field] | None:
     """The known keys; None where one is required that nothing fits."""
-    required = set(plain.get("required", ())) if not isinstance(plain.get("required"), bool) else set()
+    required = set(plain.get("required", ()))
     fields: dict[str, Field] = {}
     for key in dict.fromkeys([*plain.get("properties", {}), *plain.get("required", ())]):
         schema = of_key(plain, key)

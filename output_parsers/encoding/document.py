@@ -105,6 +105,8 @@ class Document:
                 return {key: value for key, value in schema.items() if key in ANNOTATIONS} | meant
             del schema["$ref"]
             return schema | meant
+        if not isinstance(schema.get("required", []), list):  # draft 3 says it of the property itself
+            del schema["required"]
         return _modern_arrays(_modern_bounds(schema))
 
     def _modern_part(self, key: str, value: Any, base: str) -> Any:

@@ -100,7 +100,10 @@ def _rooted(builder: Builder, root: Code, at: Where) -> Code:
     if isinstance(root, NeverCode):
         builder.notes.give_up(at, "a schema that nothing fits")
         return root
-    for union in told_apart(root):
+    apart = told_apart(root)
+    if apart is None:
+        builder.notes.give_up(at, "unions in which branches cannot be told apart")
+    for union in apart or ():
         done = "branches that look alike are sent in objects of their own"
         builder.notes.note(union.at or at, "a union", done)
     target = root.target if isinstance(root, RefCode) else root

@@ -154,10 +154,12 @@ def _merged_objects(one: JsonSchema, other: JsonSchema) -> JsonSchema:
     merged: JsonSchema = {
         "properties": {name: both(of_key(one, name), of_key(other, name)) for name in names},
         "patternProperties": {p: both(_of_pattern(one, p), _of_pattern(other, p)) for p in patterns},
-        "additionalProperties": both(
-            one.get("additionalProperties", True), other.get("additionalProperties", True)
-        ),
     }
+    if (
+        "additionalProperties" in one or "additionalProperties" in other
+    ):  # to say it is to evaluate all others
+        rest = [schema.get("additionalProperties", True) for schema in (one, other)]
+        merged["additionalProperties"] = both(rest[0], rest[1])
     return merged
 
 

@@ -96,11 +96,12 @@ class EncodedParser(TypeParser[T]):
 def encoded(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
     """A parser of the same type whose schema is one that the profile can say, and the encoding.
 
-    A type that is no object is put into an envelope first, where the profile wants an object. Where strict
-    mode has to be given up, the parser is the one that was given.
+    A type that is no object is put into an envelope first, where the profile wants an object; so is text,
+    which in JSON is not what it is by itself. Where strict mode has to be given up, the parser is the one
+    that was given.
     """
     carried = parser
-    if profile.object_root and not _is_record(parser):
+    if parser.plain_text or (profile.object_root and not _is_record(parser)):
         carried = parser.enveloped()
     schema = described(schema_with_defaults(carried.node), parser._target.description)
     encoding = encode_at(schema, profile, Where(parser.name, named=True))

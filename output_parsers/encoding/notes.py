@@ -24,8 +24,9 @@ class Where(NamedTuple):
 
     def property(self, key: str, title: object) -> Where:
         """The place of a property of the object that is here."""
-        if self.named:
-            return Where(f"{title if isinstance(title, str) else self.path}.{key}", True, self.depth + 1)
+        if self.named:  # what has no name is an envelope, of which its user knows nothing
+            path = f"{title}.{key}" if isinstance(title, str) else self.path
+            return Where(path, True, self.depth + 1)
         step = key.replace("~", "~0").replace("/", "~1")
         return Where(f"{self.path}/properties/{step}", False, self.depth + 1)
 

@@ -92,7 +92,13 @@ def _nearest(faults: list[EncodingFault], value: Json, at: Place) -> EncodingFau
 
 def union_of(branches: Sequence[Code]) -> Code:
     """The code of a union of these; one that nothing fits is none of them, any JSON is all of them."""
-    left = [branch for branch in branches if not isinstance(branch, NeverCode)]
+    flat: list[Code] = []
+    for branch in branches:
+        if isinstance(branch, UnionCode) and branch.description is None:
+            flat += branch.branches
+        else:
+            flat.append(branch)
+    left = [branch for branch in flat if not isinstance(branch, NeverCode)]
     wide = next((branch for branch in left if _takes_all(branch)), None)
     if wide is not None:
         return wide
@@ -105,27 +111,38 @@ def _takes_all(code: Code) -> bool:
     return isinstance(code, AnyCode) or (isinstance(code, TextCode) and code.only is None)
 
 
-def told_apart(root: Code) -> list[UnionCode]:
+_MOST_ROUNDS = 8  # a box inside of a branch may make that branch look like another
+
+
+def told_apart(root: Code) -> list[UnionCode] | None:
     """Put branches that could be taken for one another into boxes of their own; the unions that have some.
 
-    It waits until all definitions are known. Boxes with different keys have nothing in common; the last
-    resort is to put each branch into one.
+    It waits until all definitions are known, and begins with what lies deepest. Boxes with different keys
+    have nothing in common; the last resort is to put each branch into one. None where there is no end to it.
     """
-    changed = []
-    for union in [code for code in walk(root) if isinstance(code, UnionCode)]:
-        kept: dict[int, Code] = {}
-        order = sorted(range(len(union.branches)), key=lambda i: not is_plain(union.branches[i]))
-        boxed: list[int] = []
-        for index in order:
-            branch = union.branches[index]
-            if all(clear(branch, other) for other in kept.values()):
-                kept[index] = branch
-            else:
-                boxed.append(index)
-        if boxed:
-            union.branches = _boxed(union.branches, boxed)
-            changed.append(union)
-    return changed
+    changed: list[UnionCode] = []
+    for _ in range(_MOST_ROUNDS):
+        unions = [code for code in walk(root) if isinstance(code, UnionCode)]
+        now = [union for union in reversed(unions) if _told_apart(union)]
+        if not now:
+            return changed
+        changed += now
+    return None
+
+
+def _told_apart(union: UnionCode) -> bool:
+    """Put those branches of one union into boxes that could be taken for others; whether there were any."""
+    kept: list[Code] = []
+    boxed: list[int] = []
+    for index in sorted(range(len(union.branches)), key=lambda i: not is_plain(union.branches[i])):
+        branch = union.branches[index]
+        if all(clear(branch, other) for other in kept):
+            kept.append(branch)
+        else:
+            boxed.append(index)
+    if boxed:
+        union.branches = _boxed(union.branches, boxed)
+    return bool(boxed)
 
 
 def _boxed(branches: Sequence[Code], boxed: list[int]) -> tuple[Code, ...]:

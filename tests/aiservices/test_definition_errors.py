@@ -386,8 +386,8 @@ class Judge(Protocol):
 
 def test_an_unknown_model_is_told_with_the_providers() -> None:
     assert faults(Judge, "gpt-5") == (
-        "Judge: the model 'gpt-5' is unknown: its provider must be one of azure, local, ollama, openai, "
-        'as in "openai:NAME"'
+        "Judge: the model 'gpt-5' is unknown: its provider must be one of azure, azure-responses, "
+        'local, ollama, openai, openai-responses, as in "openai:NAME"'
     )
 
 
@@ -419,8 +419,8 @@ def test_an_unknown_model_of_one_method_is_told_there() -> None:
         def bad(self, text: str) -> bool: ...
 
     assert faults(Mixed) == (
-        "Mixed.good: the model 'nowhere:x' is unknown: its provider must be one of azure, local, ollama, "
-        'openai, as in "openai:NAME"'
+        "Mixed.good: the model 'nowhere:x' is unknown: its provider must be one of azure, azure-responses, "
+        'local, ollama, openai, openai-responses, as in "openai:NAME"'
     )
 
 
@@ -636,8 +636,8 @@ def test_all_faults_of_an_interface_are_told_at_once() -> None:
     assert faults(Wrong, "nowhere", strategy="magic") == (
         "7 faults:\n"
         f"  - Wrong: {UNKNOWN}\n"
-        "  - Wrong: the model 'nowhere' is unknown: its provider must be one of azure, local, ollama, "
-        'openai, as in "openai:NAME"\n'
+        "  - Wrong: the model 'nowhere' is unknown: its provider must be one of azure, azure-responses, "
+        'local, ollama, openai, openai-responses, as in "openai:NAME"\n'
         "  - Wrong.good: the prompt names {{txt}}, but the parameters are: text, who; did you mean text?\n"
         f"  - Wrong.good: no parser reads Socket; {TRIED}\n"
         "  - Wrong.bad: temperature is -1; it must be from 0 to 2\n"

@@ -616,8 +616,8 @@ def test_an_unknown_model_is_told_with_those_of_installed_packages(monkeypatch: 
     with pytest.raises(DefinitionError) as caught:
         create(Judge, "parot:yes")
     assert str(caught.value) == (
-        "Judge: the model 'parot:yes' is unknown: its provider must be one of azure, local, ollama, openai, "
-        'parrot, as in "openai:NAME"'
+        "Judge: the model 'parot:yes' is unknown: its provider must be one of azure, azure-responses, "
+        'local, ollama, openai, openai-responses, parrot, as in "openai:NAME"'
     )
 
 

@@ -126,7 +126,7 @@ def test_what_strict_mode_cannot_say_is_encoded_and_the_reasons_say_so() -> None
     chosen = wire(dict[str, int], STRICT)
     assert (schema_sent(chosen).strict, chosen.reasons) == (
         True,
-        ("tiny takes a JSON Schema", "dict[str, int].value: sent as a list of keys and values"),
+        ("tiny takes a JSON Schema", "dict[str, int]: sent as a list of keys and values"),
     )
     assert chosen.read(reply('{"value": [{"key": "a", "value": 1}]}')) == Reading({"a": 1})
 

@@ -1,0 +1,182 @@
+"""Has only those parts of a reply written anew that do not fit their types."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from .encoding.node import EncodedNode
+from .errors import Problem
+from .extract import open_reply
+from .json_schema import schema_parser
+from .node import JsonSchema
+from .parser import TypeParser
+from .reading import Json, Misfit, Place, Reading, written
+from .schema import described, schema_of
+
+__all__ = ["Patch", "patch_for"]
+
+T = TypeVar("T")
+_STEP = re.compile(r"\.([^\W\d]\w*)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+Path = tuple[str | int, ...]
+
+
+class Patch(NamedTuple, Generic[T]):
+    """A reply with parts to be replaced. ``parts`` reads the new ones: an object with a key for each."""
+
+    parts: TypeParser[Any]
+    places: dict[str, Path]
+    found: Json
+    whole: TypeParser[T]
+
+    @property
+    def paths(self) -> list[str]:
+        """The JSON paths of the parts."""
+        return [_told(path) for path in self.places.values()]
+
+    def text(self, parts: dict[str, Json]) -> str:
+        """The reply with its parts replaced, as JSON."""
+        found = self.found
+        for name, path in self.places.items():
+            found = _replaced(found, path, parts[name])
+        return written(found)
+
+    def read(self, parts: dict[str, Json]) -> Reading[T]:
+        """The value of the reply with its parts replaced. Raises OutputParsingError."""
+        return self.whole.read(self.text(parts))
+
+
+def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
+    """The patch that puts ``problems`` of a reply right; None where all of it has to be written anew."""
+    found = _json_of(parser, text)
+    if not isinstance(found, (dict, list)):
+        return None
+    plain = _plain(parser)
+    schema = schema_of(plain.node)
+    paths = {path for problem in problems if (path := _path(problem.path)) is not None}
+    wanted: dict[Path, JsonSchema] = {}
+    for path in sorted(paths, key=len):
+        path, part = _part(schema, found, path)
+        if not path:
+            return None
+        if not any(path[: len(above)] == above for above in wanted):
+            wanted[path] = part
+    if not wanted or len(paths) < len({problem.path for problem in problems}):
+        return None
+    places = {_name(path): path for path in wanted}
+    if len(places) < len(wanted):
+        return None
+    return Patch(_parser(schema, wanted), places, found, plain)
+
+
+def _plain(parser: TypeParser[T]) -> TypeParser[T]:
+    """The parser of the type in its own form."""
+    node = parser.node
+    return TypeParser(parser.target, node.inner) if isinstance(node, EncodedNode) else parser
+
+
+def _json_of(parser: TypeParser[Any], text: str) -> Json:
+    """The one JSON value in a reply, in the form that the type itself has; None where there is none."""
+    try:
+        reply = open_reply(text, Place())
+        whole = reply.whole()
+        candidates = [whole] if whole is not None else reply.candidates()
+        node = parser.node
+        if len(candidates) != 1:
+            return None
+        value = candidates[0].value
+        return node.encoding.decode(value) if isinstance(node, EncodedNode) else value
+    except (Misfit, ValueError, RecursionError):
+        return None
+
+
+def _path(path: str) -> Path | None:
+    """The steps of a JSON path as ``Problem`` has it; None where a key was too long to be told whole."""
+    steps: list[str | int] = []
+    at = 1
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None or " ... " in step[0]:
+            return None
+        name, index, key = step.groups()
+        steps.append(name or (int(index) if index else json.loads(key)))
+        at = step.end()
+    return tuple(steps)
+
+
+def _part(schema: JsonSchema, found: Json, path: Path) -> tuple[Path, JsonSchema]:
+    """The schema of the part at a path, or of the nearest one around it that can be told."""
+    part, at = schema, found
+    for depth, step in enumerate(path):
+        below = _below(_resolved(schema, part), step)
+        last = depth == len(path) - 1
+        there = _has(at, step)
+        if below is None or not (there or (last and isinstance(at, dict) and isinstance(step, str))):
+            return path[:depth], part
+        part, at = below, at[step] if there else None
+    return path, part
+
+
+def _has(found: Json, step: str | int) -> bool:
+    if isinstance(found, dict):
+        return step in found
+    return isinstance(found, list) and isinstance(step, int) and step < len(found)
+
+
+def _resolved(root: JsonSchema, part: JsonSchema) -> JsonSchema:
+    """A schema without a reference around it; of null and another, the other."""
+    while True:
+        options = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+        if "$ref" in part:
+            part = root["$defs"][part["$ref"].rpartition("/")[2]]
+        elif len(options) == 1:
+            part = options[0]
+        else:
+            return part
+
+
+def _below(part: JsonSchema, step: str | int) -> JsonSchema | None:
+    if isinstance(step, str):
+        known: JsonSchema | None = part.get("properties", {}).get(step)
+        others = part.get("additionalProperties")
+        return known if known is not None else others if isinstance(others, dict) else None
+    first = part.get("prefixItems", ())
+    items = first[step] if step < len(first) else part.get("items")
+    return items if isinstance(items, dict) else None
+
+
+def _name(path: Path) -> str:
+    return re.sub(r"\W+", "_", "_".join(map(str, path))).strip("_") or "part"
+
+
+def _parser(schema: JsonSchema, wanted: dict[Path, JsonSchema]) -> TypeParser[Any]:
+    parts: JsonSchema = {
+        "type": "object",
+        "properties": {
+            _name(path): described(part, f"the part at {_told(path)}") for path, part in wanted.items()
+        },
+        "required": [_name(path) for path in wanted],
+        "additionalProperties": False,
+    }
+    if "$defs" in schema:
+        parts["$defs"] = schema["$defs"]
+    return schema_parser(parts, name="parts")
+
+
+def _told(path: Path) -> str:
+    place = Place()
+    for step in path:
+        place = place.at(step)
+    return place.path
+
+
+def _replaced(found: Json, path: Path, part: Json) -> Json:
+    if not path:
+        return part
+    step, *rest = path
+    if isinstance(found, dict):
+        return {**found, step: _replaced(found.get(step), tuple(rest), part)}
+    assert isinstance(step, int), "only items of a list are known by a number"
+    return [*found[:step], _replaced(found[step], tuple(rest), part), *found[step + 1 :]]

@@ -1,0 +1,272 @@
+"""Answers a request with a given value, in the form that the request asks for: a provider in a script."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jsonschema import Draft202012Validator
+from loopback import DONE, Reply, Seen, answer, as_json, delta, sse, used
+from matrix.requests_checked import check_request
+from matrix.strict_provider import Refused, resolved
+
+__all__ = ["ABSENT", "Provider", "filled"]
+
+Json = Any
+ABSENT = object()  # stands for a property that the value leaves out
+
+
+class Fit(NamedTuple):
+    """A value in the form of a schema; ``cost`` is how far that is from the value as it was."""
+
+    cost: int
+    value: Json
+
+
+def filled(schema: Any, value: Json) -> Json:
+    """The value as the schema wants it said. Raises ValueError when there is no such way.
+
+    It goes by structure alone: a dict may stand as a list of keys and values, a list as an object of its
+    items, a value alone in an object, what is left out as null, and anything as its JSON text.
+    """
+    fit = _Filling(schema).fit(schema, value)
+    if fit is None:
+        raise ValueError(f"{value!r} cannot be said in {schema!r}")
+    Draft202012Validator(schema).validate(fit.value)
+    return fit.value
+
+
+class _Filling:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def fit(self, schema: Any, value: Json) -> Fit | None:
+        """The nearest form of a value; None when the schema has none."""
+        if schema is True or schema == {}:
+            return None if value is ABSENT else Fit(0, value)
+        if schema is False:
+            return None
+        if "$ref" in schema:
+            return self.fit(resolved(self._root, schema["$ref"]), value)
+        if "anyOf" in schema:
+            return self._of_union(schema["anyOf"], value)
+        if "enum" in schema or "const" in schema:
+            return self._of_choice(schema, value)
+        kinds = schema.get("type")
+        fits = [self._of_kind(kind, schema, value) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+        return _nearest(fits)
+
+    def _of_union(self, branches: list[Any], value: Json) -> Fit | None:
+        fits = [self.fit(branch, value) for branch in branches]
+        boxes = [fit for fit in fits if fit is not None and isinstance(fit.value, dict)]
+        # where null also has a box to stand in, null alone means that there is no value
+        return boxes[0] if value is None and boxes else _nearest(fits)
+
+    def _of_choice(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        for choice in schema.get("enum") or [schema["const"]]:
+            if type(choice) is type(value) and choice == value:
+                return Fit(0, choice)
+        for choice in schema.get("enum", []):
+            if isinstance(choice, str) and value is not ABSENT and _text_of(choice) == value:
+                return Fit(1, choice)
+        return None
+
+    def _of_kind(self, kind: str, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        if kind == "null":
+            return Fit(0 if value is None else 1, None) if value in (None, ABSENT) else None
+        if kind == "object":
+            return _nearest(
+                [self._record(schema, value), self._tuple(schema, value), self._box(schema, value)]
+            )
+        if value is ABSENT:
+            return None
+        if kind == "array":
+            return self._pairs(schema, value) if isinstance(value, dict) else self._list(schema, value)
+        if kind == "string":
+            return _string(schema, value)
+        if kind == "boolean":
+            return Fit(0, value) if isinstance(value, bool) else None
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        fits = number and (kind == "number" or value == int(value)) and _within(schema, value)
+        return Fit(0, value) if fits else None
+
+    def _record(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        """An object with its keys; those that it has not named may stand in a list of keys and values."""
+        if not isinstance(value, dict):
+            return None
+        properties = schema.get("properties", {})
+        others = {key: item for key, item in value.items() if key not in properties}
+        fits: dict[str, Fit | None] = {}
+        for key, below in properties.items():
+            if key in value:
+                fits[key] = self.fit(below, value[key])
+            elif key in schema.get("required", ()):
+                fits[key] = self.fit(below, ABSENT)
+                if fits[key] is None:
+                    pairs = below.get("type") == "array"
+                    fits[key], others = (self._pairs(below, others), {}) if pairs else (None, others)
+        for key, item in others.items():
+            fits[key] = self.fit(schema.get("additionalProperties", True), item)
+        return _together(dict, fits, 0)
+
+    def _tuple(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        """A list as an object: its items in the order of the properties, the rest in a list of its own."""
+        properties = dict(schema.get("properties", {}))
+        if not isinstance(value, list) or not properties:
+            return None
+        rest = next((key for key, below in properties.items() if key == "rest" and "items" in below), None)
+        keys = [key for key in properties if key != rest]
+        if len(value) > len(keys) and rest is None:
+            return None
+        items = [*value, *[ABSENT] * (len(keys) - len(value))]
+        fits = {key: self.fit(properties[key], item) for key, item in zip(keys, items, strict=False)}
+        if rest is not None:
+            fits[rest] = self.fit(properties[rest], value[len(keys) :])
+        return _together(dict, fits, 2)
+
+    def _box(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        """A value alone in an object."""
+        properties = schema.get("properties", {})
+        if len(properties) != 1 or value is ABSENT:
+            return None
+        ((key, below),) = properties.items()
+        if not re.fullmatch(r"value|option_\d+", key):
+            return None
+        return _together(dict, {key: self.fit(below, value)}, 3)
+
+    def _list(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        if not isinstance(value, list):
+            return None
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            return None
+        first = schema.get("prefixItems", [])
+        items = [*first, *[schema.get("items", True)] * (len(value) - len(first))]
+        fits = {str(at): self.fit(below, item) for at, (below, item) in enumerate(zip(items, value))}  # noqa: B905
+        return _together(lambda found: list(found.values()), fits, 0)
+
+    def _pairs(self, schema: Mapping[str, Any], value: dict[str, Json]) -> Fit | None:
+        """A dict as a list of its keys and values."""
+        pair = schema.get("items", {})
+        pair = resolved(self._root, pair["$ref"]) if isinstance(pair, dict) and "$ref" in pair else pair
+        if not isinstance(pair, dict) or list(pair.get("properties", ())) != ["key", "value"]:
+            return None
+        fits = {key: self._record(pair, {"key": key, "value": item}) for key, item in value.items()}
+        return _together(lambda found: list(found.values()), fits, 2)
+
+
+def _together(make: Callable[[dict[str, Json]], Json], fits: dict[str, Fit | None], cost: int) -> Fit | None:
+    found = {key: fit for key, fit in fits.items() if fit is not None}
+    if len(found) != len(fits):
+        return None
+    total = cost + sum(fit.cost for fit in found.values())
+    return Fit(total, make({key: fit.value for key, fit in found.items()}))
+
+
+def _nearest(fits: list[Fit | None]) -> Fit | None:
+    return min((fit for fit in fits if fit is not None), key=lambda fit: fit.cost, default=None)
+
+
+def _string(schema: Mapping[str, Any], value: Json) -> Fit | None:
+    if "JSON text" in schema.get("description", ""):
+        return Fit(20, json.dumps(value, ensure_ascii=False))
+    fits = isinstance(value, str) and re.search(schema.get("pattern", ""), value)
+    return Fit(0, value) if fits else None
+
+
+def _within(schema: Mapping[str, Any], value: float) -> bool:
+    return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+
+
+def _text_of(choice: str) -> Json:
+    try:
+        return json.loads(choice)
+    except ValueError:
+        return ABSENT
+
+
+class Provider:
+    """The provider of all models: ``KIND/CASE`` is the model of a kind of server that answers with a case.
+
+    Kinds are ``strict``, which checks as OpenAI does; ``loose``, which knows no strictness; and
+    ``grammar``, which takes whatever is JSON Schema. ``faults`` are what was refused, ``sent`` the bodies.
+    """
+
+    def __init__(self, values: Mapping[str, Json], texts: Mapping[str, str]) -> None:
+        self._values = values
+        self._texts = texts
+        self.sent: list[dict[str, Any]] = []
+        self.faults: list[str] = []
+
+    def __call__(self, seen: Seen) -> Reply:
+        body = seen.json
+        kind, _, case = body["model"].partition("/")
+        self.sent.append(body)
+        try:
+            if seen.path != "/v1/chat/completions":
+                raise Refused(f"Invalid URL (POST {seen.path})")
+            check_request(body, knows_strict=kind != "loose", any_root=kind == "grammar")
+            written = self._written(body, case)
+        except Refused as fault:
+            self.faults.append(str(fault))
+            told = {"message": str(fault), "type": "invalid_request_error"}
+            return as_json({"error": {**told, "param": fault.param, "code": fault.code}}, status=400)
+        except Exception as error:  # the test is to say what went wrong, and not the log of a thread
+            self.faults.append(f"{type(error).__name__}: {error}")
+            return as_json({"error": {"message": str(error)}}, status=500)
+        tool = body["tools"][0]["function"]["name"] if "tools" in body else None
+        return _streamed(written, tool, body["model"]) if body.get("stream") else _whole(written, tool)
+
+    def _written(self, body: Mapping[str, Any], case: str) -> str:
+        """What the model writes."""
+        if case in self._texts:
+            return self._texts[case]
+        value = self._values[case]
+        form = body.get("response_format", {})
+        if "tools" in body:
+            value = filled(body["tools"][0]["function"]["parameters"], value)
+        elif form.get("type") == "json_schema":
+            value = filled(form["json_schema"]["schema"], value)
+        elif form.get("type") == "json_object":
+            value = _as_hinted(body["messages"][-1]["content"], value)
+        return json.dumps(value, ensure_ascii=False)
+
+
+def _as_hinted(prompt: str, value: Json) -> Json:
+    """The value in the envelope that the prompt shows, if it shows one that is not of the value itself."""
+    hint = prompt.rpartition("Reply with JSON only: ")[2]
+    own = isinstance(value, dict) and "value" in value
+    return {"value": value} if hint.startswith('{"value": ') and not own else value
+
+
+def _whole(written: str, tool: str | None) -> Reply:
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    if tool is None:
+        return answer(written, usage=usage)
+    function = {"name": tool, "arguments": written}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    return answer(None, usage=usage, finish_reason="tool_calls", tool_calls=calls)
+
+
+def _streamed(written: str, tool: str | None, seed: str) -> Reply:
+    """A stream whose pieces end anywhere in the text, and whose bytes come cut anywhere."""
+    dice = random.Random(seed)
+    events = [delta(role="assistant", content=None if tool else "")]
+    if tool is not None:
+        function = {"name": tool, "arguments": ""}
+        events = [delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])]
+    for piece in _cut(written, dice, 1, 9):
+        call = {"index": 0, "function": {"arguments": piece}}
+        events.append(delta(content=piece) if tool is None else delta(tool_calls=[call]))
+    events += [delta("tool_calls" if tool else "stop"), used(prompt_tokens=7, completion_tokens=5), DONE]
+    return sse(*_cut(b"".join(events), dice, 50, 900))
+
+
+def _cut(whole: Any, dice: random.Random, least: int, most: int) -> Iterator[Any]:
+    at = 0
+    while at < len(whole):
+        size = dice.randint(least, most)
+        yield whole[at : at + size]
+        at += size

@@ -1,0 +1,181 @@
+"""Makes services of one method, of any type, strategy and way, and calls them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from loopback import Loopback
+from matrix.answering import Provider
+from matrix.return_types import CASES, ITEMS, TEXTS, Case
+from pydantic import BaseModel
+
+from aiservices import (
+    AsyncStream,
+    Capabilities,
+    ChatOptions,
+    OpenAiChatModel,
+    Result,
+    Strategy,
+    Stream,
+    create,
+    user_message,
+)
+
+__all__ = ["ASKINGS", "Asking", "Bench", "Outcome", "Way", "typed"]
+
+
+class Way(Enum):
+    """How a value is handed back."""
+
+    BLOCKING = "blocking"
+    ASYNC = "async"
+    STREAM = "stream"
+    ASYNC_STREAM = "async stream"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A strategy, and the kind of server that it is asked of."""
+
+    name: str
+    strategy: Strategy
+    kind: str
+    capabilities: Capabilities
+
+
+_OPENAI = {"json_schema": True, "json_mode": True, "tools": True}
+_LOOSE, _STRICT = Capabilities(**_OPENAI), Capabilities(**_OPENAI, strict_schema=True)
+_GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
+
+ASKINGS = [
+    Asking("json_schema, strict", Strategy.JSON_SCHEMA, "strict", _STRICT),
+    Asking("json_schema", Strategy.JSON_SCHEMA, "loose", _LOOSE),
+    Asking("output_tool, strict", Strategy.OUTPUT_TOOL, "strict", _STRICT),
+    Asking("output_tool", Strategy.OUTPUT_TOOL, "loose", _LOOSE),
+    Asking("grammar", Strategy.GRAMMAR, "grammar", _GRAMMAR),
+    Asking("json_mode", Strategy.JSON_MODE, "strict", _STRICT),
+    Asking("prompt", Strategy.PROMPT, "strict", _STRICT),
+]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave: ``shown`` is the last snapshot of a stream; None where nothing was streamed."""
+
+    result: Result[Any]
+    shown: Any = None
+
+
+class Bench:
+    """The provider with a model of each kind of server."""
+
+    def __init__(self, server: Loopback, loop: asyncio.AbstractEventLoop) -> None:
+        values = {case.name: case.plain for case in (*CASES, *ITEMS)}
+        self.provider = Provider(values, {case.name: case.plain for case in TEXTS})
+        self._loop = loop
+        server.reply(self.provider)
+        self._models = {
+            able: OpenAiChatModel("none", base_url=server.base_url, api_key="none", capabilities=able)
+            for able in (_LOOSE, _STRICT, _GRAMMAR)
+        }
+
+    def close(self) -> None:
+        for model in self._models.values():
+            model.close()
+            self._loop.run_until_complete(model.aclose())
+
+    def call(self, case: Case, asking: Asking, way: Way) -> Outcome:
+        """Have the value of a case handed back in one way."""
+        self._forget()
+        form = case.form
+        if way is Way.BLOCKING:
+            return Outcome(self._method(case, asking, Result[form])("it"))
+        if way is Way.ASYNC:
+            return Outcome(self._wait(self._method(case, asking, Result[form], asynchronous=True)("it")))
+        if way is Way.STREAM:
+            stream: Stream[Any] = self._method(case, asking, Stream[form])("it")
+            last = [snapshot for snapshot in stream][-1]  # noqa: C416
+            return Outcome(stream.result(), last)
+        return self._wait(_watched(self._method(case, asking, AsyncStream[form])("it")))
+
+    def items(self, case: Case, asking: Asking) -> list[Any]:
+        """Have the items of a case handed over one by one."""
+        self._forget()
+        given: Iterator[Any] = self._method(case, asking, Iterator[case.form])("it")
+        return list(given)
+
+    def async_items(self, case: Case, asking: Asking) -> list[Any]:
+        """As ``items``, in the event loop."""
+        self._forget()
+        given: AsyncIterator[Any] = self._method(case, asking, AsyncIterator[case.form])("it")
+        return self._wait(_gathered(given))
+
+    @property
+    def strictness(self) -> bool:
+        """Whether the schema of the only request was sent as one that the provider is to enforce."""
+        (body,) = self.provider.sent
+        if "tools" in body:
+            return bool(body["tools"][0]["function"].get("strict"))
+        return bool(body["response_format"]["json_schema"].get("strict"))
+
+    def _forget(self) -> None:
+        self.provider.sent.clear()
+        self.provider.faults.clear()
+
+    def _wait(self, awaited: Awaitable[Any]) -> Any:
+        return self._loop.run_until_complete(awaited)
+
+    def _method(self, case: Case, asking: Asking, returns: Any, *, asynchronous: bool = False) -> Any:
+        model = self._models[asking.capabilities]
+        options = ChatOptions(model=f"{asking.kind}/{case.name}")
+        interface = _interface(returns, asynchronous=asynchronous)
+        # an answer that does not fit is not asked for again: it is what the test is about
+        return create(interface, model, strategy=asking.strategy, options=options, retry=None).ask
+
+
+def _interface(returns: Any, *, asynchronous: bool) -> Any:
+    def ask(self: object, what: str) -> Any: ...
+
+    async def ask_async(self: object, what: str) -> Any: ...
+
+    stub: Callable[..., Any] = ask_async if asynchronous else ask
+    stub.__annotations__ = {"what": str, "return": returns}
+    return type("Asked", (), {"ask": user_message("Give {{what}}.")(stub)})
+
+
+async def _watched(stream: AsyncStream[Any]) -> Outcome:
+    last = [snapshot async for snapshot in stream][-1]
+    return Outcome(await stream.result(), last)
+
+
+async def _gathered(given: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in given]
+
+
+def typed(value: Any) -> Any:
+    """A value together with the types of all of its parts, so that True is not 1 and 1 is not 1.0."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        return kind, [(typed(key), typed(item)) for key, item in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return kind, {typed(item) for item in value}
+    names = _fields(value)
+    if names:
+        return kind, [(name, typed(getattr(value, name))) for name in names]
+    if isinstance(value, (list, tuple)):
+        return kind, [typed(item) for item in value]
+    return kind, repr(value)
+
+
+def _fields(value: Any) -> list[str]:
+    if isinstance(value, BaseModel):
+        return [*type(value).model_fields, *(value.model_extra or {})]
+    for attribute in ("__dataclass_fields__", "__struct_fields__", "_fields"):
+        names = getattr(type(value), attribute, None)
+        if names is not None:
+            return list(names)
+    return [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
