@@ -103,8 +103,6 @@ def schema_parser(schema: Mapping[str, Any], *, name: str | None = None) -> Type
         return JsonSchemaParser(SchemaNode(tree, check, given), _inlined(given, tree), name)
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
-    except ModuleNotFoundError as error:
-        raise ImportError("reading by a JSON Schema needs jsonschema: pip install jsonschema") from error
 
 
 def is_function(schema: Mapping[str, Any]) -> bool:

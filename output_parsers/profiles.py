@@ -34,6 +34,7 @@ class Profile(NamedTuple):
     any_of_root: bool  # the root may be an anyOf
     any_json: bool  # ``{}`` stands for any JSON
     recursion: bool  # a definition may refer to itself
+    enum_kinds: frozenset[str] = frozenset(("boolean", "number", "string"))  # whose enums may be sent
     whole_patterns: bool = False  # a pattern must begin with ^ and end with $
     bounds_of_numbers: bool = True  # minimum and its kin hold for numbers too, not for integers alone
     most_min_items: int | None = None  # the greatest minItems that is enforced
@@ -72,7 +73,8 @@ OPENAI = Profile(
 )
 
 # Google, "Structured outputs" and the reference of GenerationConfig.responseJsonSchema: anyOf and oneOf are
-# one, enums are of strings and numbers, cyclic references are unrolled to a degree; no const, no pattern.
+# one, enums are of strings and numbers, cyclic references are unrolled to a degree, and that only
+# in properties that are not required; no const, no pattern.
 GEMINI = Profile(
     name="gemini",
     keywords=_words(
@@ -86,6 +88,7 @@ GEMINI = Profile(
     any_of_root=True,
     any_json=False,
     recursion=True,
+    enum_kinds=frozenset(("number", "string")),
 )
 
 # Anthropic, "Structured outputs", section "JSON Schema limitations", and transform_schema in its Python SDK:

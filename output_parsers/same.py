@@ -18,6 +18,6 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (set, frozenset)):
         return {(type(item), item) for item in one} == {(type(item), item) for item in other}
     parts = getattr(one, "__dict__", None)
-    if parts and type(one).__eq__ is not object.__eq__:
+    if parts:
         return bool(one == other) and same(parts, other.__dict__)
     return bool(one == other)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = "openai jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub text_to_num".split()
+HEAVY = """
+openai jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub text_to_num jsonschema
+""".split()
 
 WATCHED = """
 import os, site, sys, sysconfig

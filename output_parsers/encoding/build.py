@@ -56,6 +56,10 @@ class Builder:
         self._names: set[str] = set()
         self._level: list[str] = []  # the definitions that are open with no object or array in between
 
+    def root(self, at: Where) -> Code:
+        """The code of the whole document."""
+        return self.code(self._document.schema("#"), at)
+
     def code(self, schema: JsonSchema | bool, at: Where) -> Code:
         """The code of a part."""
         pointer = stands_for(schema)
@@ -160,11 +164,9 @@ class Builder:
             code = choice_code(self, plain, words, at)
             if code is not None:
                 return code
-        kinds = kinds_of(plain["type"]) if "type" in plain else None
-        if kinds is None:
+        if "type" not in plain:
             return self._untyped(plain, words, at)
-        codes = [self._of_kind(kind, plain, words, at) for kind in sorted(kinds, key=order_of)]
-        return self._united(codes, plain, words, at)
+        return self._of_kinds(sorted(kinds_of(plain["type"]), key=order_of), plain, words, at)
 
     def _untyped(self, plain: JsonSchema, words: list[str], at: Where) -> Code:
         structured = [
@@ -178,34 +180,30 @@ class Builder:
                 words.append(in_words(keyword, rest[keyword]))
                 self.notes.note(at, keyword, ENFORCED_LATER)
             return self.any_json(at, words, plain)
-        codes = [self._of_kind(kind, plain, words, at) for kind in structured]
         others = [kind for kind in KINDS if kind not in structured]
         if self.profile.any_json:
-            codes += [self._of_kind(kind, plain, words, at) for kind in others]
-        else:
-            text = TextCode(frozenset(others))
-            text.description = f"{' or '.join(others)}, written as JSON text in this string"
-            self.notes.note(at, "no type", "what is no " + " or ".join(structured) + " is sent as JSON text")
-            codes.append(text)
-        return self._united(codes, plain, words, at)
+            return self._of_kinds([*structured, *others], plain, words, at)
+        text = TextCode(frozenset(others))
+        text.description = f"{' or '.join(others)}, written as JSON text in this string"
+        self.notes.note(at, "no type", "what is no " + " or ".join(structured) + " is sent as JSON text")
+        return self._of_kinds(structured, plain, words, at, text)
 
-    def _united(self, codes: list[Code], plain: JsonSchema, words: list[str], at: Where) -> Code:
-        code = union_of(codes)
+    def _of_kinds(
+        self, kinds: list[str], plain: JsonSchema, words: list[str], at: Where, *more: Code
+    ) -> Code:
+        """The code of one of several types, and of what else there may be; what is said is said of all."""
+        if len(kinds) == 1 and not more:
+            return self._of_kind(kinds[0], plain, words, at)
+        bare = {key: value for key, value in plain.items() if key != "description"}
+        code = union_of([*(self._of_kind(kind, bare, [], at) for kind in kinds), *more])
         if isinstance(code, UnionCode):
             code.at = at
-            code.description = said(plain.get("description"), ())
-            for branch in code.branches:
-                branch.description = (
-                    said(None, words) if branch.description == code.description else branch.description
-                )
+            code.description = said(plain.get("description"), words)
         return code
 
     def _of_kind(self, kind: str, plain: JsonSchema, words: list[str], at: Where) -> Code:
-        if (
-            self.thrift.deepest is not None
-            and at.depth >= self.thrift.deepest
-            and kind in ("object", "array")
-        ):
+        deepest = self.thrift.deepest
+        if deepest is not None and at.depth >= deepest and kind in ("object", "array"):
             self.notes.note(at, "deep nesting", "sent as JSON text")
             return self.any_json(at, words, plain)
         if kind == "object":

@@ -84,7 +84,10 @@ def choice_code(builder: Builder, plain: JsonSchema, words: list[str], at: Where
         return None
     if any(isinstance(value, (dict, list)) for value in values):
         builder.notes.note(at, "an enum of objects or arrays", "sent as their JSON text")
-    code = ChoiceCode(values)
+    if any(isinstance(value, bool) for value in values) and "boolean" not in builder.profile.enum_kinds:
+        builder.notes.note(at, "an enum of booleans", ENFORCED_LATER)
+        words.append(in_words("enum", values))
+    code = ChoiceCode(values, builder.profile.enum_kinds)
     code.description = said(plain.get("description"), words)
     return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -34,10 +35,15 @@ class Document:
     def __init__(self, raw: JsonSchema | bool, draft: int | None = None) -> None:
         self._raw = raw
         self.draft = draft or _draft(raw)
-        self._ids: dict[str, str] = {"": "#"}
         self._known: dict[str, JsonSchema | bool] = {}
-        for pointer, base, anchor in self._identified(raw, "#", ""):
-            self._ids.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
+
+    @cached_property
+    def _ids(self) -> dict[str, str]:
+        """The pointers of what has a URI or an anchor of its own."""
+        ids = {"": "#"}
+        for pointer, base, anchor in self._identified(self._raw, "#", ""):
+            ids.setdefault(f"{base}#{anchor}" if anchor else base, pointer)
+        return ids
 
     def schema(self, pointer: str) -> JsonSchema | bool:
         """The schema at a pointer, in the words of draft 2020-12, its references written as pointers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..errors import REFUSALS
 from ..node import JsonSchema
 from ..profiles import Profile
 from ..reading import Json, Place
@@ -67,12 +68,14 @@ def _attempt(
     schema: JsonSchema, profile: Profile, at: Where, thrift: Thrift
 ) -> tuple[Encoding | None, Notes, bool]:
     """The encoding if there is one, what was found, and whether it failed for its size alone."""
-    document = Document(schema)
-    builder = Builder(profile, document, thrift)
+    builder = Builder(profile, Document(schema), thrift)
     try:
-        root = _rooted(builder, builder.code(document.schema("#"), at), at)
+        root = _rooted(builder, builder.root(at), at)
     except RecursionError:
         builder.notes.give_up(at, "nesting beyond all measure")
+        return None, builder.notes, False
+    except (ValueError, *REFUSALS) as error:  # whoever wrote a schema may have written something else
+        builder.notes.give_up(at, f"what is no JSON Schema ({type(error).__name__}: {error})")
         return None, builder.notes, False
     if not all(finding.lossless for finding in builder.notes.findings):
         return None, builder.notes, False

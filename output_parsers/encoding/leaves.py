@@ -45,9 +45,13 @@ class ScalarCode(Code):
 
 
 class ChoiceCode(Code):
-    """One of several values; those that are objects or arrays stand as their JSON text."""
+    """One of several values; those that are objects or arrays stand as their JSON text.
 
-    def __init__(self, values: Sequence[Json]) -> None:
+    ``listed`` names the kinds of values whose enums are sent; of others their type is.
+    """
+
+    def __init__(self, values: Sequence[Json], listed: frozenset[str] = frozenset(KINDS)) -> None:
+        self.listed = listed
         structured = {written(value) for value in values if isinstance(value, (dict, list))}
         # a text that is the JSON text of another member must not stand for both
         self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
@@ -68,11 +72,12 @@ class ChoiceCode(Code):
         return frozenset(kind for kind, _ in self._shown)
 
     def bare_schema(self) -> JsonSchema:
+        listed = (self.listed | ({"integer"} if "number" in self.listed else set())) - {"null"}
         by_type: dict[str, list[Json]] = {}
         for value in self._shown.values():
             by_type.setdefault(_type_of(value), []).append(value)
         schemas = [
-            {"type": "null"} if kind == "null" else {"type": kind, "enum": values}
+            {"type": kind} if kind not in listed else {"type": kind, "enum": values}
             for kind, values in by_type.items()
         ]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

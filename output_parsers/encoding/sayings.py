@@ -41,14 +41,20 @@ def closed(plain: JsonSchema) -> JsonSchema:
 
 def refers(schema: JsonSchema | bool) -> bool:
     """Whether a schema holds together with what it refers to."""
-    return isinstance(schema, dict) and ("$ref" in schema or any(map(refers, schema.get("allOf", ()))))
+    return isinstance(schema, dict) and ("$ref" in schema or any(map(refers, _together(schema))))
+
+
+def _together(schema: JsonSchema) -> list[JsonSchema | bool]:
+    """What must hold beside the rest of a schema: its allOf, and the only option of a choice."""
+    choices = [schema[keyword] for keyword in ("anyOf", "oneOf") if len(schema.get(keyword, ())) == 1]
+    return [*schema.get("allOf", ()), *(option for choice in choices for option in choice)]
 
 
 def names_in(schema: JsonSchema | bool) -> str:
     if not isinstance(schema, dict):
         return ""
     own = [str(schema["$ref"]).rpartition("/")[2].lstrip("#")] if "$ref" in schema else []
-    return "_".join(filter(None, [*own, *map(names_in, schema.get("allOf", ()))]))[:60]
+    return "_".join(filter(None, [*own, *map(names_in, _together(schema))]))[:60]
 
 
 def tells(option: JsonSchema) -> bool:

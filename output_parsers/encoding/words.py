@@ -31,6 +31,7 @@ _WORDS = {
     "enum": "one of {}",
     "const": "{}",
 }
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 ANY_TEXT = "any JSON value, written as JSON text in this string"
 PAIRS = "as a list of keys and values, each key once"
 TUPLE = "items by their position"
@@ -42,7 +43,8 @@ def in_words(keyword: str, value: Any) -> str:
     if keyword == "uniqueItems":
         return "no item twice"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return _WORDS.get(keyword, keyword + ": {}").format(shorten(text, _LONGEST))
+    words = _WORDS.get(keyword, keyword + ": {}").format(shorten(text, _LONGEST))
+    return words.removesuffix("s") if value == 1 and keyword in _COUNTS else words
 
 
 def left_out(default: Any, *, has_default: bool) -> str:

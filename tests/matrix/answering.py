@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 from loopback import DONE, Reply, Seen, answer, as_json, delta, sse, used
-from matrix.requests_checked import check_request
+from matrix.requests_checked import Server, check_request
 from matrix.strict_provider import Refused, resolved
 
 __all__ = ["ABSENT", "Provider", "filled"]
@@ -113,18 +113,17 @@ class _Filling:
         return _together(dict, fits, 0)
 
     def _tuple(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
-        """A list as an object: its items in the order of the properties, the rest in a list of its own."""
-        properties = dict(schema.get("properties", {}))
-        if not isinstance(value, list) or not properties:
+        """A list as an object: its items under ``item_0`` and so on, what follows them under ``rest``."""
+        properties = schema.get("properties", {})
+        keys = [key for key in properties if re.fullmatch(r"item_\d+", key)]
+        if not isinstance(value, list) or not keys or set(properties) - {*keys, "rest"}:
             return None
-        rest = next((key for key, below in properties.items() if key == "rest" and "items" in below), None)
-        keys = [key for key in properties if key != rest]
-        if len(value) > len(keys) and rest is None:
+        if len(value) > len(keys) and "rest" not in properties:
             return None
         items = [*value, *[ABSENT] * (len(keys) - len(value))]
         fits = {key: self.fit(properties[key], item) for key, item in zip(keys, items, strict=False)}
-        if rest is not None:
-            fits[rest] = self.fit(properties[rest], value[len(keys) :])
+        if "rest" in properties:
+            fits["rest"] = self.fit(properties["rest"], value[len(keys) :])
         return _together(dict, fits, 2)
 
     def _box(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
@@ -188,10 +187,9 @@ def _text_of(choice: str) -> Json:
 
 
 class Provider:
-    """The provider of all models: ``KIND/CASE`` is the model of a kind of server that answers with a case.
+    """The provider of all models: ``SERVER/CASE`` is the model of a kind of server that answers with a case.
 
-    Kinds are ``strict``, which checks as OpenAI does; ``loose``, which knows no strictness; and
-    ``grammar``, which takes whatever is JSON Schema. ``faults`` are what was refused, ``sent`` the bodies.
+    ``sent`` are the bodies that came, ``faults`` what was wrong with them.
     """
 
     def __init__(self, values: Mapping[str, Json], texts: Mapping[str, str]) -> None:
@@ -207,7 +205,7 @@ class Provider:
         try:
             if seen.path != "/v1/chat/completions":
                 raise Refused(f"Invalid URL (POST {seen.path})")
-            check_request(body, knows_strict=kind != "loose", any_root=kind == "grammar")
+            check_request(body, Server(kind))
             written = self._written(body, case)
         except Refused as fault:
             self.faults.append(str(fault))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from loopback import Loopback
 from matrix.answering import Provider
+from matrix.corner_types import CORNERS
+from matrix.requests_checked import Server
 from matrix.return_types import CASES, ITEMS, TEXTS, Case
 from pydantic import BaseModel
 
@@ -27,6 +29,8 @@ from aiservices import (
 
 __all__ = ["ASKINGS", "Asking", "Bench", "Outcome", "Way", "typed"]
 
+T = TypeVar("T")
+
 
 class Way(Enum):
     """How a value is handed back."""
@@ -35,6 +39,8 @@ class Way(Enum):
     ASYNC = "async"
     STREAM = "stream"
     ASYNC_STREAM = "async stream"
+    ITERATOR = "iterator"
+    ASYNC_ITERATOR = "async iterator"
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Asking:
 
     name: str
     strategy: Strategy
-    kind: str
+    server: Server
     capabilities: Capabilities
 
 
@@ -52,13 +58,13 @@ _LOOSE, _STRICT = Capabilities(**_OPENAI), Capabilities(**_OPENAI, strict_schema
 _GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
 
 ASKINGS = [
-    Asking("json_schema, strict", Strategy.JSON_SCHEMA, "strict", _STRICT),
-    Asking("json_schema", Strategy.JSON_SCHEMA, "loose", _LOOSE),
-    Asking("output_tool, strict", Strategy.OUTPUT_TOOL, "strict", _STRICT),
-    Asking("output_tool", Strategy.OUTPUT_TOOL, "loose", _LOOSE),
-    Asking("grammar", Strategy.GRAMMAR, "grammar", _GRAMMAR),
-    Asking("json_mode", Strategy.JSON_MODE, "strict", _STRICT),
-    Asking("prompt", Strategy.PROMPT, "strict", _STRICT),
+    Asking("json_schema, strict", Strategy.JSON_SCHEMA, Server.STRICT, _STRICT),
+    Asking("json_schema", Strategy.JSON_SCHEMA, Server.LOOSE, _LOOSE),
+    Asking("output_tool, strict", Strategy.OUTPUT_TOOL, Server.STRICT, _STRICT),
+    Asking("output_tool", Strategy.OUTPUT_TOOL, Server.LOOSE, _LOOSE),
+    Asking("grammar", Strategy.GRAMMAR, Server.GRAMMAR, _GRAMMAR),
+    Asking("json_mode", Strategy.JSON_MODE, Server.STRICT, _STRICT),
+    Asking("prompt", Strategy.PROMPT, Server.STRICT, _STRICT),
 ]
 
 
@@ -74,9 +80,10 @@ class Bench:
     """The provider with a model of each kind of server."""
 
     def __init__(self, server: Loopback, loop: asyncio.AbstractEventLoop) -> None:
-        values = {case.name: case.plain for case in (*CASES, *ITEMS)}
+        values = {case.name: case.plain for case in (*CASES, *CORNERS, *ITEMS)}
         self.provider = Provider(values, {case.name: case.plain for case in TEXTS})
         self._loop = loop
+        self._services: dict[Any, Any] = {}
         server.reply(self.provider)
         self._models = {
             able: OpenAiChatModel("none", base_url=server.base_url, api_key="none", capabilities=able)
@@ -90,29 +97,25 @@ class Bench:
 
     def call(self, case: Case, asking: Asking, way: Way) -> Outcome:
         """Have the value of a case handed back in one way."""
-        self._forget()
-        form = case.form
+        service = self._service(case, asking, _Whole)
         if way is Way.BLOCKING:
-            return Outcome(self._method(case, asking, Result[form])("it"))
+            return Outcome(service.blocking("it"))
         if way is Way.ASYNC:
-            return Outcome(self._wait(self._method(case, asking, Result[form], asynchronous=True)("it")))
+            return Outcome(self._wait(service.awaited("it")))
         if way is Way.STREAM:
-            stream: Stream[Any] = self._method(case, asking, Stream[form])("it")
+            stream: Stream[Any] = service.streamed("it")
             last = [snapshot for snapshot in stream][-1]  # noqa: C416
             return Outcome(stream.result(), last)
-        return self._wait(_watched(self._method(case, asking, AsyncStream[form])("it")))
+        watched: Outcome = self._wait(_watched(service.streamed_awaited("it")))
+        return watched
 
-    def items(self, case: Case, asking: Asking) -> list[Any]:
+    def items(self, case: Case, asking: Asking, way: Way) -> list[Any]:
         """Have the items of a case handed over one by one."""
-        self._forget()
-        given: Iterator[Any] = self._method(case, asking, Iterator[case.form])("it")
-        return list(given)
-
-    def async_items(self, case: Case, asking: Asking) -> list[Any]:
-        """As ``items``, in the event loop."""
-        self._forget()
-        given: AsyncIterator[Any] = self._method(case, asking, AsyncIterator[case.form])("it")
-        return self._wait(_gathered(given))
+        service = self._service(case, asking, _Items)
+        if way is Way.ITERATOR:
+            return list(service.each("it"))
+        given: list[Any] = self._wait(_gathered(service.each_awaited("it")))
+        return given
 
     @property
     def strictness(self) -> bool:
@@ -122,29 +125,49 @@ class Bench:
             return bool(body["tools"][0]["function"].get("strict"))
         return bool(body["response_format"]["json_schema"].get("strict"))
 
-    def _forget(self) -> None:
-        self.provider.sent.clear()
-        self.provider.faults.clear()
-
     def _wait(self, awaited: Awaitable[Any]) -> Any:
         return self._loop.run_until_complete(awaited)
 
-    def _method(self, case: Case, asking: Asking, returns: Any, *, asynchronous: bool = False) -> Any:
-        model = self._models[asking.capabilities]
-        options = ChatOptions(model=f"{asking.kind}/{case.name}")
-        interface = _interface(returns, asynchronous=asynchronous)
-        # an answer that does not fit is not asked for again: it is what the test is about
-        return create(interface, model, strategy=asking.strategy, options=options, retry=None).ask
+    def _service(self, case: Case, asking: Asking, interface: Any) -> Any:
+        self.provider.sent.clear()
+        self.provider.faults.clear()
+        key = (case.name, asking.name, interface)
+        if key not in self._services:
+            # an answer that does not fit is not asked for again: it is what the test is about
+            self._services[key] = create(
+                interface[case.form],
+                self._models[asking.capabilities],
+                strategy=asking.strategy,
+                options=ChatOptions(model=f"{asking.server.value}/{case.name}"),
+                retry=None,
+            )
+        return self._services[key]
 
 
-def _interface(returns: Any, *, asynchronous: bool) -> Any:
-    def ask(self: object, what: str) -> Any: ...
+class _Whole(Protocol[T]):
+    """Each way in which a whole value is handed back."""
 
-    async def ask_async(self: object, what: str) -> Any: ...
+    @user_message("Give {{what}}.")
+    def blocking(self, what: str) -> Result[T]: ...
 
-    stub: Callable[..., Any] = ask_async if asynchronous else ask
-    stub.__annotations__ = {"what": str, "return": returns}
-    return type("Asked", (), {"ask": user_message("Give {{what}}.")(stub)})
+    @user_message("Give {{what}}.")
+    async def awaited(self, what: str) -> Result[T]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed(self, what: str) -> Stream[T]: ...
+
+    @user_message("Give {{what}}.")
+    def streamed_awaited(self, what: str) -> AsyncStream[T]: ...
+
+
+class _Items(Protocol[T]):
+    """Each way in which items are handed over."""
+
+    @user_message("Give {{what}}.")
+    def each(self, what: str) -> Iterator[T]: ...
+
+    @user_message("Give {{what}}.")
+    def each_awaited(self, what: str) -> AsyncIterator[T]: ...
 
 
 async def _watched(stream: AsyncStream[Any]) -> Outcome:

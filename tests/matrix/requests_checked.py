@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
 from matrix.strict_provider import Refused, check_schema, is_name
 
-__all__ = ["check_request"]
+__all__ = ["Server", "check_messages", "check_request"]
 
 MOST_TOOLS = 128
 MOST_DESCRIPTION = 1024
 
 
-def check_request(body: Any, *, knows_strict: bool, any_root: bool = False) -> None:
-    """Raise Refused, worded as OpenAI would, when a body is not one that it takes.
+class Server(Enum):
+    """The kinds of server, which differ in what they make of ``strict``.
 
-    ``knows_strict``: what says that it is strict must be so; without it nothing may say so.
-    ``any_root``: a schema need not be that of an object.
+    STRICT is OpenAI: what says that it is strict must be so. LOOSE does not know the word. GRAMMAR writes by
+    any schema, and looks at the word as little as llama.cpp does.
     """
+
+    STRICT = "strict"
+    LOOSE = "loose"
+    GRAMMAR = "grammar"
+
+
+def check_request(body: Any, server: Server) -> None:
+    """Raise Refused, worded as OpenAI would, when a body is not one that the server takes."""
     if not isinstance(body, dict):
         raise Refused("We could not parse the JSON body of your request.")
     for name, value in body.items():
@@ -32,7 +41,7 @@ def check_request(body: Any, *, knows_strict: bool, any_root: bool = False) -> N
         if name not in body:
             raise Refused(f"you must provide a {name} parameter", name)
     check_messages(body["messages"])
-    schemas = _Schemas(knows_strict, any_root)
+    schemas = _Schemas(server)
     if "response_format" in body:
         _check_format(body["response_format"], body["messages"], schemas)
     _check_tools(body, schemas)
@@ -74,22 +83,21 @@ _TOP: Mapping[str, Callable[[Any], bool]] = {
 class _Schemas:
     """Checks the schemas of one request."""
 
-    def __init__(self, knows_strict: bool, any_root: bool) -> None:
-        self._knows_strict = knows_strict
-        self._any_root = any_root
+    def __init__(self, server: Server) -> None:
+        self._server = server
 
     def check(self, schema: Any, *, strict: object, what: str, param: str, code: str) -> None:
         if not isinstance(strict, (bool, type(None))):
             raise Refused(f"Invalid type for 'strict': {strict!r}.", param)
         said = f"Invalid schema for {what}: "
         try:
-            if strict and not self._knows_strict:
+            if strict and self._server is Server.LOOSE:
                 raise Refused("'strict' is not supported by this model.")
-            if strict:
+            if strict and self._server is Server.STRICT:
                 check_schema(schema)
             Draft202012Validator.check_schema(schema)
             kind = schema.get("type") if isinstance(schema, dict) else None
-            if kind != "object" and not self._any_root:
+            if kind != "object" and self._server is not Server.GRAMMAR:
                 raise Refused(f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'.")
         except Refused as fault:
             raise Refused(f"{said}{fault}", param, code) from fault

@@ -127,7 +127,9 @@ def is_valid(schema: Any, value: Any) -> bool | None:
 def shows(schema: Any, value: Any, profile: Profile) -> None:
     encoding = encode(schema, profile)
     if not encoding.fits:
-        assert any(not finding.lossless for finding in encoding.findings)
+        lost = [finding.what for finding in encoding.findings if not finding.lossless]
+        assert lost
+        assert not any("no JSON Schema" in what for what in lost)
         return
     valid = is_valid(schema, value)
     try:
@@ -206,14 +208,6 @@ def written_by_a_model(schema: Any, definitions: dict[str, Any], depth: int = 0)
     }[schema["type"]]
 
 
-# what a model may write within the schema and yet means nothing
-NO_MEANING = (
-    "stands twice",
-    "expected JSON text",
-    "one after it is not",
-    "expected the text of another kind", "fits no branch")
-
-
 @THOROUGH
 @given(SCHEMAS, st.data())
 def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.DataObject) -> None:
@@ -226,12 +220,9 @@ def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.Da
     written = data.draw(values)
     try:
         back = encoding.decode(written)
-    except EncodingFault as fault:
-        refusal = fault.message
+    except EncodingFault as fault:  # a key that stands twice, a text that is no JSON, a tuple with a hole
+        refusal = str(fault)
     else:
         refusal = ""
-    if refusal:
-        assert any(words in refusal for words in NO_MEANING), refusal
-        return
-    if is_valid(schema, back):
-        assert same_json(encoding.decode(encoding.encode(back)), back)
+        assert not is_valid(schema, back) or same_json(encoding.decode(encoding.encode(back)), back)
+    assert "more than one way" not in refusal

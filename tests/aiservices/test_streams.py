@@ -1,0 +1,850 @@
+"""A value is shown while it is written, told of in events, and is a result at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
+
+import pytest
+from loopback import DONE, LONGEST_WAIT, Loopback, delta, error, sse, streamed
+from pydantic import BaseModel, Field
+
+from aiservices import (
+    AiMessage,
+    Answer,
+    AsyncStream,
+    AttemptStarted,
+    AuthenticationError,
+    Budget,
+    BudgetExceededError,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    Completed,
+    Emit,
+    FieldCompleted,
+    FinishReason,
+    Flow,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelServerError,
+    OpenAiChatModel,
+    Proceed,
+    ReplyDelta,
+    Result,
+    ServiceOutputError,
+    Strategy,
+    Stream,
+    Turn,
+    Usage,
+    create,
+)
+
+PLAIN = Capabilities(json_schema=True)
+AT_ONCE = Budget(first_wait=0)
+ANN = '{"name": "Ann Lee", "age": 31}'
+PIECES = ['{"name": "Ann', ' Lee", "age"', ": 31", "}"]
+PERSON_SO_FAR = [{"name": "Ann"}, {"name": "Ann Lee"}, {"name": "Ann Lee"}, {"name": "Ann Lee", "age": 31}]
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+class People(Protocol):
+    def grow(self, text: str) -> Stream[Person]: ...
+
+    def agrow(self, text: str) -> AsyncStream[Person]: ...
+
+    def all(self, text: str) -> Stream[list[int]]: ...
+
+    def count(self, text: str) -> Stream[int]: ...
+
+    def write(self, text: str) -> Stream[str]: ...
+
+    def awrite(self, text: str) -> AsyncStream[str]: ...
+
+
+class Telling:
+    """A model whose streams give these pieces, one list a request, and notes what becomes of them.
+
+    A piece is a text, a delta, or an exception to raise; a stream ends with the whole reply.
+    """
+
+    name = "telling"
+    capabilities = PLAIN
+
+    def __init__(self, *replies: list[Any], whole: bool = True) -> None:
+        self._replies = list(replies)
+        self._whole = whole
+        self.requests: list[ChatRequest] = []
+        self.given = 0
+        self.closed = 0
+
+    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        self.requests.append(request)
+        pieces = self._replies.pop(0)
+        for piece in pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            self.given += 1
+            yield piece if isinstance(piece, ReplyDelta) else ReplyDelta(piece)
+        if self._whole:
+            text = "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)
+            yield ReplyDelta(reply=ChatReply(AiMessage(text), usage=Usage(1, len(pieces))))
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        try:
+            yield from self._next(request)
+        finally:
+            self.closed += 1
+
+    async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+        try:
+            for piece in self._next(request):
+                await asyncio.sleep(0)
+                yield piece
+        finally:
+            self.closed += 1
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        raise NotImplementedError
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        raise NotImplementedError
+
+
+class Endless(Telling):
+    """A model that never stops writing."""
+
+    def __init__(self, first: str = "", piece: str = "la ", seconds: float = 0.0) -> None:
+        super().__init__()
+        self._first, self._piece, self._seconds = first, piece, seconds
+
+    def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        self.requests.append(request)
+        yield ReplyDelta(self._first)
+        while True:
+            self.given += 1
+            time.sleep(self._seconds)
+            yield ReplyDelta(self._piece)
+
+
+def people(model: Any, **settings: Any) -> People:
+    return create(People, model, **{"budget": AT_ONCE, **settings})
+
+
+async def all_of(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+def snapshots_of(service: People, kind: str) -> list[Any]:
+    """All that is shown of a person, as plain data."""
+    if kind == "blocking":
+        return [snapshot.to_python() for snapshot in service.grow("x")]
+
+    async def shown() -> list[Any]:
+        return [snapshot.to_python() async for snapshot in service.agrow("x")]
+
+    return asyncio.run(shown())
+
+
+def events_of(service: People, kind: str) -> list[Any]:
+    if kind == "blocking":
+        return list(service.grow("x").events())
+
+    async def told() -> list[Any]:
+        return await all_of(service.agrow("x").events())
+
+    return asyncio.run(told())
+
+
+def result_of(service: People, kind: str) -> Result[Person]:
+    if kind == "blocking":
+        return service.grow("x").result()
+
+    async def awaited() -> Result[Person]:
+        return await service.agrow("x").result()
+
+    return asyncio.run(awaited())
+
+
+both = pytest.mark.parametrize("kind", ["blocking", "async"])
+
+
+# snapshots
+
+
+@both
+def test_snapshots_grow_with_the_text(kind: str) -> None:
+    assert snapshots_of(people(Telling(PIECES)), kind) == PERSON_SO_FAR
+
+
+def test_the_last_snapshot_is_the_whole_value() -> None:
+    *before, last = people(Telling(PIECES)).grow("x")
+    assert (last.value, last.done, [snapshot.done for snapshot in before]) == (
+        Person("Ann Lee", 31),
+        True,
+        [False] * 3,
+    )
+
+
+def test_the_whole_value_is_shown_once() -> None:
+    done = [snapshot for snapshot in people(Telling(PIECES)).grow("x") if snapshot.done]
+    assert len(done) == 1
+
+
+def test_a_snapshot_does_not_change_when_more_comes() -> None:
+    snapshots = list(people(Telling(PIECES)).grow("x"))
+    assert [snapshot.to_python() for snapshot in snapshots] == PERSON_SO_FAR
+
+
+def test_half_a_number_is_never_shown() -> None:
+    model = Telling(['{"value": 1', "2", "3", "}"])
+    assert [snapshot.value for snapshot in people(model).count("x")] == [None, None, None, 123]
+
+
+def test_a_list_grows_out_of_its_envelope() -> None:
+    model = Telling(['{"value": [1', "2, ", "3", "4]", "}"])
+    assert [snapshot.to_python() for snapshot in people(model).all("x")] == [[], [12], [12], [12, 34], [12, 34]]
+
+
+@both
+def test_text_grows_piece_by_piece(kind: str) -> None:
+    service = people(Telling(["to ", "be ", "or"]))
+
+    async def shown() -> list[Any]:
+        return [(snapshot.value, snapshot.done) async for snapshot in service.awrite("x")]
+
+    if kind == "blocking":
+        told = [(snapshot.value, snapshot.done) for snapshot in service.write("x")]
+    else:
+        told = asyncio.run(shown())
+    assert told == [("to ", False), ("to be ", False), ("to be or", False), ("to be or", True)]
+
+
+def test_the_snapshot_is_known_without_waiting() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    told = [(stream.snapshot.value, stream.snapshot.done)]
+    next(iter(stream))
+    told.append((stream.snapshot.to_python(), stream.snapshot.done))
+    stream.result()
+    told.append((stream.snapshot.value, stream.snapshot.done))
+    assert told == [(None, False), ({"name": "Ann"}, False), (Person("Ann Lee", 31), True)]
+
+
+def test_any_cut_of_the_text_ends_with_the_same_value() -> None:
+    for at in range(len(ANN) + 1):
+        *_, last = people(Telling([ANN[:at], ANN[at:]])).grow("x")
+        assert (last.value, last.done) == (Person("Ann Lee", 31), True)
+
+
+@both
+def test_the_value_of_an_interceptor_is_the_last_snapshot_too(kind: str) -> None:
+    def older(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(turn)
+        return replace(answer, value=replace(answer.value, age=99))
+
+    service = people(Telling(PIECES, PIECES), interceptors=[older])
+    assert snapshots_of(service, kind)[-1] == {"name": "Ann Lee", "age": 99}
+    assert result_of(service, kind).value == Person("Ann Lee", 99)
+
+
+# events
+
+
+@both
+def test_events_tell_of_the_attempt_each_piece_each_field_and_the_result(kind: str) -> None:
+    events = events_of(people(Telling(PIECES)), kind)
+    first, *told, last = events
+    assert (first.number, first.model, first.strategy) == (1, "telling", Strategy.JSON_SCHEMA)
+    assert [event for event in told if not getattr(event, "reply", None)] == [
+        ReplyDelta(PIECES[0]),
+        ReplyDelta(PIECES[1]),
+        FieldCompleted("name", "Ann Lee"),
+        ReplyDelta(PIECES[2]),
+        ReplyDelta(PIECES[3]),
+        FieldCompleted("age", 31),
+    ]
+    assert (type(last), last.result.value, last.result.text) == (Completed, Person("Ann Lee", 31), ANN)
+
+
+def fields_told(form: Any, *pieces: str) -> list[tuple[str | int, Any]]:
+    """The fields that a stream of ``form`` tells of."""
+
+    class Any_(Protocol):
+        def grow(self, text: str) -> Stream[form]: ...
+
+    service = create(Any_, Telling(list(pieces)), localns={"form": form})
+    return [tuple(event) for event in service.grow("x").events() if type(event) is FieldCompleted]
+
+
+def test_items_of_a_list_are_told_by_their_index() -> None:
+    assert fields_told(list[int], '{"value": [1', "2, 3", "4", "]}") == [(0, 12), (1, 34)]
+
+
+def test_members_of_a_dict_are_told_by_their_key() -> None:
+    assert fields_told(dict[str, int], '{"a": 1', "2, ", '"b": 3}') == [("a", 12), ("b", 3)]
+
+
+class Aliased(BaseModel):
+    full_name: str = Field(alias="fullName")
+    age: int
+
+
+def test_a_field_with_an_alias_is_told_once_by_its_name() -> None:
+    assert fields_told(Aliased, '{"fullName": "Ann", ', '"age": 31', "}") == [("full_name", "Ann"), ("age", 31)]
+
+
+class Titled(TypedDict):
+    title: str
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+@dataclass
+class Counted:
+    made: ClassVar[int] = 0
+    name: str = ""
+    tags: list[str] = field(default_factory=list)
+
+
+def test_the_fields_of_a_typed_dict_are_told() -> None:
+    assert fields_told(Titled, '{"title": "A', ' b"}') == [("title", "A b")]
+
+
+def test_the_fields_of_a_named_tuple_are_told_once_each() -> None:
+    told = fields_told(Pair, '{"left": 1, ', '"right": 2}')
+    assert told == [("left", 1), ("right", 2)]
+
+
+def test_a_class_variable_is_no_field() -> None:
+    assert fields_told(Counted, '{"name": "Ann", ', '"tags": ["a"]}') == [("name", "Ann"), ("tags", ["a"])]
+
+
+def test_a_field_that_the_model_left_out_is_told_with_its_default() -> None:
+    assert fields_told(Counted, '{"name": "Ann"', "}") == [("name", "Ann"), ("tags", [])]
+
+
+def test_text_and_numbers_have_no_fields() -> None:
+    assert [fields_told(str, "to ", "be"), fields_told(int, '{"value": 1', "}")] == [[], []]
+
+
+def test_the_thoughts_of_a_model_are_told_as_they_are() -> None:
+    thought = ReplyDelta(reasoning="Who is it?")
+    events = events_of(people(Telling([thought, ANN])), "blocking")
+    assert events[1] == thought
+
+
+@both
+def test_what_an_interceptor_emits_is_told_and_breaks_nothing(kind: str) -> None:
+    def emitting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        yield Emit("before")
+        answer = yield from proceed(turn)
+        yield Emit("after")
+        return answer
+
+    service = people(Telling(PIECES, PIECES, PIECES), interceptors=[emitting])
+    events = events_of(service, kind)
+    assert [event for event in events if isinstance(event, str)] == ["before", "after"]
+    assert (events[0], events[-2], type(events[-1])) == ("before", "after", Completed)
+    assert snapshots_of(service, kind) == PERSON_SO_FAR
+    assert result_of(service, kind).value == Person("Ann Lee", 31)
+
+
+def test_the_events_of_a_long_list_take_time_that_grows_with_its_length() -> None:
+    def seconds(count: int) -> float:
+        text = json.dumps({"value": list(range(count))})
+        service = people(Telling([text[at : at + 8] for at in range(0, len(text), 8)]))
+        began = time.perf_counter()
+        for _ in service.all("x").events():
+            pass
+        return time.perf_counter() - began
+
+    seconds(100)
+    assert seconds(3000) < 8 * seconds(750) + 0.05
+
+
+# the result
+
+
+@both
+def test_the_result_is_that_of_a_call_that_blocks(kind: str) -> None:
+    result = result_of(people(Telling(PIECES)), kind)
+    assert (result.value, result.text, result.strategy, result.usage, result.finish_reason) == (
+        Person("Ann Lee", 31),
+        ANN,
+        Strategy.JSON_SCHEMA,
+        Usage(1, 4),
+        FinishReason.STOP,
+    )
+    assert ([attempt.model for attempt in result.attempts], result.seconds > 0) == (["telling"], True)
+
+
+def test_the_result_may_be_asked_for_again() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    assert stream.result() is stream.result()
+
+
+def test_the_result_is_there_after_all_snapshots() -> None:
+    model = Telling(PIECES)
+    stream = people(model).grow("x")
+    list(stream)
+    assert (stream.result().value, len(model.requests)) == (Person("Ann Lee", 31), 1)
+
+
+def test_a_stream_that_is_at_its_end_shows_nothing_more() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    stream.result()
+    assert (list(stream), list(stream.events())) == ([], [])
+
+
+def test_an_async_stream_that_is_at_its_end_shows_nothing_more() -> None:
+    async def told() -> tuple[Any, ...]:
+        stream = people(Telling(PIECES)).agrow("x")
+        first = await stream.result()
+        return first is await stream.result(), await all_of(aiter(stream)), await all_of(stream.events())
+
+    assert asyncio.run(told()) == (True, [], [])
+
+
+# break and go on
+
+
+def test_whoever_breaks_off_may_go_on() -> None:
+    model = Telling(PIECES)
+    stream = people(model).grow("x")
+    for snapshot in stream:
+        first = snapshot.to_python()
+        break
+    second = next(iter(stream)).to_python()
+    rest = [snapshot.to_python() for snapshot in stream]
+    assert ([first, second, *rest], len(model.requests)) == (PERSON_SO_FAR, 1)
+
+
+def test_whoever_breaks_off_an_async_stream_may_go_on() -> None:
+    async def told() -> list[Any]:
+        stream = people(Telling(PIECES)).agrow("x")
+        shown: list[Any] = []
+        for _ in range(4):
+            async for snapshot in stream:
+                shown.append(snapshot.to_python())
+                break
+        return [*shown, (await stream.result()).value]
+
+    assert asyncio.run(told()) == [*PERSON_SO_FAR, Person("Ann Lee", 31)]
+
+
+def test_events_go_on_where_snapshots_were_left() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    next(iter(stream))
+    told = [type(event) for event in stream.events()]
+    assert told == [
+        ReplyDelta,
+        FieldCompleted,
+        ReplyDelta,
+        ReplyDelta,
+        FieldCompleted,
+        ReplyDelta,
+        Completed,
+    ]
+
+
+# sending and closing
+
+
+@both
+def test_nothing_is_sent_before_it_is_asked_for(kind: str) -> None:
+    model = Telling(PIECES)
+    service = people(model)
+    if kind == "blocking":
+        service.grow("x").close()
+    else:
+        asyncio.run(service.agrow("x").aclose())
+    assert model.requests == []
+
+
+@both
+def test_a_stream_that_nobody_wants_sends_nothing_and_warns_of_nothing(kind: str) -> None:
+    model = Telling(PIECES)
+    if kind == "blocking":
+        people(model).grow("x")
+    else:
+
+        async def made() -> None:
+            people(model).agrow("x")
+
+        asyncio.run(made())
+    gc.collect()
+    assert model.requests == []
+
+
+def test_a_wrong_argument_is_told_by_the_call_itself() -> None:
+    service: Any = people(Telling())
+    with pytest.raises(TypeError, match=r"^People\.grow: missing a required argument: 'text'$"):
+        service.grow()
+
+
+def test_close_ends_a_stream_that_never_ends() -> None:
+    model = Endless()
+    stream = people(model).write("x")
+    for number, _ in enumerate(stream):
+        if number == 5:
+            stream.close()
+            break
+    given = model.given
+    assert (list(stream), model.closed, model.given) == ([], 1, given)
+
+
+def test_close_ends_an_async_stream_that_never_ends() -> None:
+    model = Endless()
+
+    async def closed() -> list[Any]:
+        stream = people(model).awrite("x")
+        async for _ in stream:
+            break
+        await stream.aclose()
+        return await all_of(aiter(stream))
+
+    assert (asyncio.run(closed()), model.closed) == ([], 1)
+
+
+def test_the_with_block_ends_the_request() -> None:
+    model = Endless()
+    with people(model).write("x") as stream:
+        next(iter(stream))
+        assert model.closed == 0
+    assert model.closed == 1
+
+
+def test_the_async_with_block_ends_the_request() -> None:
+    model = Endless()
+
+    async def read() -> int:
+        async with people(model).awrite("x") as stream:
+            async for _ in stream:
+                break
+            open_within = model.closed
+        return open_within
+
+    assert (asyncio.run(read()), model.closed) == (0, 1)
+
+
+def test_an_error_in_the_with_block_ends_the_request_and_goes_on() -> None:
+    model = Endless()
+    with pytest.raises(ZeroDivisionError), people(model).write("x") as stream:
+        for _ in stream:
+            raise ZeroDivisionError
+    assert model.closed == 1
+
+
+def test_after_close_there_is_no_result() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    next(iter(stream))
+    stream.close()
+    with pytest.raises(RuntimeError) as caught:
+        stream.result()
+    assert str(caught.value) == "the stream was closed before the answer was whole: there is no result"
+
+
+def test_a_result_outlives_the_with_block() -> None:
+    with people(Telling(PIECES)).grow("x") as stream:
+        result = stream.result()
+    stream.close()
+    assert stream.result() is result
+
+
+def test_what_was_shown_before_close_stays() -> None:
+    stream = people(Telling(PIECES)).grow("x")
+    next(iter(stream))
+    stream.close()
+    assert (stream.snapshot.to_python(), stream.snapshot.done) == ({"name": "Ann"}, False)
+
+
+def test_a_stream_that_is_forgotten_ends_its_request() -> None:
+    model = Endless()
+    stream = people(model).write("x")
+    next(iter(stream))
+    del stream
+    gc.collect()
+    assert model.closed == 1
+
+
+def test_a_cancelled_task_ends_the_request() -> None:
+    class Hanging(Telling):
+        async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+            try:
+                yield ReplyDelta("to ")
+                await asyncio.Event().wait()
+            finally:
+                self.closed += 1
+
+    model = Hanging()
+
+    async def cancelled() -> None:
+        async with asyncio.timeout(0.05):
+            await people(model).awrite("x").result()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())
+    assert model.closed == 1
+
+
+# errors
+
+
+@both
+def test_an_error_is_that_of_a_call_that_blocks(kind: str) -> None:
+    model = Telling([AuthenticationError("401", status=401)])
+    with pytest.raises(AuthenticationError) as caught:
+        result_of(people(model), kind)
+    where = "grow" if kind == "blocking" else "agrow"
+    assert ([str(one.error) for one in caught.value.attempts], caught.value.__notes__) == (
+        ["401"],
+        [f"in People.{where}"],
+    )
+
+
+def test_an_error_is_raised_where_the_next_snapshot_is_asked_for_and_again_by_the_result() -> None:
+    stream = people(Telling([PIECES[0], AuthenticationError("gone")])).grow("x")
+    snapshots = iter(stream)
+    assert next(snapshots).to_python() == {"name": "Ann"}
+    with pytest.raises(AuthenticationError) as first:
+        next(snapshots)
+    with pytest.raises(AuthenticationError) as second:
+        stream.result()
+    assert first.value is second.value
+
+
+def test_an_error_of_an_async_stream_is_raised_again_by_the_result() -> None:
+    async def told() -> list[str]:
+        stream = people(Telling([AuthenticationError("gone")])).agrow("x")
+        said = []
+        for _ in range(2):
+            try:
+                await stream.result()
+            except AuthenticationError as error:
+                said.append(str(error))
+        return said
+
+    assert asyncio.run(told()) == ["gone", "gone"]
+
+
+def test_a_stream_that_failed_does_not_pass_for_one_that_is_at_its_end() -> None:
+    stream = people(Telling([AuthenticationError("gone")])).grow("x")
+    with pytest.raises(AuthenticationError):
+        list(stream)
+    with pytest.raises(AuthenticationError):
+        list(stream)
+    with pytest.raises(AuthenticationError):
+        list(stream.events())
+
+
+def test_an_error_that_is_none_of_ours_leaves_as_it_is() -> None:
+    stream = people(Telling([ZeroDivisionError()])).grow("x")
+    with pytest.raises(ZeroDivisionError):
+        stream.result()
+
+
+@both
+def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
+    model = Telling(PIECES, whole=False)
+    with pytest.raises(InvalidReplyError) as caught:
+        result_of(people(model), kind)
+    assert str(caught.value) == "the stream of telling ended without the whole reply"
+
+
+# beginning anew
+
+
+@both
+def test_an_answer_that_cannot_be_read_is_shown_and_then_begun_anew(kind: str) -> None:
+    model = Telling(['{"name": "Bob"', ', "age": "old"}'], PIECES)
+    shown = snapshots_of(people(model), kind)
+    assert shown == [{"name": "Bob"}, {"name": "Bob"}, *PERSON_SO_FAR]
+
+
+@both
+def test_events_tell_that_the_answer_begins_anew(kind: str) -> None:
+    model = Telling(['{"name": "Bob"', ', "age": "old"}'], [ANN])
+    events = events_of(people(model), kind)
+    told = [event for event in events if not isinstance(event, (ReplyDelta, Completed))]
+    assert [(one.number if isinstance(one, AttemptStarted) else tuple(one)) for one in told] == [
+        1,
+        ("name", "Bob"),
+        2,
+        ("name", "Ann Lee"),
+        ("age", 31),
+    ]
+
+
+@both
+def test_a_connection_that_breaks_is_begun_anew(kind: str) -> None:
+    broken = ModelConnectionError("it broke", retryable=True)
+    model = Telling([PIECES[0], broken], PIECES)
+    assert snapshots_of(people(model), kind) == [PERSON_SO_FAR[0], *PERSON_SO_FAR]
+    assert (len(model.requests), model.closed) == (2, 2)
+
+
+def test_text_is_begun_anew_in_a_stream_that_can_tell_of_it() -> None:
+    broken = ModelConnectionError("it broke", retryable=True)
+    stream = people(Telling(["no, ", broken], ["to ", "be"])).write("x")
+    assert [snapshot.value for snapshot in stream] == ["no, ", "to ", "to be", "to be"]
+    assert stream.result().attempts[0].error is broken
+
+
+def test_nothing_of_the_attempt_before_is_known_when_the_answer_begins_anew() -> None:
+    broken = ModelConnectionError("it broke", retryable=True)
+    stream = people(Telling([PIECES[0], broken], PIECES)).grow("x")
+    for event in stream.events():
+        if isinstance(event, AttemptStarted):
+            assert (stream.snapshot.value, stream.snapshot.done) == (None, False)
+
+
+@both
+def test_no_more_attempts_are_made_than_the_budget_has(kind: str) -> None:
+    model = Telling(*[[PIECES[0], ModelServerError("500", retryable=True)] for _ in range(9)])
+    with pytest.raises(ModelServerError) as caught:
+        result_of(people(model, budget=Budget(attempts=4, first_wait=0)), kind)
+    assert (len(model.requests), len(caught.value.attempts)) == (4, 4)
+
+
+@both
+def test_an_answer_that_never_fits_is_the_error_of_the_result(kind: str) -> None:
+    model = Telling(*[["old"] for _ in range(9)])
+    with pytest.raises(ServiceOutputError) as caught:
+        result_of(people(model), kind)
+    assert ([one.text for one in caught.value.attempts], caught.value.usage) == (["old"] * 3, Usage(3, 3))
+
+
+# the seconds of the budget
+
+
+@both
+def test_the_seconds_of_the_budget_end_a_stream_that_never_ends(kind: str) -> None:
+    class Bounded(Endless):
+        def _next(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+            for number, piece in enumerate(super()._next(request)):
+                if number > 100:
+                    raise AssertionError("nobody ended it")
+                yield piece
+
+    model = Bounded('{"name": "', seconds=0.005)
+    with pytest.raises(BudgetExceededError) as caught:
+        result_of(people(model, budget=Budget(seconds=0.05)), kind)
+    assert (caught.value.limit, len(caught.value.attempts), model.closed) == ("seconds", 1, 1)
+
+
+# over HTTP
+
+
+def over_http(loopback: Loopback) -> OpenAiChatModel:
+    return OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=PLAIN)
+
+
+def held() -> Any:
+    """A stream of which the second piece never comes."""
+    return sse(delta(content='{"name": "An'), delta(content='n"'), held={1: threading.Event()})
+
+
+def test_the_server_sees_nothing_of_a_stream_that_was_not_read(loopback: Loopback) -> None:
+    with over_http(loopback) as model:
+        people(model).grow("x").close()
+    assert loopback.requests == []
+
+
+def test_the_server_sees_that_a_stream_was_closed(loopback: Loopback) -> None:
+    loopback.reply(held())
+    with over_http(loopback) as model:
+        stream = people(model).grow("x")
+        assert next(iter(stream)).to_python() == {"name": "An"}
+        assert not loopback.hung_up.is_set()
+        stream.close()
+        assert loopback.hung_up.wait(LONGEST_WAIT)
+
+
+def test_the_server_sees_that_an_async_stream_was_closed(loopback: Loopback) -> None:
+    loopback.reply(held())
+
+    async def read() -> tuple[bool, bool]:
+        async with over_http(loopback) as model:
+            async with people(model).agrow("x") as stream:
+                async for _ in stream:
+                    break
+                before = loopback.hung_up.is_set()
+            return before, await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+
+    assert asyncio.run(read()) == (False, True)
+
+
+def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None:
+    loopback.reply(held())
+
+    async def read() -> bool:
+        async with over_http(loopback) as model:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await people(model).agrow("x").result()
+            return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+
+    assert asyncio.run(read())
+
+
+def test_the_pieces_are_shown_as_the_server_sends_them(loopback: Loopback) -> None:
+    second = threading.Event()
+    pieces = (delta(content='{"name": "Ann"'), delta(content=', "age": 31}'), delta("stop"), DONE)
+    loopback.reply(sse(*pieces, held={1: second}))
+    with over_http(loopback) as model:
+        snapshots = iter(people(model).grow("x"))
+        assert next(snapshots).to_python() == {"name": "Ann"}
+        second.set()
+        assert [snapshot.value for snapshot in snapshots] == [Person("Ann", 31)]
+
+
+@both
+def test_a_connection_that_the_server_cuts_is_made_again(loopback: Loopback, kind: str) -> None:
+    loopback.reply(sse(delta(content='{"name": "An'), breaks=True), streamed(PIECES))
+    model = over_http(loopback)
+    assert snapshots_of(people(model), kind) == [{"name": "An"}, *PERSON_SO_FAR]
+    model.close()
+    assert len(loopback.requests) == 2
+
+
+@both
+def test_a_server_that_cuts_every_connection_gets_exactly_the_budget(loopback: Loopback, kind: str) -> None:
+    loopback.reply(sse(delta(content='{"name": "An'), breaks=True))
+    model = over_http(loopback)
+    with pytest.raises(ModelConnectionError) as caught:
+        result_of(people(model, budget=Budget(attempts=4, first_wait=0)), kind)
+    model.close()
+    assert (len(loopback.requests), len(caught.value.attempts)) == (4, 4)
+
+
+@both
+def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
+    loopback.reply(error(429, "slow down", headers={"retry-after-ms": "150"}), streamed(PIECES))
+    model = over_http(loopback)
+    result = result_of(people(model), kind)
+    model.close()
+    assert (result.value, result.seconds >= 0.15, len(loopback.requests)) == (Person("Ann Lee", 31), True, 2)
+
+
+def test_snapshots_only_ever_grow_within_an_attempt(loopback: Loopback) -> None:
+    loopback.reply(streamed(list(ANN)))
+    with over_http(loopback) as model:
+        shown = [snapshot.to_python() for snapshot in people(model).grow("x")]
+    for before, after in pairwise(shown):
+        for name, value in (before or {}).items():
+            assert after[name] == value or str(after[name]).startswith(value)
