@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import Attempt, BudgetExceededError, DefinitionError, Fault, ModelError
 from .messages import Usage
-from .strategies import Wire
 
 __all__ = ["Budget", "CallContext", "Price"]
+
+if TYPE_CHECKING:
+    from .route import Route
+    from .strategies import Wire
+    from .way import Way
 
 _LONGEST_WAIT = 30.0
 
@@ -61,14 +65,23 @@ class Budget:
             faults.append(Fault("Budget", f"attempts is {self.attempts}; it must be at least 1"))
         for name in ("seconds", "tokens", "money"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 faults.append(Fault("Budget", f"{name} is {value}; it must be greater than 0"))
         if self.money is not None and not self.prices:
             faults.append(Fault("Budget", "money is limited, but prices names no model"))
-        if self.first_wait < 0:
+        if not self.first_wait >= 0:
             faults.append(Fault("Budget", f"first_wait is {self.first_wait}; it must not be negative"))
         if faults:
             raise DefinitionError(faults)
+
+    def faults(self, where: str, models: Iterable[str]) -> list[Fault]:
+        """What stands against the budget for these models: money cannot be counted without a price."""
+        if self.money is None:
+            return []
+        unknown = [name for name in models if self.price_of(name) is None]
+        return [
+            Fault(where, f"the budget limits money, but its prices do not name {name}") for name in unknown
+        ]
 
     def price_of(self, *names: str) -> Price | None:
         """The price under the first of a model's names that ``prices`` knows."""
@@ -80,7 +93,8 @@ class Budget:
 class CallContext:
     """The account of one call: its budget, when it began, each attempt, and whether text was handed out.
 
-    ``wire`` is how the last request was asked.
+    ``wire`` is how the last request was asked, ``route`` of whom. ``ways`` are those taken so far, by the
+    models that were to be asked.
     """
 
     budget: Budget
@@ -88,6 +102,9 @@ class CallContext:
     attempts: list[Attempt] = field(default_factory=list)
     text_shown: bool = False
     wire: Wire[Any] | None = None
+    route: Route | None = None
+    ways: dict[tuple[Route, ...], Way] = field(default_factory=dict)
+    _spread: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -139,15 +156,21 @@ class CallContext:
         """Seconds to wait before the same request is made again; None when it must not be."""
         if not error.retryable or not self.may_ask_again():
             return None
-        from random import uniform  # loads OpenSSL's hashes, and few calls are retried
-
         if error.retry_after is not None:
             wait = error.retry_after
         else:
-            wait = min(self.budget.first_wait * 2 ** (failures - 1), _LONGEST_WAIT) * uniform(0.75, 1.0)
+            wait = min(self.budget.first_wait * 2 ** (failures - 1), _LONGEST_WAIT) * self._jitter()
         if wait > _LONGEST_WAIT * 2 or (self.seconds_left is not None and wait >= self.seconds_left):
             return None
         return wait
+
+    def _jitter(self) -> float:
+        """The same within a call, so that chance does not change the order of its models."""
+        if not self._spread:
+            from random import uniform  # loads OpenSSL's hashes, and few calls are retried
+
+            self._spread = uniform(0.75, 1.0)
+        return self._spread
 
 
 def _exceeded(limit: str, said: str) -> BudgetExceededError:

@@ -131,7 +131,12 @@ class DefinitionError(AiServiceError, TypeError):
 
 
 class ServiceOutputError(AiServiceError, OutputParsingError):
-    """A reply could not be read as the method's type; ``text`` and ``problems`` say why."""
+    """A reply could not be read as the method's type; ``text`` and ``problems`` say why.
+
+    ``reply`` is all of it, or as much as had come when a part of it did not fit.
+    """
+
+    reply: ChatReply | None = None
 
     def __init__(
         self, where: str, text: str, problems: Sequence[Problem], attempts: Sequence[Attempt] = ()

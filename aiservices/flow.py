@@ -13,7 +13,7 @@ from contextlib import aclosing, closing
 from contextvars import copy_context
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from .errors import InvalidReplyError
+from .errors import InvalidReplyError, ModelTimeoutError
 from .messages import ChatReply, ReplyDelta
 from .models.base import ChatModel
 from .requests import ChatRequest
@@ -177,7 +177,7 @@ async def _afulfil(need: Need) -> Any:
 
     match need:
         case Ask(model, request):
-            return await model.acomplete(request)
+            return await _in_time(model.acomplete(request), need)
         case Do(function):
             outcome = function()
             return await outcome if inspect.isawaitable(outcome) else outcome
@@ -204,6 +204,8 @@ def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
         for delta in deltas:
             reply = delta.reply
             yield delta
+            if reply is None:
+                _check_time(need)
     finally:
         close = getattr(deltas, "close", None)
         if close is not None:
@@ -214,12 +216,38 @@ def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
 async def _as_generator(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
     deltas = need.model.astream(need.request)
     try:
-        async for delta in deltas:
+        while (delta := await _in_time(anext(deltas, None), need)) is not None:
             yield delta
     finally:
         close = getattr(deltas, "aclose", None)
         if close is not None:
             await close()
+
+
+async def _in_time(awaited: Awaitable[T], need: Ask) -> T:
+    """What is awaited, or ModelTimeoutError when the deadline of the request comes first."""
+    if need.request.deadline is None:
+        return await awaited
+    import asyncio
+
+    left = need.request.deadline - time.monotonic()
+    try:
+        async with asyncio.timeout(left) as limit:
+            return await awaited
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise _too_late(need) from error
+
+
+def _check_time(need: Ask) -> None:
+    if need.request.deadline is not None and time.monotonic() > need.request.deadline:
+        raise _too_late(need)
+
+
+def _too_late(need: Ask) -> ModelTimeoutError:
+    said = f"{need.model.name}: the answer was not whole when the time for it was over"
+    return ModelTimeoutError(said, retryable=True)
 
 
 def _whole(reply: ChatReply | None, need: Ask) -> ChatReply:

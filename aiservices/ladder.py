@@ -11,6 +11,7 @@ from output_parsers.parser import TypeParser
 
 from .models.base import Capabilities
 from .strategies import (
+    Form,
     Wire,
     grammar_wire,
     json_mode_wire,
@@ -169,25 +170,26 @@ class _Builder(Generic[T]):
             return grammar_wire(self.carried, self.parser.name, reasons)
         if rung.strategy is Strategy.JSON_MODE:
             return json_mode_wire(self.carried, reasons)
-        carried = self.carried
-        strict = rung.strict
-        if strict:
-            carried, strict, said = self._strictly
+        form = Form(self.carried, self.carried.schema or {}, False)
+        if rung.strict:
+            form, said = self._strict_form
             reasons = (*reasons, *said)
         make = schema_wire if rung.strategy is Strategy.JSON_SCHEMA else tool_wire
-        return make(carried, self.parser.name, reasons, strict=strict)
+        return make(form, self.parser.name, reasons)
 
     @cached_property
-    def _strictly(self) -> tuple[TypeParser[T], bool, tuple[str, ...]]:
-        """The parser that carries the type in strict mode, whether there is one, and what was done for it."""
+    def _strict_form(self) -> tuple[Form[T], tuple[str, ...]]:
+        """The form of the type for strict mode, and what was done for it."""
         from output_parsers.encoding import encoded  # not every model has a strict mode
         from output_parsers.profiles import PROFILES
 
         parser, encoding = encoded(self.carried, PROFILES[self.capabilities.profile])
-        if not encoding.fits:
-            why = "the schema says more than strict mode can"
-        elif self.growing and not encoding.identity:
+        done = tuple(f"{found.path}: {found.done}" for found in encoding.findings)
+        if encoding.fits and encoding.identity:  # the same text, hence read as before
+            return Form(self.carried, encoding.schema, True), done
+        if encoding.fits and not self.growing:
+            return Form(parser, parser.schema or {}, True), done
+        why = "the schema says more than strict mode can"
+        if encoding.fits:
             why = "strict mode would change the shape of the value, which is shown while it is written"
-        else:
-            return parser, True, tuple(f"{found.path}: {found.done}" for found in encoding.findings)
-        return self.carried, False, (f"{why}; it is sent without strict",)
+        return Form(self.carried, self.carried.schema or {}, False), (f"{why}; it is sent without strict",)

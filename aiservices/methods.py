@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import aclosing, closing
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from output_parsers.errors import OutputParsingError
 
 from .budget import Budget
 from .errors import ServiceOutputError
 from .flow import Emit, Flow, arun, astream, run, stream
-from .messages import ReplyDelta
+from .messages import AiMessage, ChatReply, FinishReason, ReplyDelta
 from .pipeline import Answer, Pipeline
 from .plan import MethodPlan, Turn
 from .returns import Result, Shape
-from .streams import AsyncStream, AttemptStarted, Stream
+from .streams import Accepted, AsyncStream, AttemptStarted, Stream
 
 if TYPE_CHECKING:
     from output_parsers.partial import ItemReader
+    from output_parsers.partial.item_list import ItemListParser
 
 __all__ = ["PLAN", "method_of", "result_of", "to_the_end"]
 
 PLAN = "__aiservices_plan__"
+_END = object()
 
 
 def method_of(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
@@ -108,13 +110,13 @@ def _iterated(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[
 def to_the_end(flow: Flow[Answer]) -> Flow[None]:
     """A flow whose answer is its last event, since a stream hands over nothing else."""
     answer = yield from flow
-    yield Emit(answer)
+    yield Emit(Accepted(answer))
 
 
 class _Pieces(Protocol):
     """Turns the events of a call into what its iterator gives."""
 
-    def take(self, event: Any) -> list[Any]: ...
+    def take(self, event: Any) -> Iterator[Any]: ...
 
 
 class _Texts:
@@ -123,11 +125,10 @@ class _Texts:
     def __init__(self, turn: Turn) -> None:
         self._context = turn.context
 
-    def take(self, event: Any) -> list[Any]:
-        if type(event) is not ReplyDelta or not event.text:
-            return []
-        self._context.text_shown = True
-        return [event.text]
+    def take(self, event: Any) -> Iterator[Any]:
+        if type(event) is ReplyDelta and event.text:
+            self._context.text_shown = True
+            yield event.text
 
 
 class _Items:
@@ -139,42 +140,62 @@ class _Items:
         self._piece: Callable[[ReplyDelta], str] = str
         self._given = 0
 
-    def take(self, event: Any) -> list[Any]:
+    def take(self, event: Any) -> Iterator[Any]:
+        """The items that are complete now. Raises _Misfit behind those before one that does not fit."""
         if type(event) is AttemptStarted:
-            self._start(event)
-            return []
-        if isinstance(event, Answer):  # the reading of the whole reply has the last word
-            return list(event.value)[self._given :]
-        if type(event) is not ReplyDelta or self._reader is None:
-            return []
+            parser = event.wire.parser
+            self._reader = None if parser is None else cast("ItemListParser", parser).reader()
+            self._piece = event.wire.piece
+        elif type(event) is Accepted:  # the reading of the whole reply has the last word
+            yield from list(event.answer.value)[self._given :]
+        elif type(event) is ReplyDelta and self._reader is not None:
+            piece = self._piece(event)
+            while items := self._fed(self._reader, piece):
+                self._turn.context.text_shown = True
+                self._given += len(items)
+                yield from items
+                piece = ""  # what does not fit is told when the items before it have been handed over
+
+    def _fed(self, reader: ItemReader[Any], piece: str) -> list[Any]:
         try:
-            items = self._reader.feed(self._piece(event))
+            return reader.feed(piece)
         except OutputParsingError as error:
             where, attempts = self._turn.plan.where, self._turn.context.attempts
-            raise ServiceOutputError(where, error.text, error.problems, attempts) from error
-        if items:
-            self._turn.context.text_shown = True
-            self._given += len(items)
-        return items
+            failure = ServiceOutputError(where, error.text, error.problems, attempts)
+            failure.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)
+            failure.__cause__ = error
+            raise _Misfit(failure) from error
 
-    def _start(self, event: AttemptStarted) -> None:
-        from output_parsers.partial import ItemPolicy, ItemReader  # most calls are not streamed
 
-        plan = self._turn.plan
-        assert plan.item is not None, "a method of this shape is planned with the parser of its items"
-        policy = ItemPolicy.KEEP if plan.returns.keeps_errors else ItemPolicy.RAISE
-        self._reader = ItemReader(plan.item, policy)
-        self._piece = event.wire.piece
+class _Misfit(Exception):
+    """Something that was read of a stream does not fit; ``error`` says what."""
+
+    def __init__(self, error: ServiceOutputError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+# What does not fit is thrown to where the reply is written, so that the pipeline can have it asked for again.
 
 
 def _iterate(flow: Flow[None], pieces: _Pieces) -> Generator[Any, None, None]:
     with closing(stream(flow)) as events:
-        for event in events:
-            yield from pieces.take(event)
+        event = next(events, _END)
+        while event is not _END:
+            try:
+                yield from pieces.take(event)
+                event = next(events, _END)
+            except _Misfit as misfit:
+                event = events.throw(misfit.error)
 
 
 async def _aiterate(flow: Flow[None], pieces: _Pieces) -> AsyncGenerator[Any, None]:
     async with aclosing(astream(flow)) as events:
-        async for event in events:
-            for piece in pieces.take(event):
-                yield piece
+        event = await anext(events, _END)
+        while event is not _END:
+            try:
+                for piece in pieces.take(event):
+                    yield piece
+                event = await anext(events, _END)
+            except _Misfit as misfit:
+                event = await events.athrow(misfit.error)

@@ -79,7 +79,9 @@ class Pipeline:
         except OutputParsingError as error:
             attempts = turn.context.attempts
             attempts[-1] = replace(attempts[-1], error=error)
-            raise ServiceOutputError(turn.plan.where, error.text, error.problems, attempts) from error
+            failure = ServiceOutputError(turn.plan.where, error.text, error.problems, attempts)
+            failure.reply = reply
+            raise failure from error
         return Answer(reading.value, reply, reading.coercions, wire.strategy, wire.reasons)
 
 

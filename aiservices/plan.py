@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from output_parsers.parser import TypeParser
-
 from .budget import Budget, CallContext
 from .errors import DefinitionError
 from .messages import AiMessage, Message, SystemMessage, UserMessage
@@ -40,8 +38,7 @@ class MethodPlan(NamedTuple):
     ``signature`` is without ``self``; ``user`` is the template of the user message, or None when
     ``message_argument`` names the argument that is the message; ``it`` names the argument that
     ``{{it}}`` stands for. ``routes`` are the models that may be asked, one after the other, each with
-    the ways to ask it. ``item`` reads one item where items are handed over. ``examples`` are what the
-    method is shown to do before it is asked.
+    the ways to ask it. ``examples`` are what the method is shown to do before it is asked.
     """
 
     where: str
@@ -55,7 +52,6 @@ class MethodPlan(NamedTuple):
     routes: tuple[Route, ...]
     options: ChatOptions
     transform: RequestTransformer | None
-    item: TypeParser[Any] | None = None
     examples: tuple[Example, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ from .plan import Example, MethodPlan, RequestTransformer
 from .requests import ChatOptions
 from .returns import Returns, ShapeFault, shape_of
 from .route import Route
-from .routing import item_parser, parser_of, routes_of
+from .routing import parser_of, routes_of
 from .strategy import Strategy
 from .stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from .wording import Wording, word
@@ -155,7 +155,6 @@ def plan_method(
         system=wording.system,
         routes=routes,
         options=own_options.over(settings.options),
-        item=item_parser(returns, settings.parsers, namespace),
         transform=settings.transform,
         examples=examples,
     )

@@ -112,12 +112,16 @@ class Tooling:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a model is asked: the messages, the options, the form that the answer must have, and the tools."""
+    """What a model is asked: the messages, the options, the form that the answer must have, and the tools.
+
+    ``deadline`` is when the answer must be whole, by ``time.monotonic()``: the budget of the call ends then.
+    """
 
     messages: tuple[Message, ...]
     options: ChatOptions = ChatOptions()
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
+    deadline: float | None = None
 
     def plus(self, *messages: Message) -> ChatRequest:
         """The same request with messages added at its end."""

@@ -86,10 +86,9 @@ class _Parts:
         if parser is None and context.wire is not None:
             parser = context.wire.parser
         patch = None if parser is None else patch_for(parser, error.text, error.problems)
-        if patch is None or context.wire is None:
+        if patch is None or context.wire is None or context.route is None:
             return None
-        asked = context.attempts[-1].model
-        model = next(route.model for route in begun.plan.routes if route.model.name == asked)
+        model = context.route.model
         ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name)
         said = _told(error.problems, "Write only these parts again, with the problems put right.")
         if isinstance(error, _Unmended):

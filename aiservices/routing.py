@@ -19,7 +19,7 @@ from .route import Route
 from .strategies import wire_of_reply
 from .strategy import Strategy
 
-__all__ = ["item_parser", "parser_of", "routes_of"]
+__all__ = ["parser_of", "routes_of"]
 
 _REPLIES: dict[Any, Callable[[ChatReply], Any]] = {
     ChatReply: lambda reply: reply,
@@ -61,27 +61,14 @@ def parser_of(
     if isinstance(returns.form, type) and returns.form in _REPLIES:
         return None
     try:
+        parser = parsers.parser_for(returns.form, namespace=namespace)
         if returns.shape is not Shape.ITEMS:
-            return parsers.parser_for(returns.form, namespace=namespace)
-        if not returns.keeps_errors:
-            return parsers.parser_for(_list_of(returns.form), namespace=namespace)
-        from output_parsers.partial.kept import list_with_errors  # few methods keep what does not fit
+            return parser
+        from output_parsers.partial import ItemPolicy  # few methods hand over items
+        from output_parsers.partial.item_list import ItemListParser
 
-        return list_with_errors(parsers.parser_for(returns.form, namespace=namespace))
+        item = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+        return ItemListParser(item, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
     except UnsupportedTypeError as error:
         faults.append(Fault(where, str(error)))
         return None
-
-
-def _list_of(item: Any) -> Any:
-    return list[item]
-
-
-def item_parser(
-    returns: Returns, parsers: ParserRegistry, namespace: Mapping[str, Any]
-) -> TypeParser[Any] | None:
-    """The parser of one item, where items are handed over."""
-    if returns.shape is not Shape.ITEMS:
-        return None
-    parser = parsers.parser_for(returns.form, namespace=namespace)
-    return parser if isinstance(parser, TypeParser) else TypeParser.around(parser)

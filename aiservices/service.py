@@ -10,9 +10,11 @@ from typing import Any, TypeVar, get_origin, overload
 from typing_extensions import TypeForm
 
 from output_parsers.registry import DEFAULT_REGISTRY, ParserFactory
+from output_parsers.target import type_name
 
 from .budget import Budget
 from .declare import SystemSource, TemplateSource
+from .errors import DefinitionError
 from .methods import PLAN, method_of
 from .models.base import ChatModel
 from .pipeline import Interceptor, Pipeline
@@ -116,8 +118,13 @@ def create(
         namespace={**around, **(localns or {})},
     )
     plans = plan_interface(interface, settings)
+    budget = budget or Budget()
+    models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.routes)
+    faults = budget.faults(type_name(interface), models)
+    if faults:
+        raise DefinitionError(faults)
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
-    return _implement(cls, plans, pipeline, budget or Budget())()
+    return _implement(cls, plans, pipeline, budget)()
 
 
 def plan_of(method: object) -> MethodPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -35,6 +35,7 @@ from .strategy import Strategy
 
 __all__ = [
     "INSTRUCTIONS_PLACE",
+    "Form",
     "Shown",
     "Wire",
     "grammar_wire",
@@ -92,6 +93,7 @@ class Wire(NamedTuple, Generic[T]):
             request.options,
             self.response_format if request.response_format is None else request.response_format,
             self.tooling if request.tooling is None else request.tooling,
+            request.deadline,
         )
 
     def piece(self, delta: ReplyDelta) -> str:
@@ -143,19 +145,27 @@ def wire_of_reply(read: Callable[[ChatReply], T]) -> Wire[T]:
     return Wire(Strategy.TEXT, (why,), None, lambda reply: Reading(read(reply)))
 
 
-def schema_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...], *, strict: bool) -> Wire[T]:
-    """The provider is given the schema of ``parser``, which is an object."""
-    form = JsonSchemaFormat(_schema_name(name), parser.schema or {}, strict)
-    return Wire(Strategy.JSON_SCHEMA, reasons, parser, _reader(parser), form)
+class Form(NamedTuple, Generic[T]):
+    """A type as a JSON object: who reads it, its schema, and whether that is sent as strict."""
+
+    parser: TypeParser[T]
+    schema: Mapping[str, Any]
+    strict: bool
 
 
-def tool_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...], *, strict: bool) -> Wire[T]:
-    """The model is to call a tool whose parameters are the schema of ``parser``, which is an object."""
-    schema = parser.schema or {}
-    said = schema.get("description") or "Gives the answer. Call it once, with the whole answer."
-    tool = ToolSpecification(_schema_name(name), said, schema, strict)
+def schema_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+    """The provider is given the schema."""
+    asked = JsonSchemaFormat(_schema_name(name), form.schema, form.strict)
+    return Wire(Strategy.JSON_SCHEMA, reasons, form.parser, _reader(form.parser), asked)
+
+
+def tool_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+    """The model is to call a tool whose parameters are the schema."""
+    said = form.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
+    tool = ToolSpecification(_schema_name(name), said, form.schema, form.strict)
     tooling = Tooling((tool,), tool.name, parallel=False)
-    return Wire(Strategy.OUTPUT_TOOL, reasons, parser, tool_reader(parser, tool.name), tooling=tooling)
+    read = tool_reader(form.parser, tool.name)
+    return Wire(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
 
 
 def grammar_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
+
+from output_parsers.same import same
 
 from .messages import ReplyDelta
 from .strategy import Strategy
@@ -18,6 +21,7 @@ __all__ = ["AsyncStream", "AttemptStarted", "Completed", "FieldCompleted", "Stre
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+_NOTHING = object()
 
 
 class AttemptStarted(NamedTuple):
@@ -39,6 +43,12 @@ class FieldCompleted(NamedTuple):
     value: Any
 
 
+class Accepted(NamedTuple):
+    """An answer that nobody refuses any more, as the pipeline hands it to a stream."""
+
+    answer: Any
+
+
 class Completed(NamedTuple, Generic[T]):
     """The answer is whole and was accepted: the last event of a stream."""
 
@@ -55,8 +65,9 @@ class Growth(Generic[T]):
         self._finish = finish
         self._reader: PartialReader[T] | None = None
         self._piece: Callable[[ReplyDelta], str] = str
-        self._told: set[str | int] = set()
-        self._last_done = False
+        self._told: set[str] = set()
+        self._items_told = 0
+        self._last: Any = _NOTHING
         self.error: BaseException | None = None
         self.result: Result[T] | None = None
 
@@ -71,16 +82,17 @@ class Growth(Generic[T]):
         if type(event) is AttemptStarted:
             self._start(event.wire)
             return False
-        self.result = self._finish(event)
-        return not self._last_done
+        if type(event) is not Accepted:
+            return False
+        self.result = self._finish(event.answer)
+        return not same(self._last, self.result.value)
 
     def _start(self, wire: Wire[T]) -> None:
         from output_parsers.partial import PartialReader  # most calls are not streamed
 
         self._piece = wire.piece
         self._reader = None if wire.parser is None else PartialReader(wire.parser)
-        self._told = set()
-        self._last_done = False
+        self._told, self._items_told, self._last = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
         """What can be told of the value now."""
@@ -92,59 +104,77 @@ class Growth(Generic[T]):
         if self._reader is None:
             return Snapshot(lambda: None, done=False)
         snapshot = self._reader.snapshot()
-        self._last_done = snapshot.done
+        self._last = snapshot.value if snapshot.done else _NOTHING
         return snapshot
 
     def told(self, event: Any) -> Iterator[StreamEvent[T]]:
         """An event as the user is told of it, with what it completes."""
         grown = self.take(event)
-        if self.result is None:
+        if self.result is None or type(event) is not Accepted:
             yield event
-        if grown or self.result is not None:
+        if grown or type(event) is Accepted:
             yield from self._completed()
-        if self.result is not None:
+        if type(event) is Accepted and self.result is not None:
             yield Completed(self.result)
 
     def _completed(self) -> Iterator[FieldCompleted]:
         """The fields or items that have become complete since the last time."""
-        shown = self.snapshot().value
-        for name, value, done in _parts(shown):
-            if done and name not in self._told:
-                self._told.add(name)
-                yield FieldCompleted(name, value)
+        shown: Any = self.snapshot().value
+        if _is_list(shown):
+            while self._items_told < len(shown) and _is_done(shown, self._items_told):
+                yield FieldCompleted(self._items_told, shown[self._items_told])
+                self._items_told += 1
+        else:
+            for name in _names(shown):
+                if name not in self._told and _is_done(shown, name):
+                    self._told.add(name)
+                    yield FieldCompleted(name, _part(shown, name))
+
+    def check(self) -> None:
+        """Raise the error that ended the stream, if one did: it is no stream that is at its end."""
+        if self.error is not None:
+            raise self.error
 
     def whole(self) -> Result[T]:
         """The result, when no more events come."""
-        if self.error is not None:
-            raise self.error
+        self.check()
         if self.result is None:
             raise RuntimeError("the stream was closed before the answer was whole: there is no result")
         return self.result
 
 
-def _parts(shown: Any) -> Iterator[tuple[str | int, Any, bool]]:
-    """The fields or items of what is shown, and whether each is complete."""
+def _is_list(shown: Any) -> bool:
+    from output_parsers.partial import PartialList
+
+    return isinstance(shown, (PartialList, list, tuple)) and not hasattr(shown, "_fields")
+
+
+def _is_done(shown: Any, part: str | int) -> bool:
+    done = getattr(shown, "done", None)
+    return not _is_growing(shown) or bool(done is not None and done(part))
+
+
+def _is_growing(shown: Any) -> bool:
     from output_parsers.partial import PartialList, PartialObject
 
-    if isinstance(shown, (PartialObject, dict)):
-        for name in shown:
-            yield name, shown[name], isinstance(shown, dict) or shown.done(name)
-    elif isinstance(shown, (PartialList, list, tuple)) and not hasattr(shown, "_fields"):
-        for index, item in enumerate(shown):
-            yield index, item, not isinstance(shown, PartialList) or shown.done(index)
-    else:
-        for name in _field_names(shown):
-            yield name, getattr(shown, name), True
+    return isinstance(shown, (PartialList, PartialObject))
 
 
-def _field_names(value: Any) -> list[str]:
-    """The fields of a record; nothing for what is none."""
-    cls = type(value)
-    for attribute in ("model_fields", "__dataclass_fields__", "__struct_fields__", "_fields"):
-        names = getattr(cls, attribute, None)
+def _names(shown: Any) -> list[str]:
+    """The fields of a record or an object; nothing for what is none."""
+    if isinstance(shown, dict) or _is_growing(shown):
+        return list(shown)
+    if is_dataclass(shown):
+        return [field.name for field in fields(shown)]
+    for attribute in ("model_fields", "__struct_fields__", "_fields"):
+        names = getattr(type(shown), attribute, None)
         if names is not None:
             return list(names)
-    return [field.name for field in getattr(cls, "__attrs_attrs__", ())]
+    return [field.name for field in getattr(type(shown), "__attrs_attrs__", ())]
+
+
+def _part(shown: Any, name: str) -> Any:
+    return shown[name] if isinstance(shown, dict) or _is_growing(shown) else getattr(shown, name)
 
 
 class Stream(Generic[T_co]):
@@ -196,6 +226,7 @@ class Stream(Generic[T_co]):
 
     def _taken(self) -> Iterator[Any]:
         """The events that are left. Whoever stops early leaves the rest to the next one who asks."""
+        self._growth.check()
         try:
             for event in self._events:  # noqa: UP028  # yield from would close them with this generator
                 yield event
@@ -244,6 +275,7 @@ class AsyncStream(Generic[T_co]):
         await self.aclose()
 
     async def _taken(self) -> AsyncIterator[Any]:
+        self._growth.check()
         try:
             async for event in self._events:
                 yield event

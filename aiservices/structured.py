@@ -5,17 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
+from functools import cached_property
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypeForm
 
 from output_parsers.custom import OutputParser
+from output_parsers.errors import UnsupportedTypeError
 from output_parsers.parse import parser_for
 
 from .budget import Budget, CallContext
 from .errors import DefinitionError, Fault, FinishError, ServiceOutputError
 from .flow import arun, astream, run, stream
-from .ladder import StrategyFault, ladder_for
+from .ladder import Ladder, StrategyFault, ladder_for
 from .messages import ChatReply
 from .methods import result_of, to_the_end
 from .models.base import ChatModel, find_model, members_of
@@ -56,10 +58,14 @@ class StructuredModel(Generic[T, V]):
     """A model that answers with one type: made by ``structured``.
 
     ``invoke`` gives a ``T``. Raises what a method of a service raises: ServiceOutputError, FinishError and
-    its kin, ModelError and its kin, BudgetExceededError.
+    its kin, ModelError and its kin, BudgetExceededError; DefinitionError, with all faults, for messages or
+    options that are none.
     """
 
-    def __init__(self, plan: MethodPlan, pipeline: Pipeline, budget: Budget, *, include_raw: bool) -> None:
+    def __init__(
+        self, ways: _Ways, plan: MethodPlan, pipeline: Pipeline, budget: Budget, *, include_raw: bool
+    ) -> None:
+        self._ways = ways
         self._plan = plan
         self._pipeline = pipeline
         self._budget = budget
@@ -67,7 +73,7 @@ class StructuredModel(Generic[T, V]):
 
     def invoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """The answer to a text, or to messages."""
-        turn = self._turn(said, options)
+        turn = self._turn(said, options, self._plan)
         try:
             return self._handed_back(run(self._pipeline.flow(turn)), turn)
         except (ServiceOutputError, FinishError) as error:
@@ -75,7 +81,7 @@ class StructuredModel(Generic[T, V]):
 
     async def ainvoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """As ``invoke``, awaited."""
-        turn = self._turn(said, options)
+        turn = self._turn(said, options, self._plan)
         try:
             return self._handed_back(await arun(self._pipeline.flow(turn)), turn)
         except (ServiceOutputError, FinishError) as error:
@@ -83,22 +89,27 @@ class StructuredModel(Generic[T, V]):
 
     def stream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """The value while it is written; its ``result()`` is the whole."""
-        turn = self._turn(said, options)
+        turn = self._turn(said, options, self._plan_of_streams)
         flow = to_the_end(self._pipeline.flow(turn))
         return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
 
     def astream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
         """As ``stream``, for an event loop."""
-        turn = self._turn(said, options)
+        turn = self._turn(said, options, self._plan_of_streams)
         flow = to_the_end(self._pipeline.flow(turn))
         return AsyncStream(astream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
 
-    def _turn(self, said: Said, options: ChatOptions) -> Turn:
-        faults = options.faults(self._plan.where)
+    @cached_property
+    def _plan_of_streams(self) -> MethodPlan:
+        return self._plan._replace(routes=self._ways.routes(growing=True))
+
+    def _turn(self, said: Said, options: ChatOptions, plan: MethodPlan) -> Turn:
+        faults = options.faults(plan.where)
+        messages = messages_of(said, plan.where, faults)
         if faults:
             raise DefinitionError(faults)
-        request = ChatRequest(messages_of(said), options.over(self._plan.options))
-        return Turn(self._plan, {}, request, CallContext(self._budget), None, {})
+        request = ChatRequest(messages, options.over(plan.options))
+        return Turn(plan, {}, request, CallContext(self._budget), None, {})
 
     def _handed_back(self, answer: Answer, turn: Turn) -> T:
         value = answer.value
@@ -183,22 +194,17 @@ def structured(
     faults = options.faults(where)
     asked = _strategy(method, where, faults)
     parser = _parser(schema, where, faults)
-    routes: tuple[Route, ...] = ()
-    try:
-        members = members_of(find_model(model))
-        if parser is not None:
-            ladders = [(m, ladder_for(parser, m.capabilities, asked, m.name, growing=False)) for m in members]
-            routes = tuple(Route(member, ladder) for member, ladder in ladders)
-            for _, ladder in ladders:
-                ladder.prepare()
-    except (LookupError, StrategyFault) as error:
-        faults.append(Fault(where, str(error.args[0])))
-    if faults:
+    members = _members(model, where, faults)
+    ways = None if parser is None else _Ways(parser, members, asked)
+    routes = () if ways is None else ways.checked(where, faults)
+    budget = budget or Budget()
+    faults += budget.faults(where, dict.fromkeys(route.model.name for route in routes))
+    if faults or ways is None:
         raise DefinitionError(faults)
     returns = Returns(schema, Shape.VALUE, asynchronous=False)
     plan = MethodPlan(where, inspect.Signature(), (), returns, None, None, None, None, routes, options, None)
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
-    return StructuredModel(plan, pipeline, budget or Budget(), include_raw=include_raw)
+    return StructuredModel(ways, plan, pipeline, budget, include_raw=include_raw)
 
 
 def _parser(schema: Any, where: str, faults: list[Fault]) -> OutputParser[Any] | None:
@@ -212,9 +218,50 @@ def _parser(schema: Any, where: str, faults: list[Fault]) -> OutputParser[Any] |
         name, description, parameters = function_schema(schema)
         said = {} if description is None else {"description": description}
         return schema_parser({**parameters, **said}, name=name)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         faults.append(Fault(where, str(error)))
         return None
+
+
+def _members(model: ChatModel | str | None, where: str, faults: list[Fault]) -> tuple[ChatModel, ...]:
+    try:
+        return members_of(find_model(model))
+    except LookupError as error:
+        faults.append(Fault(where, str(error.args[0])))
+        return ()
+
+
+class _Ways(NamedTuple):
+    """How each model is asked for the type."""
+
+    parser: OutputParser[Any]
+    members: tuple[ChatModel, ...]
+    asked: Strategy | None
+
+    def routes(self, *, growing: bool = False) -> tuple[Route, ...]:
+        """The models in their order; ``growing`` says that the value is shown while it is written."""
+        return tuple(Route(member, self._ladder(member, growing)) for member in self.members)
+
+    def checked(self, where: str, faults: list[Fault]) -> tuple[Route, ...]:
+        """The same, ready to be asked; what stands against it goes to ``faults``."""
+        before = len(faults)
+        for member in self.members:
+            try:
+                self._ladder(member, growing=False)
+            except StrategyFault as error:
+                faults.append(Fault(where, str(error)))
+        if len(faults) > before:
+            return ()
+        routes = self.routes()
+        try:
+            for route in routes:
+                route.ladder.prepare()
+        except UnsupportedTypeError as error:
+            faults.append(Fault(where, str(error)))
+        return routes
+
+    def _ladder(self, member: ChatModel, growing: bool) -> Ladder[Any]:
+        return ladder_for(self.parser, member.capabilities, self.asked, member.name, growing=growing)
 
 
 def _strategy(method: Method | None, where: str, faults: list[Fault]) -> Strategy | None:
@@ -222,7 +269,7 @@ def _strategy(method: Method | None, where: str, faults: list[Fault]) -> Strateg
         return None
     try:
         return _METHODS.get(method) or Strategy(method)
-    except ValueError:
+    except (ValueError, TypeError):  # what has no hash is no name
         known = ", ".join([*Strategy, *_METHODS])
         faults.append(Fault(where, f"the method {method!r} is unknown; there are: {known}"))
         return None

@@ -19,7 +19,7 @@ FLOORS = {
     2: "models models.base scopes said render declare prompts streams returns parameters",
     3: "flow output_tool strategies ladder route budget",
     4: "plan wording stubs examples routing planning",
-    5: "asking pipeline retry",
+    5: "way asking pipeline retry",
     6: "methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}

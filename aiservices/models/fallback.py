@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from ..errors import ModelError
 from ..messages import ChatReply, ReplyDelta
@@ -68,9 +69,10 @@ class FallbackChatModel:
         for member in self._members:
             begun = False
             try:
-                for delta in member.stream(request):
-                    begun = True
-                    yield delta
+                with _closing(member.stream(request)) as deltas:
+                    for delta in deltas:
+                        begun = True
+                        yield delta
                 return
             except ModelError:
                 if begun or member is self._members[-1]:
@@ -80,10 +82,32 @@ class FallbackChatModel:
         for member in self._members:
             begun = False
             try:
-                async for delta in member.astream(request):
-                    begun = True
-                    yield delta
+                async with _aclosing(member.astream(request)) as deltas:
+                    async for delta in deltas:
+                        begun = True
+                        yield delta
                 return
             except ModelError:
                 if begun or member is self._members[-1]:
                     raise
+
+
+@contextmanager
+def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
+    """Ends the request of a member with the block: its stream may be an iterator that has no ``close``."""
+    try:
+        yield deltas
+    finally:
+        close = getattr(deltas, "close", None)
+        if close is not None:
+            close()
+
+
+@asynccontextmanager
+async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
+    try:
+        yield deltas
+    finally:
+        close = getattr(deltas, "aclose", None)
+        if close is not None:
+            await close()

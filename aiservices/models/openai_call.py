@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -70,8 +71,11 @@ class Call:
     def extra_headers(self) -> dict[str, str]:
         return dict(self.prepared.options.extra_headers or {})
 
-    def send(self) -> Any:
-        """The response as it came; from an asynchronous client, an awaitable of it."""
+    def send(self, *, unread: bool = False) -> Any:
+        """The response as it came; from an asynchronous client, an awaitable of it.
+
+        Of a stream, or where it is to be left ``unread``, only the beginning has been read.
+        """
         settings: dict[str, Any] = {"max_retries": 0}
         options = self.prepared.options
         if options.timeout is not None:
@@ -79,11 +83,26 @@ class Call:
         if options.extra_headers:
             settings["headers"] = self.extra_headers
         path = self.caller.dialect.path(self.caller.place, self.prepared.model)
-        return load_post()(self.client, path, self.body, settings, self.stream)
+        return load_post()(self.client, path, self.body, settings, self.stream or unread)
 
-    def read(self, response: Any) -> ChatReply:
-        """The reply in a response that is whole."""
-        raw: bytes = response.content
+    def read_by(self, deadline: float, response: Any) -> bytes:
+        """All of a response that was left unread. Raises ModelTimeoutError where it takes too long.
+
+        The timeouts of the SDK are those of single waits, which a server that sends a little at a time
+        never exceeds.
+        """
+        pieces = []
+        try:
+            for piece in response.iter_bytes():
+                pieces.append(piece)
+                if time.monotonic() > deadline:
+                    raise self._blame().too_late()
+        finally:
+            response.close()
+        return b"".join(pieces)
+
+    def read(self, response: Any, raw: bytes) -> ChatReply:
+        """The reply in a response that is whole; ``raw`` is all of it."""
         if self.caller.log.on:
             self.caller.log.reply(self.where, response.status_code, response.headers, raw)
         try:

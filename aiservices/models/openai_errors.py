@@ -94,6 +94,12 @@ class Blame:
             )
         return ModelConnectionError(self._say(_broken(chain)), retryable=True)
 
+    def too_late(self) -> ModelTimeoutError:
+        """The answer had begun, but was not whole in time."""
+        return ModelTimeoutError(
+            self._say("the answer was not whole when the time for it was over; ask for less"), retryable=True
+        )
+
     def broken_stream(self, text: str) -> ModelConnectionError:
         """The stream ended early; ``text`` is what came so far, and is the error's ``body``."""
         return ModelConnectionError(

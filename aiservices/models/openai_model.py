@@ -98,11 +98,13 @@ class OpenAiModel:
 
     def complete(self, request: ChatRequest) -> ChatReply:
         call = self._caller.call(self._clients.blocking(), request, stream=False)
+        deadline = request.deadline
         try:
-            response = call.send()
+            response = call.send(unread=deadline is not None)
+            raw = response.content if deadline is None else call.read_by(deadline, response)
         except transport_failures() as error:
             raise call.failure(error) from error
-        return call.read(response)
+        return call.read(response, raw)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
         call = self._caller.call(await self._clients.of_this_loop(), request, stream=False)
@@ -110,7 +112,7 @@ class OpenAiModel:
             response = await call.send()
         except transport_failures() as error:
             raise call.failure(error) from error
-        return call.read(response)
+        return call.read(response, response.content)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
         call = self._caller.call(self._clients.blocking(), request, stream=True)

@@ -1,10 +1,44 @@
-"""A budget is checked when it is made, and says whether and when a request may be made again."""
+"""A budget is checked when it is made, bounds what a call spends, and says when to ask again."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
 
-from aiservices import Attempt, Budget, CallContext, DefinitionError, ModelServerError, RateLimitError
+import pytest
+from loopback import DONE, Loopback, answer, delta, error, sse, streamed
+
+from aiservices import (
+    AiMessage,
+    Answer,
+    AsyncStream,
+    Attempt,
+    Budget,
+    BudgetExceededError,
+    CallContext,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    DefinitionError,
+    Flow,
+    ModelServerError,
+    ModelTimeoutError,
+    OpenAiChatModel,
+    Price,
+    Proceed,
+    RateLimitError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    Turn,
+    Usage,
+    create,
+)
 
 FAILED = Attempt("m", None, ModelServerError("500"), 0.0)
 PASSING = ModelServerError("500", retryable=True)
@@ -100,3 +134,339 @@ def test_seconds_are_counted_from_the_beginning_of_the_call() -> None:
     context = CallContext(Budget(seconds=100.0))
     context.began -= 30.0
     assert (round(context.seconds), round(context.seconds_left or 0)) == (30, 70)
+
+
+# tokens, money and seconds of a call
+
+HI = ChatReply(AiMessage("hi"), usage=Usage(6, 4), model="m-1-2026")
+GPT = {"m": Price(input=1.0, output=10.0)}
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> Result[str]: ...
+
+    async def achat(self, text: str) -> Result[str]: ...
+
+    def grow(self, text: str) -> Stream[str]: ...
+
+    def agrow(self, text: str) -> AsyncStream[str]: ...
+
+    def tuned(self, text: str, options: ChatOptions) -> Result[str]: ...
+
+
+async def result_of(stream: AsyncStream[str]) -> Result[str]:
+    return await stream.result()
+
+
+CALLS: dict[str, Callable[[Chat], Result[str]]] = {
+    "blocking": lambda service: service.chat("x"),
+    "async": lambda service: asyncio.run(service.achat("x")),
+    "stream": lambda service: service.grow("x").result(),
+    "async stream": lambda service: asyncio.run(result_of(service.agrow("x"))),
+}
+every_kind = pytest.mark.parametrize("kind", CALLS)
+
+
+def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    """An interceptor that is not content with the first answer."""
+    yield from proceed(turn)
+    return (yield from proceed(turn))
+
+
+def asking_twice(kind: str, budget: Budget, *replies: ChatReply) -> tuple[BudgetExceededError, int]:
+    """The error of a call that makes two requests, and how many were made."""
+    model = ScriptedChatModel(replies or [HI] * 9, name="openai:m")
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](create(Chat, model, interceptors=[twice], budget=budget))
+    return caught.value, len(model.requests)
+
+
+@every_kind
+def test_a_reply_that_goes_beyond_the_tokens_is_used(kind: str) -> None:
+    result = CALLS[kind](create(Chat, ScriptedChatModel([HI]), budget=Budget(tokens=1)))
+    assert (result.value, result.usage) == ("hi", Usage(6, 4))
+
+
+@every_kind
+def test_no_request_is_made_when_the_tokens_are_used_up(kind: str) -> None:
+    error, made = asking_twice(kind, Budget(tokens=10))
+    assert (str(error), error.limit, error.usage, [attempt.text for attempt in error.attempts], made) == (
+        "the budget does not permit to go on: 10 of 10 tokens were used; raise Budget(tokens=…)",
+        "tokens",
+        Usage(6, 4),
+        ["hi"],
+        1,
+    )
+
+
+@every_kind
+def test_requests_are_made_while_there_are_tokens_left(kind: str) -> None:
+    service = create(Chat, ScriptedChatModel([HI] * 2), interceptors=[twice], budget=Budget(tokens=11))
+    assert CALLS[kind](service).usage == Usage(12, 8)
+
+
+@every_kind
+def test_no_request_is_made_when_the_money_is_spent(kind: str) -> None:
+    error, made = asking_twice(kind, Budget(money=0.00004, prices=GPT))
+    assert (str(error), error.limit, made) == (
+        "the budget does not permit to go on: 4.6e-05 of 4e-05 was spent; raise Budget(money=…)",
+        "money",
+        1,
+    )
+
+
+@every_kind
+def test_no_request_is_made_when_the_attempts_are(kind: str) -> None:
+    error, made = asking_twice(kind, Budget(attempts=1))
+    assert (str(error), error.limit, made) == (
+        "the budget does not permit to go on: 1 of 1 attempts were made; raise Budget(attempts=…)",
+        "attempts",
+        1,
+    )
+
+
+@every_kind
+def test_no_request_is_made_when_the_seconds_have_passed(kind: str) -> None:
+    def late(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(turn)
+        turn.context.began -= 10
+        return answer
+
+    model = ScriptedChatModel([HI] * 9)
+    service = create(Chat, model, interceptors=[twice, late], budget=Budget(seconds=5))
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](service)
+    assert (str(caught.value), caught.value.limit, len(model.requests)) == (
+        "the budget does not permit to go on: 10.0 of 5 seconds have passed; raise Budget(seconds=…)",
+        "seconds",
+        1,
+    )
+
+
+def test_each_call_has_the_whole_budget() -> None:
+    service = create(Chat, ScriptedChatModel([HI] * 3), budget=Budget(attempts=1, tokens=1))
+    assert [service.chat("x").value for _ in range(3)] == ["hi"] * 3
+
+
+def test_a_reply_without_usage_counts_nothing() -> None:
+    silent = ChatReply(AiMessage("hi"))
+    service = create(Chat, ScriptedChatModel([silent] * 2), interceptors=[twice], budget=Budget(tokens=1))
+    assert service.chat("x").usage == Usage()
+
+
+def test_a_failed_request_costs_nothing_that_is_known() -> None:
+    context = CallContext(Budget(tokens=1, money=1, prices=GPT), attempts=[FAILED])
+    assert (context.tokens, context.money, context.exceeded()) == (0, 0.0, None)
+
+
+@every_kind
+def test_a_failed_request_is_not_made_again_when_the_tokens_are_used_up(kind: str) -> None:
+    model = ScriptedChatModel([HI, PASSING, HI])
+    service = create(Chat, model, interceptors=[twice], budget=Budget(attempts=9, tokens=11, first_wait=0))
+    assert CALLS[kind](service).usage == Usage(12, 8)
+    model = ScriptedChatModel([HI, PASSING, HI])
+    service = create(Chat, model, interceptors=[twice], budget=Budget(attempts=2, tokens=11, first_wait=0))
+    with pytest.raises(ModelServerError) as caught:
+        CALLS[kind](service)
+    assert (caught.value.usage, len(model.requests)) == (Usage(6, 4), 2)
+
+
+# prices
+
+
+def test_a_price_is_for_a_million_tokens() -> None:
+    assert Price(2.0, 8.0).of(Usage(1_000_000, 500_000)) == 6.0
+
+
+def test_cached_tokens_cost_what_they_cost() -> None:
+    usage = Usage(1_000_000, 0, cached_tokens=400_000)
+    assert [Price(2.0, 8.0, cached=0.5).of(usage), Price(2.0, 8.0).of(usage)] == [1.4, 2.0]
+
+
+def test_cached_tokens_may_cost_nothing() -> None:
+    assert Price(2.0, 8.0, cached=0.0).of(Usage(1_000_000, 0, cached_tokens=1_000_000)) == 0.0
+
+
+@pytest.mark.parametrize("name", ["m-1-2026", "openai:m", "m"])
+def test_a_model_goes_by_its_providers_name_and_by_the_one_it_is_asked_for(name: str) -> None:
+    context = CallContext(
+        Budget(money=1, prices={name: Price(1.0, 1.0)}), attempts=[Attempt("openai:m", HI, None, 0.0)]
+    )
+    assert context.money == pytest.approx(10 / 1_000_000)
+
+
+def test_the_name_that_the_provider_gave_comes_first() -> None:
+    prices = {"m": Price(5.0, 5.0), "m-1-2026": Price(1.0, 1.0)}
+    context = CallContext(Budget(money=1, prices=prices), attempts=[Attempt("openai:m", HI, None, 0.0)])
+    assert context.money == pytest.approx(10 / 1_000_000)
+
+
+def test_the_replies_of_several_models_cost_each_their_own() -> None:
+    prices = {"a": Price(1.0, 1.0), "b": Price(100.0, 100.0)}
+    attempts = [Attempt(name, replace(HI, model=""), None, 0.0) for name in ("a", "b", "a")]
+    context = CallContext(Budget(money=1, prices=prices), attempts=attempts)
+    assert context.money == pytest.approx(1020 / 1_000_000)
+
+
+def test_another_model_in_the_options_costs_its_own_price() -> None:
+    prices = {"big": Price(1_000_000.0, 1_000_000.0), "small": Price(1.0, 1.0)}
+    model = ScriptedChatModel([replace(HI, model="small-2026-01-01")] * 2, name="openai:big")
+    service = create(Chat, model, interceptors=[twice], budget=Budget(money=1, prices=prices))
+    result = service.tuned("x", ChatOptions(model="small"))
+    assert [attempt.model for attempt in result.attempts] == ["openai:small", "openai:small"]
+
+
+def test_money_without_prices_is_a_fault() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Budget(tokens=0, money=-1)
+    assert str(caught.value) == (
+        "3 faults:\n"
+        "  - Budget: tokens is 0; it must be greater than 0\n"
+        "  - Budget: money is -1; it must be greater than 0\n"
+        "  - Budget: money is limited, but prices names no model"
+    )
+
+
+def test_money_for_a_model_without_a_price_is_a_fault_of_the_service() -> None:
+    model = ScriptedChatModel([HI], name="openai:other")
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, model, budget=Budget(money=1, prices=GPT))
+    assert "openai:other" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["seconds", "money", "first_wait"])
+def test_a_limit_that_is_no_number_is_a_fault(name: str) -> None:
+    wrong = "not be negative" if name == "first_wait" else "be greater than 0"
+    with pytest.raises(DefinitionError) as caught:
+        Budget(prices=GPT, **{name: math.nan})  # type: ignore[arg-type]
+    assert str(caught.value) == f"Budget: {name} is nan; it must {wrong}"
+
+
+# seconds while a request runs
+
+
+@every_kind
+def test_a_request_that_times_out_with_the_budget_is_an_exceeded_budget(kind: str) -> None:
+    def slow(request: ChatRequest) -> Exception:
+        assert request.options.timeout is not None
+        time.sleep(request.options.timeout + 0.002)
+        return ModelTimeoutError("too late", retryable=True)
+
+    service = create(Chat, ScriptedChatModel(slow), budget=Budget(seconds=0.03))
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](service)
+    assert (caught.value.limit, len(caught.value.attempts), str(caught.value.__cause__)) == (
+        "seconds",
+        1,
+        "too late",
+    )
+
+
+def warm(loopback: Loopback) -> OpenAiChatModel:
+    """A model with the SDK loaded, which takes longer than the budgets of these tests."""
+    with Loopback() as other:
+        other.reply(answer("hi"))
+        with OpenAiChatModel("m", base_url=other.base_url, api_key="k") as first:
+            create(Chat, first).chat("x")
+            asyncio.run(create(Chat, first).achat("x"))
+    return OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
+
+
+@every_kind
+def test_a_server_that_does_not_answer_ends_with_the_seconds(loopback: Loopback, kind: str) -> None:
+    never = threading.Event()
+    model = warm(loopback)
+    loopback.reply(replace(answer("hi"), after=never))
+    began = time.monotonic()
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](create(Chat, model, budget=Budget(seconds=0.1, first_wait=0)))
+    took = time.monotonic() - began
+    never.set()
+    model.close()
+    assert (caught.value.limit, len(loopback.requests), took < 2) == ("seconds", 1, True)
+
+
+class Dripping(list[bytes]):
+    """The chunks of an answer that takes a second, so slowly that no wait of it is long."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in super().__iter__():
+            time.sleep(0.02)
+            yield chunk
+
+
+@every_kind
+def test_a_server_that_drips_ends_with_the_seconds(loopback: Loopback, kind: str) -> None:
+    if "stream" in kind:
+        chunks = [delta(content="la ")] * 50
+        dripped = replace(sse(), chunks=Dripping([*chunks, delta("stop"), DONE]))
+    else:
+        whole = answer("la " * 50)
+        body = whole.body
+        dripped = replace(whole, chunks=Dripping(body[at : at + 8] for at in range(0, len(body), 8)))
+    model = warm(loopback)
+    loopback.reply(dripped)
+    began = time.monotonic()
+    with pytest.raises(BudgetExceededError) as caught:
+        CALLS[kind](create(Chat, model, budget=Budget(seconds=0.2, first_wait=0)))
+    took = time.monotonic() - began
+    model.close()
+    assert (caught.value.limit, took < 0.6) == ("seconds", True)
+
+
+@every_kind
+def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
+    loopback.reply(
+        error(429, "slow down", headers={"retry-after-ms": "120"}),
+        streamed(["hi"]) if "stream" in kind else answer("hi"),
+    )
+    model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
+    result = CALLS[kind](create(Chat, model, budget=Budget(first_wait=0)))
+    model.close()
+    assert (result.value, result.seconds >= 0.12, len(loopback.requests)) == ("hi", True, 2)
+
+
+@every_kind
+def test_a_wait_that_the_server_asks_for_beyond_the_seconds_is_not_begun(
+    loopback: Loopback, kind: str
+) -> None:
+    loopback.reply(error(429, "slow down", headers={"retry-after": "20"}))
+    model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
+    began = time.monotonic()
+    with pytest.raises(RateLimitError) as caught:
+        CALLS[kind](create(Chat, model, budget=Budget(seconds=10)))
+    model.close()
+    assert (time.monotonic() - began < 5, len(loopback.requests), caught.value.retry_after) == (True, 1, 20.0)
+
+
+def test_a_cancelled_call_leaves_no_open_connection(loopback: Loopback) -> None:
+    answered = threading.Event()
+    loopback.reply(replace(answer("hi"), after=answered))
+
+    async def cancelled() -> bool:
+        async with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.15):
+                    await create(Chat, model).achat("x")
+            answered.set()  # the server answers into a connection that must be closed by now
+            for _ in range(200):
+                if not loopback.connections:
+                    break
+                await asyncio.sleep(0.01)
+            return not loopback.connections
+
+    assert asyncio.run(cancelled())
+    assert len(loopback.requests) == 1
+
+
+def test_a_call_that_is_cancelled_while_it_waits_makes_no_further_request(loopback: Loopback) -> None:
+    loopback.reply(error(429, "slow down", headers={"retry-after": "5"}))
+
+    async def cancelled() -> None:
+        async with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.15):
+                    await create(Chat, model).achat("x")
+
+    asyncio.run(cancelled())
+    assert len(loopback.requests) == 1

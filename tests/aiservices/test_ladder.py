@@ -23,9 +23,7 @@ from aiservices.ladder import Ladder, Rung, StrategyFault, ladder_for, ladder_of
 from aiservices.strategies import Wire
 from output_parsers import TypeParser, parser_for
 
-EVERYTHING = Capabilities(
-    json_schema=True, strict_schema=True, json_mode=True, constrained=False, tools=True
-)
+EVERYTHING = Capabilities(json_schema=True, strict_schema=True, json_mode=True, constrained=False, tools=True)
 IN_PROCESS = Capabilities(json_schema=True, json_mode=True, constrained=True, tools=True)
 
 
@@ -60,7 +58,10 @@ def test_the_whole_ladder_is_from_the_most_reliable_way_to_the_one_that_every_mo
         (Capabilities(), ["prompt"]),
         (Capabilities(json_mode=True), ["json_mode", "prompt"]),
         (Capabilities(tools=True), ["output_tool", "prompt"]),
-        (Capabilities(tools=True, strict_schema=True), ["output_tool in strict mode", "output_tool", "prompt"]),
+        (
+            Capabilities(tools=True, strict_schema=True),
+            ["output_tool in strict mode", "output_tool", "prompt"],
+        ),
         (Capabilities(json_schema=True), ["json_schema", "prompt"]),
         (Capabilities(json_schema=True, tools=True), ["json_schema", "output_tool", "prompt"]),
         (Capabilities(constrained=True), ["grammar", "prompt"]),
@@ -122,7 +123,9 @@ def test_a_strategy_that_was_asked_for_is_the_only_one_with_strict_mode_before()
 
 
 def test_what_was_asked_for_is_the_reason() -> None:
-    assert {rung.why for rung in ladder(Person, EVERYTHING, Strategy.OUTPUT_TOOL).rungs} == {"it was asked for"}
+    assert {rung.why for rung in ladder(Person, EVERYTHING, Strategy.OUTPUT_TOOL).rungs} == {
+        "it was asked for"
+    }
 
 
 @pytest.mark.parametrize(

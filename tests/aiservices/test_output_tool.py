@@ -208,7 +208,7 @@ def test_an_answer_in_text_is_read_and_it_is_noted() -> None:
 
 def test_what_reading_took_comes_after_the_note() -> None:
     reading = read(ChatReply(AiMessage('{"name": "Ann", "age": "31"}')))
-    assert [coercion.rule for coercion in reading.coercions][0] == "text instead of a call of Person"
+    assert reading.coercions[0].rule == "text instead of a call of Person"
     assert [coercion.path for coercion in reading.coercions] == ["$", "$.age"]
 
 

@@ -294,7 +294,11 @@ def test_a_type_that_goes_without_strict_mode_is_not_sent_twice_in_the_same_way(
     class Counts(Protocol):
         def counts(self, text: str) -> Stream[dict[str, int]]: ...
 
-    replies = [refusal(BAD_SCHEMA), refusal(BAD_TOOL), ChatReply(AiMessage('{"a": 1}'))]
+    replies: list[ChatReply | Exception] = [
+        refusal(BAD_SCHEMA),
+        refusal(BAD_TOOL),
+        ChatReply(AiMessage('{"a": 1}')),
+    ]
     model = ScriptedChatModel(replies, capabilities=ALL)
     assert create(Counts, model, budget=AT_ONCE).counts("x").result().value == {"a": 1}
     assert [asked_by(request) for request in model.requests] == ["schema", "tool", "mode"]
@@ -369,7 +373,11 @@ def test_nothing_is_remembered_of_a_step_that_led_nowhere() -> None:
         service.person("x")
     service.person("x")
     assert str(caught.value) == "no money"
-    assert [asked_by(request) for request in model.requests] == ["strict schema", "strict tool", "strict schema"]
+    assert [asked_by(request) for request in model.requests] == [
+        "strict schema",
+        "strict tool",
+        "strict schema",
+    ]
 
 
 def test_a_rung_that_was_accepted_is_remembered_though_its_reply_cannot_be_read() -> None:
@@ -385,7 +393,11 @@ def test_a_request_that_fails_on_a_lower_rung_is_made_again_on_it() -> None:
         capabilities=ALL,
     )
     result = people(model, Budget(attempts=3, first_wait=0)).person("x")
-    assert [asked_by(request) for request in model.requests] == ["strict schema", "strict tool", "strict tool"]
+    assert [asked_by(request) for request in model.requests] == [
+        "strict schema",
+        "strict tool",
+        "strict tool",
+    ]
     assert result.value == Person("Ann")
 
 
@@ -576,10 +588,10 @@ def test_two_models_of_one_name_at_one_address_share_what_is_remembered(loopback
 
 def test_the_name_of_a_model_or_its_address_is_no_refusal_of_tools(loopback: Loopback) -> None:
     loopback.reply(error(400, "temperature must not exceed 2"))
-    url = loopback.base_url
-    with OpenAiChatModel("firefunction-v2", base_url=url, api_key="k", capabilities=TOOLS) as model:
-        with pytest.raises(BadRequestError):
-            people(model).person("x")
+    name = "firefunction-v2"
+    model = OpenAiChatModel(name, base_url=loopback.base_url, api_key="k", capabilities=TOOLS)
+    with model, pytest.raises(BadRequestError):
+        people(model).person("x")
     assert len(loopback.requests) == 1
 
 
@@ -590,9 +602,9 @@ def replies_in_json_only(seen: Seen) -> Reply:
 
 def test_an_error_that_quotes_the_whole_request_ends_without_asking_for_ever(loopback: Loopback) -> None:
     loopback.reply(replies_in_json_only)
-    with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=ALL) as model:
-        with pytest.raises(BadRequestError) as caught:
-            people(model).person("x")
+    model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k", capabilities=ALL)
+    with model, pytest.raises(BadRequestError) as caught:
+        people(model).person("x")
     assert len(caught.value.attempts) == len(loopback.requests) <= 6
 
 
