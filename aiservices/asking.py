@@ -39,7 +39,7 @@ def ask(turn: Turn) -> Flow[Asked]:
             raise exceeded
         wire, model, name = way.wire(), way.route.model, way.name
         context.wire, context.route = wire, way.route
-        request = _in_time(way.prepared(turn.request, turn.examples), context)
+        request = _in_time(wire.prepare(way.addressed(turn.request), turn.examples), context)
         if turn.plan.transform is not None:
             request = turn.plan.transform(request)
         yield Emit(AttemptStarted(len(context.attempts) + 1, name, wire))

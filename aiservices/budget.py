@@ -47,7 +47,8 @@ class Budget:
     waiting included. ``tokens``: input and output tokens of all replies. ``money``: what they cost by
     ``prices``, which names each model as its provider does ("gpt-4.1") or as it is asked for
     ("openai:gpt-4.1"). None sets no limit. Tokens and money are known when a reply has come: a reply that
-    goes beyond them is used, and no further request is made. A reply without usage counts nothing.
+    goes beyond them is used, and no further request is made. A reply without usage counts nothing, as one
+    that is left before its end.
     ``first_wait``: seconds before a failed request is made again; each wait is twice the one before,
     with jitter, unless the provider says how long to wait.
     """

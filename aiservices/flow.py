@@ -230,9 +230,9 @@ async def _in_time(awaited: Awaitable[T], need: Ask) -> T:
         return await awaited
     import asyncio
 
-    left = need.request.deadline - time.monotonic()
+    limit = asyncio.timeout(need.request.deadline - time.monotonic())
     try:
-        async with asyncio.timeout(left) as limit:
+        async with limit:
             return await awaited
     except TimeoutError as error:
         if not limit.expired():

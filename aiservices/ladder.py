@@ -167,7 +167,8 @@ class _Builder(Generic[T]):
         if self.carried is not self.parser:
             reasons = (*reasons, "the value travels in an object, under the key 'value'")
         if rung.strategy is Strategy.GRAMMAR:
-            return grammar_wire(self.carried, self.parser.name, reasons)
+            form, said = self._constrained_form
+            return grammar_wire(form, self.parser.name, (*reasons, *said))
         if rung.strategy is Strategy.JSON_MODE:
             return json_mode_wire(self.carried, reasons)
         form = Form(self.carried, self.carried.schema or {}, False)
@@ -176,6 +177,13 @@ class _Builder(Generic[T]):
             reasons = (*reasons, *said)
         make = schema_wire if rung.strategy is Strategy.JSON_SCHEMA else tool_wire
         return make(form, self.parser.name, reasons)
+
+    @cached_property
+    def _constrained_form(self) -> tuple[Form[T], tuple[str, ...]]:
+        """The form of the type for constrained decoding: its own, where no other profile is known."""
+        if self.capabilities.profile == "openai":
+            return Form(self.carried, self.carried.schema or {}, True), ()
+        return self._strict_form
 
     @cached_property
     def _strict_form(self) -> tuple[Form[T], tuple[str, ...]]:

@@ -25,8 +25,9 @@ class ChatOptions:
     """How a model is to answer; None leaves the choice to whoever is further away.
 
     Options are set on the model, the service, the method and the call; the nearer one wins, field by
-    field. ``timeout`` is in seconds for one request; ``extra_body`` and ``extra_headers`` go to the
-    provider as they are and are merged key by key. ``model`` names another model of the same provider.
+    field. ``timeout`` is in seconds for each wait for the server; ``extra_body`` and ``extra_headers`` go
+    to the provider as they are and are merged key by key. ``model`` names another model of the same
+    provider.
     """
 
     model: str | None = None

@@ -31,7 +31,8 @@ class Retry:
     ``max_attempts`` is how many answers are asked for, the first included; None: as many as the budget of
     the call permits, which bounds them in any case. ``mode``: the model writes the "whole" answer again, or
     only the "fields" that do not fit, which are put into the answer that it gave; where the whole does not
-    fit, it writes the whole. An interceptor; ``create(retry=…)`` puts it innermost.
+    fit, it writes the whole. The ``reply`` of the Result is the last one, which may be such a part. An
+    interceptor; ``create(retry=…)`` puts it innermost.
     """
 
     max_attempts: int | None = None
@@ -55,6 +56,7 @@ class Retry:
             except ServiceOutputError as error:
                 made += 1
                 if made == self.max_attempts or not turn.context.may_ask_again():
+                    _explain(error, turn)
                     raise
                 ask, turn = self._again(begun, error, proceed)
 
@@ -66,6 +68,13 @@ class Retry:
                 return parts.ask, parts.turn
         said = _told(error.problems, "Answer again in full, with these problems put right.")
         return proceed, replace(begun, request=begun.request.plus(*_feedback(begun, said)))
+
+
+def _explain(error: ServiceOutputError, turn: Turn) -> None:
+    """Note what keeps the model from being asked again, where it is another limit than that of attempts."""
+    exceeded = turn.context.exceeded()
+    if exceeded is not None and exceeded.limit != "attempts":
+        error.add_note(f"not asked again: {exceeded}")
 
 
 class _Parts:

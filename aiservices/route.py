@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,7 +29,8 @@ class Route:
     """One model with the ladder of a type for it, and what is known of its refusals.
 
     What a provider refused is remembered for the model at its address, for all services of this process,
-    once a lower rung was accepted; what it refused of one schema only, for this route.
+    once a lower rung was accepted; what it refused of one schema only, for this route. After an hour it is
+    tried again: a server may have learnt.
     """
 
     def __init__(self, model: ChatModel, ladder: Ladder[Any]) -> None:
@@ -37,23 +39,19 @@ class Route:
         self._of_type: Refusals = {}
         self._of_model = _refusals_of(model)
 
-    def rung(self, other_model: str | None = None) -> Rung:
-        """The highest rung that was not refused."""
+    def standing(self, other_model: str | None = None) -> tuple[Rung, str]:
+        """The highest rung that was not refused, by the model or another one at its address; and why it."""
         rungs = self.ladder.rungs
         if not self._of_model and not self._of_type:
-            return rungs[0]
+            return rungs[0], ""
         refused = self._refused(other_model)
-        return next((rung for rung in rungs if rung.name not in refused), rungs[-1])
+        rung = next((rung for rung in rungs if rung.name not in refused), rungs[-1])
+        reasons = [refused[higher.name] for higher in rungs[: rungs.index(rung)] if higher.name in refused]
+        return rung, reasons[-1] if reasons else ""
 
     def wire(self, other_model: str | None = None) -> Wire[Any]:
-        """What is sent now to the model, or to another one at its address."""
-        if not self._of_model and not self._of_type:
-            return self.ladder.first
-        rung = self.rung(other_model)
-        refused = self._refused(other_model)
-        above = self.ladder.rungs[: self.ladder.rungs.index(rung)]
-        reasons = [refused[higher.name] for higher in above if higher.name in refused]
-        return self.ladder.wire(rung, reasons[-1] if reasons else "")
+        """What would be sent now."""
+        return self.ladder.wire(*self.standing(other_model))
 
     def below(self, rung: Rung, error: ModelError) -> tuple[Rung, Refusal] | None:
         """The rung to go down to after this one was refused; None when ``error`` is no refusal."""
@@ -76,15 +74,17 @@ class Route:
         """Keep in mind what was refused on the way to what was accepted."""
         for refusal in refusals:
             kept = (self._of_type if refusal.of_type else self._of_model).setdefault(other_model or "", {})
-            for name in refusal.rungs:
-                kept.setdefault(name, refusal.why)
+            kept.update(dict.fromkeys(refusal.rungs, (refusal.why, time.monotonic())))
 
     def _refused(self, other_model: str | None) -> dict[str, str]:
-        name = other_model or ""
-        return {**self._of_model.get(name, {}), **self._of_type.get(name, {})}
+        """What is remembered, by the names of the rungs, and is not too old to hold."""
+        name, since = other_model or "", time.monotonic() - _REMEMBERED
+        known = {**self._of_model.get(name, {}), **self._of_type.get(name, {})}
+        return {rung: why for rung, (why, when) in known.items() if when > since}
 
 
-Refusals = dict[str, dict[str, str]]  # by the name of another model (mostly ""), then by the name of the rung
+# By the name of another model (mostly ""), then by the name of the rung: why, and when.
+Refusals = dict[str, dict[str, tuple[str, float]]]
 _OF_ADDRESSES: dict[tuple[str, str], Refusals] = {}
 _OF_OBJECTS: WeakKeyDictionary[ChatModel, Refusals] = WeakKeyDictionary()
 
@@ -100,6 +100,7 @@ def _refusals_of(model: ChatModel) -> Refusals:
         return {}
 
 
+_REMEMBERED = 3600.0  # seconds
 _REFUSING = frozenset((400, 404, 405, 415, 422, 501))
 _TOO_LONG = ("context_length", "context length", "context window")
 _WORDS = {

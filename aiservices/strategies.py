@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.custom import OutputParser
+from output_parsers.errors import shorten
 from output_parsers.parser import TypeParser
 from output_parsers.reading import Reading
 
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_LONGEST_DESCRIPTION = 1024  # characters that providers take of a tool; the schema has it whole
 
 # Stands in a rendered prompt where the template had {{format_instructions}}, until it is known in which way
 # the model is asked. No argument of a call can hold it by accident or on purpose: it differs in each process.
@@ -162,17 +165,20 @@ def schema_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
 def tool_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
     """The model is to call a tool whose parameters are the schema."""
     said = form.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
-    tool = ToolSpecification(_schema_name(name), said, form.schema, form.strict)
+    tool = ToolSpecification(
+        _schema_name(name), shorten(said, _LONGEST_DESCRIPTION), form.schema, form.strict
+    )
     tooling = Tooling((tool,), tool.name, parallel=False)
     read = tool_reader(form.parser, tool.name)
     return Wire(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
 
 
-def grammar_wire(parser: TypeParser[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+def grammar_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
     """Decoding is constrained by the schema, and the prompt hints at it."""
     reasons = (*reasons, "the prompt gets a hint, for the model does not read the schema")
-    form = JsonSchemaFormat(_schema_name(name), parser.schema or {}, strict=True)
-    return Wire(Strategy.GRAMMAR, reasons, parser, _reader(parser), form, None, _hinted(parser))
+    asked = JsonSchemaFormat(_schema_name(name), form.schema, strict=True)
+    parser = form.parser
+    return Wire(Strategy.GRAMMAR, reasons, parser, _reader(parser), asked, None, _hinted(parser))
 
 
 def json_mode_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> Wire[T]:

@@ -13,7 +13,7 @@ from .errors import ModelError
 from .ladder import Rung
 from .requests import ChatRequest
 from .route import Refusal, Route
-from .strategies import Shown, Wire
+from .strategies import Wire
 
 __all__ = ["Way"]
 
@@ -35,10 +35,11 @@ class Standing:
     def wire(self) -> Wire[Any]:
         """How the model is asked now."""
         # fixed here, since other calls may learn of refusals while this one waits for its answer
-        self.asked_on = self.rung or self.route.rung(self.other_model)
         if self.rung is None:
-            return self.route.wire(self.other_model)
-        return self.route.ladder.wire(self.rung, self.refusals[-1].why)
+            self.asked_on, why = self.route.standing(self.other_model)
+        else:
+            self.asked_on, why = self.rung, self.refusals[-1].why
+        return self.route.ladder.wire(self.asked_on, why)
 
     def step_down(self, error: ModelError) -> bool:
         """Whether the error was a refusal of the way in which was asked, and there is another one."""
@@ -78,11 +79,11 @@ class Way:
         """How it is asked now."""
         return self._now.wire()
 
-    def prepared(self, request: ChatRequest, examples: Sequence[Shown]) -> ChatRequest:
-        """What is sent to it."""
-        if request.options.model != self._now.other_model:
-            request = replace(request, options=replace(request.options, model=self._now.other_model))
-        return self._now.wire().prepare(request, examples)
+    def addressed(self, request: ChatRequest) -> ChatRequest:
+        """The request with the name by which the model is asked."""
+        if request.options.model == self._now.other_model:
+            return request
+        return replace(request, options=replace(request.options, model=self._now.other_model))
 
     def after(self, error: ModelError, context: CallContext) -> float | None:
         """Seconds to wait before ``route`` is asked, which may be another one now; None to give up."""

@@ -14,7 +14,7 @@ from .fresh import serving
 from .measure import Effort, Work, compare
 from .records import Customers, Person, Truth
 from .results import Comparison, Skipped, Stage
-from .server import CHUNKS, CUSTOMERS
+from .server import CUSTOMERS
 from .values import PERSON
 
 __all__ = ["run"]
@@ -39,7 +39,7 @@ def _rows(effort: Effort, base_url: str) -> Iterator[Comparison | Skipped]:
             opened.enter_context(chat)
             return service
 
-        people, truths, customers, texts = map(of, ("person", "truth", "customers", "text"))
+        people, truths, customers = map(of, ("person", "truth", "customers"))
         create: Callable[..., Work] = partial(partial, hand.create_typed, client)
         parse: Callable[..., Work] = partial(partial, hand.parse_typed, client)
         cases: tuple[tuple[str, Work, str, Work, float | None], ...] = (
@@ -67,22 +67,11 @@ def _rows(effort: Effort, base_url: str) -> Iterator[Comparison | Skipped]:
                 parse(Customers, "customers", _TEXT),
                 None,
             ),
-            (
-                f"text in {CHUNKS} chunks",
-                partial(_count, texts, _TEXT),
-                "SDK typed stream",
-                partial(hand.stream_words, client, _TEXT),
-                None,
-            ),
         )
         for case, ours, against, floor, target in cases:
             _check(case, ours, floor)
             yield Comparison.of(case, against, compare(ours, floor, effort), target)
     yield concurrent_calls(effort, base_url, _TEXT)
-
-
-def _count(texts: Clerk, text: str) -> int:
-    return sum(1 for _ in texts.words(text))
 
 
 def _check(case: str, ours: Work, floor: Work) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from aiservices import OpenAiChatModel, Result, create, user_message
+from aiservices import OpenAiChatModel, Result, Stream, create, user_message
 
-from .records import Customers, Person
+from .records import Customer, Customers, Person
 
 __all__ = ["KEY", "AsyncClerk", "Clerk", "async_clerk", "clerk"]
 
@@ -25,6 +25,10 @@ class Clerk(Protocol):
     def customers(self, text: str) -> Customers: ...
     @user_message("Go on: {{text}}")
     def words(self, text: str) -> Iterator[str]: ...
+    @user_message("Which customers are named? {{text}}")
+    def growing_customers(self, text: str) -> Stream[Customers]: ...
+    @user_message("Which customers are named? {{text}}")
+    def each_customer(self, text: str) -> Iterator[Customer]: ...
 
 
 class AsyncClerk(Protocol):

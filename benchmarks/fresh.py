@@ -26,17 +26,17 @@ def _environment() -> dict[str, str]:
     }
 
 
-def run_fresh(*arguments: str) -> tuple[str, str]:
+def run_fresh(*arguments: str, python: str = sys.executable) -> tuple[str, str]:
     """Standard output and standard error of a fresh interpreter."""
     done = subprocess.run(
-        [sys.executable, *arguments], env=_environment(), capture_output=True, text=True, check=True
+        [python, *arguments], env=_environment(), capture_output=True, text=True, check=True
     )
     return done.stdout, done.stderr
 
 
-def timed_fresh(*arguments: str) -> Sample:
+def timed_fresh(*arguments: str, python: str = sys.executable) -> Sample:
     """The two times that a fresh interpreter prints."""
-    wall, cpu = run_fresh(*arguments)[0].split()
+    wall, cpu = run_fresh(*arguments, python=python)[0].split()
     return Sample(float(wall), float(cpu))
 
 

@@ -10,7 +10,15 @@ from pydantic import BaseModel
 from .clerk import KEY
 from .records import Customers, Person, Truth
 
-__all__ = ["acreate_person", "create_typed", "parse_typed", "sdk", "stream_words"]
+__all__ = [
+    "acreate_person",
+    "create_typed",
+    "parse_typed",
+    "sdk",
+    "stream_helped",
+    "stream_typed",
+    "stream_words",
+]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -58,6 +66,25 @@ def stream_words(client: openai.OpenAI, text: str) -> int:
     messages: Any = [{"role": "user", "content": f"Go on: {text}"}]
     chunks = client.chat.completions.create(model="text", messages=messages, stream=True)
     return sum(1 for chunk in chunks if chunk.choices and chunk.choices[0].delta.content)
+
+
+def stream_typed(client: openai.OpenAI, form: type[BaseModel], model: str, text: str) -> int:
+    """The typed stream of an object, of which only the pieces are looked at; how many came."""
+    chunks: Any = client.chat.completions.create(
+        model=model, messages=_messages(form, text), response_format=_FORMATS[form], stream=True
+    )
+    return sum(1 for chunk in chunks if chunk.choices and chunk.choices[0].delta.content)
+
+
+def stream_helped(client: openai.OpenAI, form: type[M], model: str, text: str) -> M | None:
+    """chat.completions.stream, which parses what has come of the object at each piece."""
+    with client.chat.completions.stream(
+        model=model, messages=_messages(form, text), response_format=form
+    ) as events:
+        for event in events:
+            if event.type == "content.delta":
+                _ = event.parsed
+        return events.get_final_completion().choices[0].message.parsed
 
 
 def _messages(form: type[BaseModel], text: str) -> Any:

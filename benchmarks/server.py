@@ -1,7 +1,8 @@
 """A server of chat completions that answers at once: ``python -m benchmarks.server``.
 
 It tells its port in one line and lives until its standard input is closed. The model's name in a request
-says what the answer is: ``person``, ``truth``, ``customers`` or ``text``.
+says what the answer is: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000`` for an object
+of so many characters, whose only key is the first one of the schema that was sent.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import re
 import sys
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from .cores import pin
-from .values import PERSON, record
+from .values import PERSON, record, records_of
 
 __all__ = ["CHUNKS", "CUSTOMERS"]
 
@@ -83,6 +85,18 @@ def _pieces() -> list[str]:
     return [f"piece{number} " for number in range(CHUNKS)]
 
 
+def _pieces_of(asked: dict[str, Any]) -> list[str]:
+    """What is streamed: a text, or an object that is cut evenly."""
+    kind, _, size = asked["model"].partition("-")
+    if kind != "records":
+        return _pieces()
+    schema = asked["response_format"]["json_schema"]["schema"]
+    told = {next(iter(schema["properties"])): records_of(int(size))}
+    text = json.dumps(told, separators=(",", ":"))
+    cuts = [len(text) * number // CHUNKS for number in range(CHUNKS + 1)]
+    return [text[start:end] for start, end in pairwise(cuts)]
+
+
 @cache
 def _answer(body: bytes) -> bytes:
     asked = json.loads(body)
@@ -109,7 +123,7 @@ def _completion(asked: dict[str, Any]) -> bytes:
 def _stream(asked: dict[str, Any]) -> bytes:
     """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += [({"content": piece}, None) for piece in _pieces()]
+    deltas += [({"content": piece}, None) for piece in _pieces_of(asked)]
     deltas.append(({}, "stop"))
     about = {**_ABOUT, "object": "chat.completion.chunk", "model": asked["model"]}
     events: list[dict[str, Any]] = []

@@ -144,6 +144,8 @@ class FlagNode(Node[Flag]):
         return self.read(text, at)
 
     def write(self, value: Any) -> Json:
+        if not isinstance(value, self._cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
     def _member(self, name: Json, at: Place) -> Flag:

@@ -86,6 +86,8 @@ class DictNode(Node[dict[Any, Any]]):
         raise at.misfit(f"expected a key that is {self.key.kind}", key)
 
     def write(self, value: Any) -> Json:
+        if not isinstance(value, collections.abc.Mapping):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
         return {self._written_key(key): self.value.write(one) for key, one in value.items()}
 
     def _written_key(self, key: Any) -> str:

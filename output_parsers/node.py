@@ -10,12 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from pydantic_core import to_jsonable_python
 
+from .errors import REFUSALS
 from .reading import Json, Place
 
 __all__ = ["Definitions", "JsonSchema", "Node", "Shared", "walk"]
 
 T = TypeVar("T")
 JsonSchema = dict[str, Any]
+_TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T]):
@@ -56,9 +58,12 @@ class Node(ABC, Generic[T]):
     def write(self, value: Any) -> Json:
         """The JSON value that is read as ``value``. Raises ValueError for what has no JSON form.
 
-        It is not checked that ``value`` is of the type: whoever writes reads it again.
+        It is not checked in full that ``value`` is of the type: whoever writes reads it again.
         """
-        return value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
+        try:
+            return _exact(value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str))
+        except REFUSALS as error:  # whatever is asked for its text may refuse
+            raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: Any) -> int:
         """How many JSON keys an exact text of this value has."""
@@ -67,6 +72,16 @@ class Node(ABC, Generic[T]):
     def fixed_keys(self) -> int | None:
         """That number where it is the same for all values, else None."""
         return None if self.parts else 0
+
+
+def _exact(found: Any) -> Json:
+    """A Python value of JSON with its floats as decimals, as all JSON has them here."""
+    if isinstance(found, float):
+        number = Decimal(repr(found))
+        return number.quantize(_TENTH) if number.as_tuple().exponent == 0 else number  # not to be an integer
+    if isinstance(found, dict):
+        return {key: _exact(value) for key, value in found.items()}
+    return [_exact(item) for item in found] if isinstance(found, list) else found
 
 
 class Shared(Node[T]):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from typing_extensions import is_typeddict
 
 from .errors import REFUSALS, Problem, UnsupportedTypeError
 from .fields import FieldSpec, RecordSpec, record_spec
@@ -195,14 +196,29 @@ class ObjectNode(Node[Any]):
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
     def write(self, value: Any) -> Json:
-        found: dict[str, Json] = {}
-        for field in self.spec.fields:
-            if isinstance(value, dict):
-                if field.name in value:
-                    found[field.keys[0]] = self.nodes[field.name].write(value[field.name])
-            elif hasattr(value, field.name):
-                found[field.keys[0]] = self.nodes[field.name].write(getattr(value, field.name))
+        given = self._given(value)
+        found = {
+            field.keys[0]: self.nodes[field.name].write(given.pop(field.name))
+            for field in self.spec.fields
+            if field.name in given
+        }
+        if self.spec.extra == "allow":
+            found |= {name: AnyNode().write(other) for name, other in given.items()}
         return found
+
+    def _given(self, value: Any) -> dict[str, Any]:
+        """What a record holds, by the names of its fields; what else it holds, by its own."""
+        if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        if isinstance(value, dict):
+            return dict(value)
+        struct = getattr(value, "__struct_config__", None)
+        tag = {} if struct is None or struct.tag_field is None else {struct.tag_field: struct.tag}
+        names = [field.name for field in self.spec.fields if hasattr(value, field.name)]
+        more = getattr(value, "__pydantic_extra__", None) or {}
+        if self.spec.extra == "allow" and not more:
+            more = getattr(value, "__dict__", {})  # where dataclasses of pydantic hold it
+        return {**more, **{name: getattr(value, name) for name in names}, **tag}
 
     def fixed_keys(self) -> int | None:
         return self._fixed

@@ -126,20 +126,31 @@ class TypeParser(Generic[T]):
         return self._exact(lone_json(text))
 
     def write(self, value: T) -> str:
-        """The text that a model should write for a value. Raises ValueError where there is none.
+        """The text that a model should write for a value: ``read`` gives the value back.
 
-        ``read`` gives the value back; where it does not, the value is none of this type.
+        Raises ValueError where no text does: the value is none of this type, or JSON cannot say it.
         """
-        if self.plain_text:
-            return str(value)
+        try:
+            return self._written(value)
+        except RecursionError as error:
+            raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
+
+    def _written(self, value: T) -> str:
         found = self._read_node.write(value)
-        if isinstance(found, str) and self._field is None and self._read_node.prose:
+        texts = [found] if isinstance(found, str) and self._field is None and self._read_node.prose else []
+        if not self.plain_text:
+            texts.append(written(found))
+        said = f"expected {self._read_node.kind}, found {value!r}"
+        for text in texts:
             try:
-                if self.parse(found) == value:
-                    return found
-            except OutputParsingError:
-                pass
-        return written(found)
+                again = self.parse(text)
+            except OutputParsingError as error:
+                said = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
+            else:
+                if same(again, value):
+                    return text
+                said = f"{value!r} is read as {again!r}"
+        raise ValueError(said)
 
     def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
         place = Place(leniency)

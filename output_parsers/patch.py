@@ -6,21 +6,26 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from .encoding.node import EncodedNode
-from .errors import Problem
+from .errors import Problem, UnsupportedTypeError
 from .extract import open_reply
+from .json_inside import opened
 from .json_schema import schema_parser
-from .node import JsonSchema
+from .node import Definitions, JsonSchema, Node
+from .objects import plain_key
 from .parser import TypeParser
 from .reading import Json, Misfit, Place, Reading, written
 from .schema import described, schema_of
+from .target import Target
 
 __all__ = ["Patch", "patch_for"]
 
 T = TypeVar("T")
 _STEP = re.compile(r"\.([^\W\d]\w*)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 Path = tuple[str | int, ...]
+_MOST_REFERENCES = 100  # one after the other, which no schema needs that is not a circle
 
 
 class Patch(NamedTuple, Generic[T]):
@@ -68,7 +73,45 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
     places = {_name(path): path for path in wanted}
     if len(places) < len(wanted):
         return None
-    return Patch(_parser(schema, wanted), places, found, plain)
+    try:
+        return Patch(_parser(schema, wanted), places, found, plain)
+    except UnsupportedTypeError:  # the schema of a part refers to what only the whole one has
+        return None
+
+
+class PartsNode(Node[dict[str, Json]]):
+    """The parts as they are written, to the last digit: whether they fit is seen in the whole."""
+
+    def __init__(self, names: Sequence[str], shown: TypeParser[Any]) -> None:
+        self.kind = f"an object with {', '.join(names)}"
+        self._names = {plain_key(name): name for name in names}
+        self._shown = shown
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        schema = dict(self._shown.schema or {})
+        definitions.schemas.update(schema.pop("$defs", {}))
+        return schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._shown.hint
+
+    def read(self, found: Json, at: Place) -> dict[str, Json]:
+        found = opened(found, "{", at)
+        if not isinstance(found, dict):
+            raise at.misfit(f"expected {self.kind}", found)
+        parts: dict[str, Json] = {}
+        for key, value in found.items():
+            name = key if key in self._names.values() else self._names.get(plain_key(key))
+            if name is None:
+                at.at(key).left_out("unknown key left out")
+            elif name in parts:
+                raise at.at(key).misfit("expected each key once; another key means the same", key)
+            else:
+                parts[name] = value
+        missing = [name for name in self._names.values() if name not in parts]
+        if missing:
+            raise Misfit(*(Problem(at.at(name).path, "this part is missing") for name in missing))
+        return parts
 
 
 def _plain(parser: TypeParser[T]) -> TypeParser[T]:
@@ -87,7 +130,7 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         if len(candidates) != 1:
             return None
         value = candidates[0].value
-        return node.encoding.decode(value) if isinstance(node, EncodedNode) else value
+        return node.encoding.undo(value, Place()).value if isinstance(node, EncodedNode) else value
     except (Misfit, ValueError, RecursionError):
         return None
 
@@ -115,7 +158,7 @@ def _part(schema: JsonSchema, found: Json, path: Path) -> tuple[Path, JsonSchema
         there = _has(at, step)
         if below is None or not (there or (last and isinstance(at, dict) and isinstance(step, str))):
             return path[:depth], part
-        part, at = below, at[step] if there else None
+        part, at = below, _at(at, step) if there else None
     return path, part
 
 
@@ -125,16 +168,31 @@ def _has(found: Json, step: str | int) -> bool:
     return isinstance(found, list) and isinstance(step, int) and step < len(found)
 
 
+def _at(found: Any, step: str | int) -> Json:
+    return found[step]
+
+
 def _resolved(root: JsonSchema, part: JsonSchema) -> JsonSchema:
     """A schema without a reference around it; of null and another, the other."""
-    while True:
+    for _ in range(_MOST_REFERENCES):
         options = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
         if "$ref" in part:
-            part = root["$defs"][part["$ref"].rpartition("/")[2]]
+            part = _target(root, part["$ref"])
         elif len(options) == 1:
             part = options[0]
         else:
             return part
+    return {}
+
+
+def _target(root: JsonSchema, reference: str) -> JsonSchema:
+    """What a reference leads to inside of its schema; nothing where it leads elsewhere."""
+    part: Any = root
+    start, _, pointer = reference.partition("#")
+    for step in unquote(pointer).split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        part = part.get(key) if isinstance(part, dict) else None
+    return part if isinstance(part, dict) and not start and pointer[:1] in ("", "/") else {}
 
 
 def _below(part: JsonSchema, step: str | int) -> JsonSchema | None:
@@ -162,7 +220,8 @@ def _parser(schema: JsonSchema, wanted: dict[Path, JsonSchema]) -> TypeParser[An
     }
     if "$defs" in schema:
         parts["$defs"] = schema["$defs"]
-    return schema_parser(parts, name="parts")
+    shown = schema_parser(parts, name="parts")
+    return TypeParser(Target(Any, alias="parts"), PartsNode(list(parts["properties"]), shown))
 
 
 def _told(path: Path) -> str:

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["same"]
 
+_NOTHING = object()
+
 
 def same(one: Any, other: Any) -> bool:
-    """Stricter than ``==``, which holds True and 1 for equal, inside of lists and records too."""
+    """Stricter than ``==``, which holds True and 1 for equal, inside of lists and records too.
+
+    Records are compared by their fields, whatever their classes say of equality; so are other objects whose
+    classes say nothing of it, by their attributes.
+    """
+    if one is other:
+        return True
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return _same_members(one, other) and all(same(value, other[key]) for key, value in one.items())
     if isinstance(one, (set, frozenset)):
-        return {(type(item), item) for item in one} == {(type(item), item) for item in other}
-    parts = getattr(one, "__dict__", None)
-    if parts:
-        return bool(one == other) and same(parts, other.__dict__)
-    return bool(one == other)
+        return _same_members(dict.fromkeys(one), dict.fromkeys(other))
+    names = _names(type(one))
+    if names is None:
+        if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # all but object
+            return bool(one == other)
+        return hasattr(one, "__dict__") and same(one.__dict__, other.__dict__)
+    more = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
+    return same(*more) and all(
+        same(getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names
+    )
+
+
+def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
+    """Whether two sets, or the keys of two dicts, hold the same."""
+    if one.keys() != other.keys():
+        return False
+    known = {key: key for key in other}
+    return all(same(key, known[key]) for key in one)
+
+
+def _names(cls: Any) -> Sequence[str] | None:
+    """The fields of a record class; None for all others."""
+    for attribute in ("__pydantic_fields__", "__dataclass_fields__", "__struct_fields__"):
+        names = getattr(cls, attribute, None)
+        if names is not None:
+            return tuple(names)
+    known = getattr(cls, "__attrs_attrs__", None)
+    return None if known is None else [field.name for field in known]

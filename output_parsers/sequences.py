@@ -30,6 +30,8 @@ _MAKERS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     collections.abc.MutableSet: set,
 }
 
+_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # which are no items of a list
+
 
 class ListNode(Node[Any]):
     """Any number of items of one type, made into a list, set, frozenset or open tuple."""
@@ -86,6 +88,8 @@ class ListNode(Node[Any]):
         return value
 
     def write(self, value: Any) -> Json:
+        if not isinstance(value, collections.abc.Collection) or isinstance(value, _NO_ITEMS):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
         return [self.item.write(item) for item in value]
 
     def fixed_keys(self) -> int | None:
@@ -131,6 +135,8 @@ class TupleNode(Node[tuple[Any, ...]]):
         )
 
     def write(self, value: Any) -> Json:
+        if not isinstance(value, tuple) or len(value) != len(self.items):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
         return [node.write(item) for node, item in zip(self.items, value, strict=True)]
 
     def count_keys(self, value: Any) -> int:

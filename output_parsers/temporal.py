@@ -60,6 +60,13 @@ class TemporalNode(Node[T]):
     def read_text(self, text: str, at: Place) -> T:
         return self.read(text, at)
 
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, timedelta):
+            return super().write(value)
+        away = abs(value)  # pydantic would write years, which have no fixed length
+        seconds = away.seconds + Decimal(away.microseconds) / 1_000_000
+        return f"{'-' if value != away else ''}P{away.days}DT{seconds:f}S"
+
     def _read_parts(self, found: dict[str, Json], at: Place) -> T:
         """``{"year": 1968, "month": 7, "day": 4}``, as models write a date that they were shown as fields."""
         names = _PARTS.get(self._form)

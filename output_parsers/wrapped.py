@@ -64,7 +64,10 @@ class RootNode(Node[Any]):
         return self.check(self._inner.read_text(text, at), at)
 
     def write(self, value: Any) -> Json:
-        return self._inner.write(value.root)
+        if not isinstance(value, self._cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        model: Any = value
+        return self._inner.write(model.root)
 
     def check(self, value: Any, at: Place) -> Any:
         """The model around a value that was read. Raises Misfit when the model refuses it."""

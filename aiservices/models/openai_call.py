@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,13 +118,18 @@ class Call:
     def feed(self, reading: EventReading, chunk: bytes) -> list[ReplyDelta]:
         if self.caller.log.on:
             self.caller.log.piece(self.where, chunk)
-        return self._deltas(lambda: reading.feed(chunk), chunk)
+        try:
+            return reading.feed(chunk)
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._blame().unreadable(error, chunk) from error
 
     def end(self, reading: EventReading) -> list[ReplyDelta]:
         try:
-            return self._deltas(reading.end, reading.seen)
+            return reading.end()
         except BrokenStreamError:
             raise self._blame().broken_stream(reading.text) from None
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._blame().unreadable(error, reading.seen) from error
 
     def lost(self, reading: EventReading, error: Exception) -> None:
         """Raises what a lost connection means, unless the answer had come whole before."""
@@ -138,12 +142,6 @@ class Call:
         if self.caller.log.on and (response := getattr(error, "response", None)) is not None:
             self.caller.log.reply(self.where, response.status_code, response.headers, response.content)
         return self._blame().failure(error)
-
-    def _deltas(self, read: Callable[[], list[ReplyDelta]], raw: bytes) -> list[ReplyDelta]:
-        try:
-            return read()
-        except (UnreadableReplyError, ReportedError) as error:
-            raise self._blame().unreadable(error, raw) from error
 
     def _blame(self) -> Blame:
         keys = [value for name, value in self.extra_headers.items() if is_secret(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -9,6 +10,8 @@ from ..messages import ChatReply, ReplyDelta, ToolCallDelta
 from .openai_payload import UnreadableReplyError, parse_object
 
 __all__ = ["BrokenStreamError", "EventReading", "EventSplitter", "at_once"]
+
+_ONE_EVENT = re.compile(rb"data: [^\r\n]*+\n\n").fullmatch
 
 
 class BrokenStreamError(Exception):
@@ -27,9 +30,18 @@ class EventSplitter:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        if b"\n" not in chunk:
+        line_end = chunk.find(b"\n")
+        if line_end < 0:
             self._pieces.append(chunk)
             return []
+        if (
+            line_end == len(chunk) - 2
+            and chunk.startswith(b"data: ")
+            and b"\r" not in chunk
+            and chunk.endswith(b"\n")
+            and not (self._pieces or self._data)
+        ):
+            return [chunk[6:line_end]]  # as most chunks are
         if self._pieces:
             chunk = b"".join([*self._pieces, chunk])
         lines = chunk.split(b"\n")

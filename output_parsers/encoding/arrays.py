@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..node import JsonSchema
@@ -11,7 +11,8 @@ from .boxes import NullableCode, closed_object
 from .checks import breaks
 from .code import Code
 from .finding import EncodingFault
-from .leaves import NeverCode
+from .leaves import AnyCode, NeverCode
+from .undo import NOTHING, Kind, Spot, keyed
 
 __all__ = ["ListCode", "NativeTupleCode", "TupleCode"]
 
@@ -41,9 +42,8 @@ class ListCode(Code):
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
         return [self.item.encode(item, at.at(index)) for index, item in enumerate(items)]
 
-    def decode(self, value: Json, at: Place) -> Json:
-        items = _array(value, at)
-        return [self.item.decode(item, at.at(index)) for index, item in enumerate(items)]
+    def undo(self, value: Json, at: Spot) -> Json:
+        return _undone(value, at, lambda index: self.item)
 
 
 class NativeTupleCode(ListCode):
@@ -69,9 +69,8 @@ class NativeTupleCode(ListCode):
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
         return [self._code(i).encode(item, at.at(i)) for i, item in enumerate(items)]
 
-    def decode(self, value: Json, at: Place) -> Json:
-        items = _array(value, at)
-        return [self._code(i).decode(item, at.at(i)) for i, item in enumerate(items)]
+    def undo(self, value: Json, at: Spot) -> Json:
+        return _undone(value, at, self._code)
 
     def _code(self, index: int) -> Code:
         return self.first[index] if index < len(self.first) else self.item
@@ -114,19 +113,62 @@ class TupleCode(Code):
             found["rest"] = self.rest.encode(items[len(self.items) :], at)
         return found
 
-    def decode(self, value: Json, at: Place) -> Json:
+    def undo(self, value: Json, at: Spot) -> Json:
+        found = at.opened(value, "{")
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
-        if not isinstance(value, dict) or set(value) != set(keys):
-            raise EncodingFault(at.path, f"expected an object with {', '.join(keys)}, found {show(value)}")
-        given = [
-            (index, code)
-            for index, code in enumerate(self.items)
-            if not (isinstance(code, NullableCode) and value[self.keys[index]] is None)
-        ]
-        rest = [] if self.rest is None else self.rest.decode(value["rest"], at.at("rest"))
-        if len(given) < (len(self.items) if rest else given[-1][0] + 1 if given else 0):
-            raise EncodingFault(at.path, "an item is left out, and one after it is not")
-        return [code.decode(value[self.keys[i]], at.at(self.keys[i])) for i, code in given] + rest
+        if isinstance(found, list):
+            at.left_plain(f"expected an object with {', '.join(keys)}", value)
+            return [self._code(index).undo(item, at.at(index)) for index, item in enumerate(found)]
+        if not isinstance(found, dict) or (keys and not keyed(found, keys, at.apart())):
+            at.fails(f"expected an object with {', '.join(keys)}", value, Kind.FOREIGN)
+            return value
+        return self._items(keyed(found, keys, at, alone=True), at)
+
+    def _items(self, given: dict[str, Json], at: Spot) -> Json:
+        items: list[Json] = []
+        hole = False
+        for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
+            below = at.under(key, at.plain.at(index))
+            if isinstance(code, NullableCode) and given.get(key) is None:
+                if key not in given:
+                    below.left_plain("it is left out", NOTHING)
+                hole = True
+            elif key not in given:
+                below.fails(f"the required key {key!r} is missing", NOTHING)
+                items.append(None)
+            elif hole:
+                below.fails("an item before it is left out", given[key])
+            else:
+                items.append(code.undo(given[key], below))
+        return items + self._rest(given, at, hole=hole)
+
+    def _rest(self, given: dict[str, Json], at: Spot, *, hole: bool) -> list[Json]:
+        if self.rest is None:
+            return []
+        below = at.under("rest")
+        if "rest" not in given:
+            below.left_plain("it is left out", NOTHING)
+            return []
+        found = below.opened(given["rest"], "[")
+        if not isinstance(found, list) or (hole and found):
+            below.fails("an item before it is left out" if hole else "expected an array", given["rest"])
+            return []
+        at_rest = [below.under(i, at.plain.at(len(self.items) + i)) for i in range(len(found))]
+        return [self.rest.item.undo(item, spot) for item, spot in zip(found, at_rest, strict=True)]
+
+    def _code(self, index: int) -> Code:
+        if index < len(self.items):
+            code = self.items[index]
+            return code.bare if isinstance(code, NullableCode) else code
+        return AnyCode() if self.rest is None else self.rest.item
+
+
+def _undone(value: Json, at: Spot, code: Callable[[int], Code]) -> Json:
+    found = at.opened(value, "[")
+    if not isinstance(found, list):
+        at.leaf("expected an array", value, heavy=True)
+        return value
+    return [code(index).undo(item, at.at(index)) for index, item in enumerate(found)]
 
 
 def _array(value: Json, at: Place) -> list[Json]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..node import JsonSchema
-from ..reading import Json, Place, show
+from ..objects import plain_key
+from ..reading import Json, Place
 from .code import Code
-from .finding import EncodingFault
+from .undo import Spot, keyed, likeliest
 
 __all__ = ["BoxCode", "NullableCode", "closed_object", "nullable"]
 
@@ -36,10 +37,26 @@ class BoxCode(Code):
     def encode(self, value: Json, at: Place) -> Json:
         return {self.key: self.inner.encode(value, at)}
 
-    def decode(self, value: Json, at: Place) -> Json:
-        if not isinstance(value, dict) or set(value) != {self.key}:
-            raise EncodingFault(at.path, f"expected an object with {self.key!r} alone, found {show(value)}")
-        return self.inner.decode(value[self.key], at.at(self.key))
+    def undo(self, value: Json, at: Spot) -> Json:
+        found = at.apart().opened(value, "{")
+        if not isinstance(found, dict) or [plain_key(key) for key in found] != [plain_key(self.key)]:
+            return self._without(value, at)
+        trial = at.apart()
+        inside = self._inside(value, trial)
+        content = trial.under(self.key).written.path
+        if not any(step.heavy and step.written.path == content for step in trial.steps):
+            at.steps.extend(trial.steps)
+            return inside
+        # what is in it is of another shape: what has this one key may be the value itself, without its box
+        return likeliest([partial(self._inside, value), partial(self._without, value)], value, at)
+
+    def _inside(self, value: Json, at: Spot) -> Json:
+        given = keyed(at.opened(value, "{"), [self.key], at)
+        return self.inner.undo(given[self.key], at.under(self.key))
+
+    def _without(self, value: Json, at: Spot) -> Json:
+        at.left_plain(f"expected an object with {self.key!r} alone", value)
+        return self.inner.undo(value, at)
 
 
 def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
@@ -73,6 +90,11 @@ class NullableCode(Code):
         self._value = value
         self._null_default = null_default
 
+    @property
+    def bare(self) -> Code:
+        """The code of what is there, as it is where nothing may be left out."""
+        return self._value
+
     @cached_property
     def inner(self) -> Code:
         """The code of what is there; known when all definitions are."""
@@ -101,5 +123,5 @@ class NullableCode(Code):
     def encode(self, value: Json, at: Place) -> Json:
         return self.inner.encode(value, at)
 
-    def decode(self, value: Json, at: Place) -> Json:
-        return self.inner.decode(value, at)
+    def undo(self, value: Json, at: Spot) -> Json:
+        return self.inner.undo(value, at)

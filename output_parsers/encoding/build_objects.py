@@ -11,7 +11,8 @@ from .code import Code
 from .leaves import ChoiceCode, NeverCode, ScalarCode
 from .merge import is_regex, of_key
 from .notes import ENFORCED_LATER, Where
-from .objects import Absence, Extra, Field, ObjectCode, PairsCode
+from .objects import Absence, Extra, Field, ObjectCode
+from .pairs import PairsCode
 from .unions import union_of
 from .words import PAIRS, in_words, left_out, said
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from .build import Builder
 
 __all__ = ["object_code"]
+
+# An object of which these speak may be another one for a key that is null.
+_MINDFUL = frozenset(
+    "minProperties maxProperties dependencies dependentRequired dependentSchemas not if".split()
+)
 
 
 def object_code(builder: Builder, plain: JsonSchema, words: list[str], at: Where) -> Code:
@@ -69,19 +75,23 @@ def _fields(builder: Builder, plain: JsonSchema, at: Where) -> dict[str, Field] 
         elif not builder.profile.all_required:
             fields[key] = Field(code, Absence.MISSING)
         else:
-            fields[key] = Field(_nullable(builder, schema, code, here), Absence.NULL)
+            alike = _MINDFUL.isdisjoint(plain)
+            fields[key] = Field(_nullable(builder, schema, code, here, alike=alike), Absence.NULL)
     return fields
 
 
-def _nullable(builder: Builder, schema: JsonSchema | bool, code: Code, at: Where) -> Code:
+def _nullable(builder: Builder, schema: JsonSchema | bool, code: Code, at: Where, *, alike: bool) -> Code:
+    """The code of what may be left out; ``alike``: that is the same as null where null is the default."""
     has_default = isinstance(schema, dict) and "default" in schema
     default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
-    nullable = NullableCode(code, null_default=has_default and default is None)
-    if has_default and default is None:
-        builder.notes.note(at, "an optional property", "sent as required; null where it is left out")
-    else:
+    alike = alike and has_default and default is None
+    nullable = NullableCode(code, null_default=alike)
+    if not alike:
         nullable.description = left_out(default, has_default=has_default)
-        builder.notes.note(at, "an optional property", "sent as required; null where it is left out")
+    done = "sent as required; null where it is left out"
+    if alike and not at.named:  # the reader of a type fills its default in
+        done += ", which is its default, and comes back as null"
+    builder.notes.note(at, "an optional property", done)
     return nullable
 
 

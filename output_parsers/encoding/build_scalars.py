@@ -16,7 +16,7 @@ from .words import in_words, said
 if TYPE_CHECKING:
     from .build import Builder
 
-__all__ = ["choice_code", "kept", "scalar_code"]
+__all__ = ["choice_code", "is_sent", "kept", "keywords_of", "scalar_code"]
 
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 _OF_KIND = {
@@ -41,7 +41,7 @@ def kept(builder: Builder, kind: str, plain: JsonSchema, words: list[str], at: W
     for keyword in _OF_KIND.get(kind, ()):
         if keyword not in plain:
             continue
-        if _is_sent(builder.profile, kind, keyword, plain):
+        if is_sent(builder.profile, kind, keyword, plain):
             keywords[keyword] = plain[keyword]
         else:
             words.append(in_words(keyword, plain[keyword]))
@@ -50,7 +50,13 @@ def kept(builder: Builder, kind: str, plain: JsonSchema, words: list[str], at: W
     return keywords
 
 
-def _is_sent(profile: Profile, kind: str, keyword: str, plain: JsonSchema) -> bool:
+def keywords_of(kind: str) -> tuple[str, ...]:
+    """The keywords that may bound a value of a kind."""
+    return _OF_KIND.get(kind, ())
+
+
+def is_sent(profile: Profile, kind: str, keyword: str, plain: JsonSchema) -> bool:
+    """Whether a profile enforces a keyword of a schema for a value of a kind."""
     value = plain[keyword]
     if keyword not in profile.keywords:
         return False

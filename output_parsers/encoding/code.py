@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..node import JsonSchema
 from ..reading import Json, Place
 from ..schema import described
+from .undo import Spot
 
 __all__ = ["Code", "Definition", "RefCode", "walk"]
 
@@ -41,8 +42,8 @@ class Code(ABC):
         """A plain value as a model would write it. Raises EncodingFault where it does not fit."""
 
     @abstractmethod
-    def decode(self, value: Json, at: Place) -> Json:
-        """The plain value of an encoded one. Raises EncodingFault where it does not fit."""
+    def undo(self, value: Json, at: Spot) -> Json:
+        """The plain value of an encoded one; what cannot be undone stays as it is, with a step."""
 
     def schema(self) -> JsonSchema:
         """The schema that is sent."""
@@ -95,8 +96,8 @@ class RefCode(Code):
     def encode(self, value: Json, at: Place) -> Json:
         return self.target.encode(value, at)
 
-    def decode(self, value: Json, at: Place) -> Json:
-        return self.target.decode(value, at)
+    def undo(self, value: Json, at: Spot) -> Json:
+        return self.target.undo(value, at)
 
 
 def walk(code: Code) -> Iterator[Code]:

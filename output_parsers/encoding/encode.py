@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, TypeVar
 
 from ..errors import REFUSALS
 from ..node import JsonSchema
@@ -19,9 +20,13 @@ from .leaves import NeverCode
 from .limits import exceeded
 from .notes import Notes, Where
 from .overlap import is_plain
+from .quick import says
+from .undo import Spot, Undone
 from .unions import told_apart
 
 __all__ = ["Encoding", "encode", "encode_at"]
+
+Result = TypeVar("Result")
 
 # What is saved first where a schema is too large: long enums, then what lies deep.
 _THRIFTS = [
@@ -36,7 +41,8 @@ class Encoding(NamedTuple):
 
     ``identity`` says that decoding changes nothing, for any value; ``fits`` is False where strict mode has
     to be given up: then the schema is the one that was given, and nothing is encoded. ``decode`` and
-    ``encode`` raise EncodingFault for a value that does not fit.
+    ``encode`` raise EncodingFault for a value that does not fit; ``undo`` decodes what it can, and tells the
+    rest.
     """
 
     schema: JsonSchema
@@ -45,6 +51,7 @@ class Encoding(NamedTuple):
     encode: Callable[[Json], Json]
     findings: tuple[Finding, ...]
     fits: bool
+    undo: Callable[[Json, Place], Undone]
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
@@ -54,6 +61,30 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 def encode_at(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
     """The encoding of a schema whose findings are told from a place on."""
+    if says(schema, profile):
+        return _as_it_stands(schema, profile, at)
+    return _taken_apart(schema, profile, at)
+
+
+def _as_it_stands(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
+    """The encoding of a schema that a profile can say: it is taken apart when a value is to be checked."""
+
+    @cache
+    def made() -> Encoding:
+        return _taken_apart(schema, profile, at)
+
+    return Encoding(
+        schema,
+        True,
+        lambda value: made().decode(value),
+        lambda value: made().encode(value),
+        (),
+        True,
+        lambda value, at: made().undo(value, at),
+    )
+
+
+def _taken_apart(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
     notes = Notes()
     for thrift in _THRIFTS:
         encoding, notes, too_large = _attempt(schema, profile, at, thrift)
@@ -61,7 +92,7 @@ def encode_at(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
             return encoding
         if not too_large:
             break
-    return Encoding(schema, True, _as_it_is, _as_it_is, notes.findings, False)
+    return Encoding(schema, True, _as_it_is, _as_it_is, notes.findings, False, _nothing_undone)
 
 
 def _attempt(
@@ -85,7 +116,8 @@ def _attempt(
         builder.notes.give_up(at, f"{count} {_MEASURES[name]}, where {profile.name} takes {limit}")
     if faults:
         return None, builder.notes, True
-    whole = Encoding(sent, is_plain(root), _decoder(root), _encoder(root), builder.notes.findings, True)
+    found = builder.notes.findings
+    whole = Encoding(sent, is_plain(root), _decoder(root), _encoder(root), found, True, _undoer(root))
     return whole, builder.notes, False
 
 
@@ -127,17 +159,35 @@ def _sent(root: Code) -> JsonSchema:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
+def _undoer(root: Code) -> Callable[[Json, Place], Undone]:
+    def undo(value: Json, at: Place) -> Undone:
+        spot = Spot(at, Place(path=at.path), {})
+        undone = root.undo(value, spot)
+        return Undone(undone, spot.steps)
+
+    return undo
+
+
 def _decoder(root: Code) -> Callable[[Json], Json]:
+    undo = _undoer(root)
+
     def decode(value: Json) -> Json:
-        return _within_depth(root.decode, value)
+        undone = _within_depth(undo, value)
+        if undone.steps:
+            step = next((step for step in undone.steps if step.heavy), undone.steps[0])
+            problem = step.problem
+            raise EncodingFault(problem.path, str(problem).removeprefix(f"{problem.path}: "))
+        return undone.value
 
     return decode
 
 
 def _encoder(root: Code) -> Callable[[Json], Json]:
+    decode = _decoder(root)
+
     def encode(value: Json) -> Json:
         encoded = _within_depth(root.encode, value)
-        back = _within_depth(root.decode, encoded)
+        back = decode(encoded)
         # what is left out may come back as null, where the schema says that this is the same
         if not same_json(back, value) and not same_json(_within_depth(root.encode, back), encoded):
             raise EncodingFault("$", "it does not come back as it was")
@@ -146,7 +196,7 @@ def _encoder(root: Code) -> Callable[[Json], Json]:
     return encode
 
 
-def _within_depth(bring: Callable[[Json, Place], Json], value: Json) -> Json:
+def _within_depth(bring: Callable[[Json, Place], Result], value: Json) -> Result:
     try:
         return bring(value, Place())
     except RecursionError as error:
@@ -155,3 +205,7 @@ def _within_depth(bring: Callable[[Json, Place], Json], value: Json) -> Json:
 
 def _as_it_is(value: Json) -> Json:
     return value
+
+
+def _nothing_undone(value: Json, at: Place) -> Undone:
+    return Undone(value, ())

@@ -9,13 +9,18 @@ from typing import Any
 from ..json_reader import read_exact
 from ..json_text import JsonFault
 from ..node import JsonSchema
+from ..objects import plain_key
 from ..reading import Json, Place, show, written
 from .checks import breaks, is_integral
 from .code import Code
 from .finding import EncodingFault
 from .kinds import KINDS, kind_of
+from .undo import Kind, Spot
 
 __all__ = ["AnyCode", "ChoiceCode", "NeverCode", "ScalarCode", "TextCode"]
+
+_OPENINGS = ("{", "[", '"', "'", "`")
+_WORDS_OF_JSON = ("", "true", "false", "null", "none", "nan")
 
 
 class ScalarCode(Code):
@@ -33,15 +38,24 @@ class ScalarCode(Code):
         return {"type": self.kind, **self.keywords}
 
     def encode(self, value: Json, at: Place) -> Json:
-        broken = breaks(self.keywords, self.decode(value, at))
+        broken = breaks(self.keywords, value) if self._fits(value) else f"expected {self.kind}"
         if broken:
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
         return value
 
-    def decode(self, value: Json, at: Place) -> Json:
-        if kind_of(value) not in self.kinds or (self.kind == "integer" and not is_integral(value)):
-            raise EncodingFault(at.path, f"expected {self.kind}, found {show(value)}")
+    def undo(self, value: Json, at: Spot) -> Json:
+        if not self._fits(value):
+            at.leaf(f"expected {self.kind}", value, heavy=not self._resembles(value))
         return value
+
+    def _resembles(self, value: Json) -> bool:
+        """Whether a reader may know what is meant: many a value is read from a text."""
+        if self.kind == "null":
+            return isinstance(value, str) and value.casefold() in _WORDS_OF_JSON
+        return self.kind == "string" or isinstance(value, str) or kind_of(value) in self.kinds
+
+    def _fits(self, value: Json) -> bool:
+        return kind_of(value) in self.kinds and (self.kind != "integer" or is_integral(value))
 
 
 class ChoiceCode(Code):
@@ -88,11 +102,18 @@ class ChoiceCode(Code):
             raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
         return self._shown[key]
 
-    def decode(self, value: Json, at: Place) -> Json:
+    def undo(self, value: Json, at: Spot) -> Json:
         key = _key(value)
         if key not in self._values:
-            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
+            at.leaf(f"expected one of {len(self._shown)} values", value, heavy=not self._resembles(value))
+            return value
         return value if self.plain else self._values[key]
+
+    def _resembles(self, value: Json) -> bool:
+        """Whether a value is a member in another form."""
+        if isinstance(value, (dict, list)):
+            return False
+        return plain_key(str(value)) in {plain_key(str(shown)) for _, shown in self._shown}
 
 
 def _key(value: Json) -> tuple[str, Json]:
@@ -121,22 +142,34 @@ class TextCode(Code):
         return {"type": "string"}
 
     def encode(self, value: Json, at: Place) -> Json:
-        self._check(value, at)
+        if not self._takes(value):
+            raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
         return written(value)
 
-    def decode(self, value: Json, at: Place) -> Json:
+    def undo(self, value: Json, at: Spot) -> Json:
         if not isinstance(value, str):
-            raise EncodingFault(at.path, f"expected JSON text in a string, found {show(value)}")
+            return self._as_it_is("expected JSON text in a string", value, at)
         try:
             inside = read_exact(value)
         except JsonFault as fault:
-            raise EncodingFault(at.path, f"expected JSON text in a string: {fault}") from fault
-        self._check(inside, at)
+            said = f"expected JSON text in a string: {fault}"
+            if value.strip()[:1] in _OPENINGS or value.strip().casefold() in _WORDS_OF_JSON:
+                at.fails(said, value)  # JSON was meant, and it is broken
+                return value
+            return self._as_it_is(said, value, at)
+        if not self._takes(inside):
+            at.fails("expected the text of another kind of value", inside)
         return inside
 
-    def _check(self, value: Json, at: Place) -> None:
-        if self.only is not None and kind_of(value) not in self.only:
-            raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
+    def _as_it_is(self, said: str, value: Json, at: Spot) -> Json:
+        if self._takes(value):
+            at.left_plain(said, value)
+        else:
+            at.fails(said, value, Kind.FOREIGN)
+        return value
+
+    def _takes(self, value: Json) -> bool:
+        return self.only is None or kind_of(value) in self.only
 
 
 class AnyCode(Code):
@@ -152,7 +185,7 @@ class AnyCode(Code):
     def encode(self, value: Json, at: Place) -> Json:
         return value
 
-    def decode(self, value: Json, at: Place) -> Json:
+    def undo(self, value: Json, at: Spot) -> Json:
         return value
 
 
@@ -169,4 +202,6 @@ class NeverCode(Code):
     def encode(self, value: Json, at: Place) -> Json:
         raise EncodingFault(at.path, f"expected nothing here, found {show(value)}")
 
-    decode = encode
+    def undo(self, value: Json, at: Spot) -> Json:
+        at.leaf("expected nothing here", value, heavy=True)
+        return value

@@ -15,6 +15,7 @@ __all__ = ["Whole", "both", "canonical", "gathered", "is_regex", "of_key", "stan
 
 _GREATEST = frozenset("minimum exclusiveMinimum minLength minItems minProperties minContains".split())
 _LEAST = frozenset("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains".split())
+_TOGETHER = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _OBJECTS = ("properties", "patternProperties", "additionalProperties")
 _ARRAYS = ("prefixItems", "items")
 
@@ -73,10 +74,14 @@ def gathered(schema: JsonSchema | bool, document: Document) -> Whole:
         part = waiting.pop(0)
         if part is False:
             return Whole({}, never=True)
-        if part is True or canonical(part) in seen:
+        if part is True:
             continue
-        seen.add(canonical(part))
         assert isinstance(part, dict)
+        if seen or waiting or not _TOGETHER.isdisjoint(part):
+            text = canonical(part)
+            if text in seen:
+                continue
+            seen.add(text)
         own = dict(part)
         waiting.extend(own.pop("allOf", ()))
         if "$ref" in own:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 from ..node import JsonSchema
+from ..objects import plain_key
 from ..reading import Json, Place, show
 from .boxes import NullableCode, closed_object
-from .checks import breaks
 from .code import Code
 from .finding import EncodingFault
 from .leaves import NeverCode
+from .pairs import PairsCode
+from .undo import NOTHING, Spot
 
-__all__ = ["Absence", "Extra", "Field", "ObjectCode", "PairsCode"]
+__all__ = ["Absence", "Extra", "Field", "ObjectCode"]
 
 
 class Absence(Enum):
@@ -35,55 +38,6 @@ class Field(NamedTuple):
     def left_out(self, item: Json) -> bool:
         """Whether what stands under the key says that nothing does."""
         return item is None and isinstance(self.code, NullableCode) and not self.code.keeps_null
-
-
-class PairsCode(Code):
-    """An object whose keys are data, as an array of ``{"key": …, "value": …}``."""
-
-    plain = False
-
-    def __init__(self, key: Code, value: Code, keywords: Mapping[str, Any]) -> None:
-        self.key = key
-        self.value = value
-        self.keywords = keywords
-
-    @property
-    def parts(self) -> Sequence[Code]:
-        return (self.key, self.value)
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        return frozenset(("array",))
-
-    def bare_schema(self) -> JsonSchema:
-        pair = closed_object({"key": self.key.schema(), "value": self.value.schema()})
-        return {"type": "array", "items": pair, **self.keywords}
-
-    def encode(self, value: Json, at: Place) -> Json:
-        if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {show(value)}")
-        broken = breaks(self.keywords, value)
-        if broken:
-            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
-        return [self.pair(key, item, at.at(key)) for key, item in value.items()]
-
-    def pair(self, key: str, item: Json, at: Place) -> Json:
-        """One key with its value."""
-        return {"key": self.key.encode(key, at), "value": self.value.encode(item, at)}
-
-    def decode(self, value: Json, at: Place) -> Json:
-        if not isinstance(value, list):
-            raise EncodingFault(at.path, f"expected an array of keys and values, found {show(value)}")
-        found: dict[str, Json] = {}
-        for index, pair in enumerate(value):
-            here = at.at(index)
-            if not isinstance(pair, dict) or set(pair) != {"key", "value"}:
-                raise EncodingFault(here.path, f"expected an object with key and value, found {show(pair)}")
-            key = self.key.decode(pair["key"], here.at("key"))
-            if key in found:
-                raise EncodingFault(here.at("key").path, f"the key stands twice, found {show(key)}")
-            found[key] = self.value.decode(pair["value"], here.at("value"))
-        return found
 
 
 class Extra(NamedTuple):
@@ -142,7 +96,7 @@ class ObjectCode(Code):
 
     def _encode_others(self, others: dict[str, Json], at: Place) -> dict[str, Json]:
         if not self.extras:
-            return {key: self._open(at, key).encode(item, at.at(key)) for key, item in others.items()}
+            return {key: self._open(at.at(key)).encode(item, at.at(key)) for key, item in others.items()}
         parts: dict[str, list[Json]] = {extra.name: [] for extra in self.extras}
         for key, item in others.items():
             name, pair = self._pair(key, item, at.at(key))
@@ -160,28 +114,88 @@ class ObjectCode(Code):
                     last = fault
         raise last
 
-    def decode(self, value: Json, at: Place) -> Json:
-        if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {show(value)}")
-        missing = [key for key in self.required if key not in value]
-        if missing:
-            raise EncodingFault(at.path, f"expected the key {missing[0]!r}, found {show(value)}")
+    def undo(self, value: Json, at: Spot) -> Json:
+        given = at.opened(value, "{")
+        if not isinstance(given, dict):
+            at.leaf("expected an object", value, heavy=True)
+            return value
         found: dict[str, Json] = {}
-        pairs = {extra.name: extra.pairs for extra in self.extras}
-        for key, item in value.items():
-            if key in self.fields:
-                if not self.fields[key].left_out(item):
-                    found[key] = self.fields[key].code.decode(item, at.at(key))
-            elif key not in pairs:
-                found[key] = self._open(at, key).decode(item, at.at(key))
-        for name, code in pairs.items():
-            for key, item in code.decode(value[name], at.at(name)).items():
-                if key in found or key in self.fields:
-                    raise EncodingFault(at.at(name).path, f"the key stands twice, found {show(key)}")
-                found[key] = item
+        parts: dict[str, Json] = {}
+        for key, item in given.items():
+            name = self._meant(key, given)
+            if name in self._pairs:
+                if name != key:
+                    at.under(key).noted("key in another form", key, name)
+                if name in parts:
+                    at.under(key).fails(f"another key means {name!r} too", key)
+                parts[name] = item
+            elif name is None:
+                found[key] = self._undone_other(key, item, at.at(key))
+            else:
+                below = at.at(key)
+                if name != key:
+                    below.leaf(f"expected the key {name!r}", key)
+                if not self.fields[name].left_out(item):
+                    found[key] = self.fields[name].code.undo(item, below)
+        self._missing(given, parts, at)
+        for name, item in parts.items():
+            self._undo_pairs(name, item, found, at)
         return found
 
-    def _open(self, at: Place, key: str) -> Code:
-        if self.rest is None or isinstance(self.rest, NeverCode):
-            raise EncodingFault(at.at(key).path, "no property of this name is expected")
+    def _meant(self, key: str, given: dict[str, Json]) -> str | None:
+        """The name that a key means: its own, or one in another form that is not given by itself."""
+        if key in self.fields or key in self._pairs:
+            return key
+        name = self._by_plain.get(plain_key(key))
+        return None if name is None or name in given else name
+
+    @cached_property
+    def _pairs(self) -> dict[str, PairsCode]:
+        return {extra.name: extra.pairs for extra in self.extras}
+
+    @cached_property
+    def _by_plain(self) -> dict[str, str | None]:
+        names: dict[str, str | None] = {}
+        for name in (*self.fields, *self._pairs):
+            plain = plain_key(name)
+            names[plain] = None if plain in names else name
+        return names
+
+    def _missing(self, given: dict[str, Json], parts: dict[str, Json], at: Spot) -> None:
+        meant = {self._meant(key, given) for key in given}
+        for key, field in self.fields.items():
+            if key in meant or field.absence is Absence.MISSING:
+                continue
+            if field.absence is Absence.NEVER:
+                at.at(key).leaf("it is required, and left out", NOTHING)
+            else:
+                at.at(key).left_plain("it is left out", NOTHING)
+        for name in self._pairs.keys() - parts.keys():
+            at.under(name).left_plain("it is left out", NOTHING)
+
+    def _undone_other(self, key: str, item: Json, at: Spot) -> Json:
+        """What stands under a key that is none of the object's own."""
+        if self.rest is not None and not isinstance(self.rest, NeverCode):
+            return self.rest.undo(item, at)
+        for _, pattern, pairs in self.extras:
+            if pattern is None or re.search(pattern, key):
+                at.left_plain("no property of this name is expected", item)
+                return pairs.value.undo(item, at)
+        at.leaf("no property of this name is expected", key)
+        return item
+
+    def _undo_pairs(self, name: str, item: Json, found: dict[str, Json], at: Spot) -> None:
+        below = at.under(name)
+        undone = self._pairs[name].undo(item, below)
+        if not isinstance(undone, dict):
+            below.fails("expected an array of keys and values", item)
+            return
+        for key, value in undone.items():
+            if key in found or key in self.fields:
+                below.fails("the key stands twice", key)
+            found.setdefault(key, value)
+
+    def _open(self, at: Place) -> Code:
+        if self.rest is None:
+            raise EncodingFault(at.path, "no property of this name is expected")
         return self.rest

@@ -8,7 +8,8 @@ from .arrays import ListCode, NativeTupleCode, TupleCode
 from .boxes import BoxCode, NullableCode
 from .code import Code, RefCode, walk
 from .leaves import ChoiceCode, ScalarCode, TextCode
-from .objects import ObjectCode, PairsCode
+from .objects import ObjectCode
+from .pairs import PairsCode
 
 __all__ = ["BranchesCode", "clear", "is_plain"]
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..node import JsonSchema
 from ..reading import Json, Place, show
 from .boxes import BoxCode
 from .code import Code, walk
 from .finding import EncodingFault
-from .kinds import same_json
 from .leaves import AnyCode, NeverCode, TextCode
 from .notes import Where
 from .overlap import BranchesCode, clear, is_plain
+from .undo import Spot, likeliest
 
 __all__ = ["UnionCode", "told_apart", "union_of"]
 
@@ -43,19 +44,14 @@ class UnionCode(BranchesCode):
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def encode(self, value: Json, at: Place) -> Json:
-        return self._once("encode", value, at)
-
-    def decode(self, value: Json, at: Place) -> Json:
-        return self._once("decode", value, at)
-
-    def _once(self, way: str, value: Json, at: Place) -> Json:
-        """Branches that hold this union again would ask it once each, and each level below twice as often."""
+        """The value encoded by the first branch that it fits."""
         if not isinstance(value, (dict, list)):
-            return self._brought(way, value, at)
-        key = (id(self), way, id(value))
+            return self._encoded(value, at)
+        # branches that hold this union again would ask it once each, and each level below twice as often
+        key = (id(self), id(value))
         if key not in at.known:
             try:
-                at.known[key] = (value, self._brought(way, value, at), None)
+                at.known[key] = (value, self._encoded(value, at), None)
             except EncodingFault as fault:
                 at.known[key] = (value, None, fault)
         _, outcome, refusal = at.known[key]
@@ -63,23 +59,29 @@ class UnionCode(BranchesCode):
             raise refusal
         return outcome
 
-    def _brought(self, way: str, value: Json, at: Place) -> Json:
-        """The value encoded by the first branch that it fits, or decoded by all of them alike."""
+    def _encoded(self, value: Json, at: Place) -> Json:
         faults: list[EncodingFault] = []
-        fits: list[Json] = []
         for branch in self.branches:
             try:
-                fits.append(branch.encode(value, at) if way == "encode" else branch.decode(value, at))
+                return branch.encode(value, at)
             except EncodingFault as fault:
                 faults.append(fault)
-            else:
-                if way == "encode":
-                    break
-        if not fits:
-            raise _nearest(faults, value, at)
-        if not all(same_json(fits[0], fit) for fit in fits[1:]):
-            raise EncodingFault(at.path, f"it can be read in more than one way, found {show(value)}")
-        return fits[0]
+        raise _nearest(faults, value, at)
+
+    def undo(self, value: Json, at: Spot) -> Json:
+        if not isinstance(value, (dict, list)):
+            return self._undone(value, at)
+        key = (id(self), id(value))
+        if key not in at.known:
+            trial = at.apart()
+            undone = self._undone(value, trial)
+            at.known[key] = (value, undone, trial.steps)
+        _, undone, steps = at.known[key]
+        at.steps.extend(steps)
+        return undone
+
+    def _undone(self, value: Json, at: Spot) -> Json:
+        return likeliest([partial(branch.undo, value) for branch in self.branches], value, at)
 
 
 def _nearest(faults: list[EncodingFault], value: Json, at: Place) -> EncodingFault:

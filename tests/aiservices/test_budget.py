@@ -6,9 +6,9 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from loopback import DONE, Loopback, answer, delta, error, sse, streamed
@@ -379,15 +379,15 @@ def test_a_server_that_does_not_answer_ends_with_the_seconds(loopback: Loopback,
     loopback.reply(replace(answer("hi"), after=never))
     began = time.monotonic()
     with pytest.raises(BudgetExceededError) as caught:
-        CALLS[kind](create(Chat, model, budget=Budget(seconds=0.1, first_wait=0)))
+        CALLS[kind](create(Chat, model, budget=Budget(seconds=0.5, first_wait=0)))
     took = time.monotonic() - began
     never.set()
     model.close()
-    assert (caught.value.limit, len(loopback.requests), took < 2) == ("seconds", 1, True)
+    assert (caught.value.limit, len(loopback.requests), took < 5) == ("seconds", 1, True)
 
 
 class Dripping(list[bytes]):
-    """The chunks of an answer that takes a second, so slowly that no wait of it is long."""
+    """The chunks of an answer that takes five seconds, so slowly that no wait of it is long."""
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in super().__iter__():
@@ -398,10 +398,10 @@ class Dripping(list[bytes]):
 @every_kind
 def test_a_server_that_drips_ends_with_the_seconds(loopback: Loopback, kind: str) -> None:
     if "stream" in kind:
-        chunks = [delta(content="la ")] * 50
+        chunks = [delta(content="la ")] * 250
         dripped = replace(sse(), chunks=Dripping([*chunks, delta("stop"), DONE]))
     else:
-        whole = answer("la " * 50)
+        whole = answer("la " * 600)
         body = whole.body
         dripped = replace(whole, chunks=Dripping(body[at : at + 8] for at in range(0, len(body), 8)))
     model = warm(loopback)
@@ -411,7 +411,7 @@ def test_a_server_that_drips_ends_with_the_seconds(loopback: Loopback, kind: str
         CALLS[kind](create(Chat, model, budget=Budget(seconds=0.2, first_wait=0)))
     took = time.monotonic() - began
     model.close()
-    assert (caught.value.limit, took < 0.6) == ("seconds", True)
+    assert (caught.value.limit, took < 3) == ("seconds", True)
 
 
 @every_kind
@@ -439,15 +439,24 @@ def test_a_wait_that_the_server_asks_for_beyond_the_seconds_is_not_begun(
     assert (time.monotonic() - began < 5, len(loopback.requests), caught.value.retry_after) == (True, 1, 20.0)
 
 
+async def cancel_once_asked(loopback: Loopback, call: Coroutine[Any, Any, object]) -> None:
+    """Cancel a call a moment after its request has come to the server."""
+    task = asyncio.create_task(call)
+    while not loopback.requests:
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def test_a_cancelled_call_leaves_no_open_connection(loopback: Loopback) -> None:
     answered = threading.Event()
     loopback.reply(replace(answer("hi"), after=answered))
 
     async def cancelled() -> bool:
         async with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.15):
-                    await create(Chat, model).achat("x")
+            await cancel_once_asked(loopback, create(Chat, model).achat("x"))
             answered.set()  # the server answers into a connection that must be closed by now
             for _ in range(200):
                 if not loopback.connections:
@@ -464,9 +473,7 @@ def test_a_call_that_is_cancelled_while_it_waits_makes_no_further_request(loopba
 
     async def cancelled() -> None:
         async with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.15):
-                    await create(Chat, model).achat("x")
+            await cancel_once_asked(loopback, create(Chat, model).achat("x"))
 
     asyncio.run(cancelled())
     assert len(loopback.requests) == 1

@@ -553,7 +553,7 @@ def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
 def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
     made = Route(ScriptedChatModel([]), ladder_for(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
-    assert made.below(made.rung(), told) is None
+    assert made.below(made.standing()[0], told) is None
 
 
 # over HTTP

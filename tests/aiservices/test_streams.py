@@ -800,10 +800,18 @@ def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None
     loopback.reply(held())
 
     async def read() -> bool:
+        begun = asyncio.Event()
+
+        async def grow() -> None:
+            async for _ in people(model).agrow("x"):
+                begun.set()
+
         async with over_http(loopback) as model:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await people(model).agrow("x").result()
+            task = asyncio.create_task(grow())
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
 
     assert asyncio.run(read())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
@@ -29,7 +30,7 @@ from aiservices import (
 
 __all__ = ["ASKINGS", "Asking", "Bench", "Outcome", "Way", "typed"]
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Way(Enum):
@@ -53,8 +54,8 @@ class Asking:
     capabilities: Capabilities
 
 
-_OPENAI = {"json_schema": True, "json_mode": True, "tools": True}
-_LOOSE, _STRICT = Capabilities(**_OPENAI), Capabilities(**_OPENAI, strict_schema=True)
+_LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)
+_STRICT = replace(_LOOSE, strict_schema=True)
 _GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
 
 ASKINGS = [
@@ -104,7 +105,7 @@ class Bench:
             return Outcome(self._wait(service.awaited("it")))
         if way is Way.STREAM:
             stream: Stream[Any] = service.streamed("it")
-            last = [snapshot for snapshot in stream][-1]  # noqa: C416
+            last = [(snapshot.value, snapshot)[1] for snapshot in stream][-1]
             return Outcome(stream.result(), last)
         watched: Outcome = self._wait(_watched(service.streamed_awaited("it")))
         return watched
@@ -144,34 +145,34 @@ class Bench:
         return self._services[key]
 
 
-class _Whole(Protocol[T]):
+class _Whole(Protocol[T_co]):
     """Each way in which a whole value is handed back."""
 
     @user_message("Give {{what}}.")
-    def blocking(self, what: str) -> Result[T]: ...
+    def blocking(self, what: str) -> Result[T_co]: ...
 
     @user_message("Give {{what}}.")
-    async def awaited(self, what: str) -> Result[T]: ...
+    async def awaited(self, what: str) -> Result[T_co]: ...
 
     @user_message("Give {{what}}.")
-    def streamed(self, what: str) -> Stream[T]: ...
+    def streamed(self, what: str) -> Stream[T_co]: ...
 
     @user_message("Give {{what}}.")
-    def streamed_awaited(self, what: str) -> AsyncStream[T]: ...
+    def streamed_awaited(self, what: str) -> AsyncStream[T_co]: ...
 
 
-class _Items(Protocol[T]):
+class _Items(Protocol[T_co]):
     """Each way in which items are handed over."""
 
     @user_message("Give {{what}}.")
-    def each(self, what: str) -> Iterator[T]: ...
+    def each(self, what: str) -> Iterator[T_co]: ...
 
     @user_message("Give {{what}}.")
-    def each_awaited(self, what: str) -> AsyncIterator[T]: ...
+    def each_awaited(self, what: str) -> AsyncIterator[T_co]: ...
 
 
 async def _watched(stream: AsyncStream[Any]) -> Outcome:
-    last = [snapshot async for snapshot in stream][-1]
+    last = [(snapshot.value, snapshot)[1] async for snapshot in stream][-1]
     return Outcome(await stream.result(), last)
 
 
@@ -185,7 +186,9 @@ def typed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return kind, [(typed(key), typed(item)) for key, item in value.items()]
     if isinstance(value, (set, frozenset)):
-        return kind, {typed(item) for item in value}
+        return kind, sorted((typed(item) for item in value), key=repr)
+    if isinstance(value, datetime):  # pydantic has time zones of its own
+        return kind, value.isoformat()
     names = _fields(value)
     if names:
         return kind, [(name, typed(getattr(value, name))) for name in names]

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Required, TypeVar, Union
 from uuid import UUID
 
 import attrs
@@ -32,7 +32,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
-from typing_extensions import NotRequired, Required, TypedDict
+from typing_extensions import TypedDict
 
 from aiservices import Description
 
@@ -215,7 +215,11 @@ class AttrsDerived(Private):
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
     name: str
     share: Annotated[float, msgspec.Meta(ge=0, le=1, description="of all")] = 0.5
-    left: int | None | msgspec.UnsetType = msgspec.UNSET
+
+
+class Unset(msgspec.Struct):
+    name: str
+    limit: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Marked(msgspec.Struct, tag_field="what", tag="marked"):
@@ -427,7 +431,7 @@ CORNERS = [
             "more": {"b": "c"},
         },
     ),
-    Case("pydantic, alias generator", Camel, Camel(firstName="a"), {"firstName": "a"}),
+    Case("pydantic, alias generator", Camel, Camel.model_validate({"firstName": "a"}), {"firstName": "a"}),
     Case("pydantic, excluded and computed", Hidden, Hidden(name="a"), {"name": "a"}),
     Case("pydantic, validator", Checked, Checked(name="a"), {"name": "a"}),
     Case(
@@ -447,9 +451,10 @@ CORNERS = [
     Case("dataclass, keywords only", KeywordOnly, KeywordOnly(name="a"), {"name": "a"}),
     Case("dataclass, computed", Computed, Computed("a"), {"name": "a"}),
     Case("dataclass, derived", Derived, Derived("a", 3, "n"), {"name": "a", "size": 3, "note": "n"}),
-    Case("attrs, private name", Private, Private("a", 2), {"name": "a", "size": 2}),
-    Case("attrs, derived", AttrsDerived, AttrsDerived(name="a", parts=(1,)), {"name": "a", "parts": [1]}),
+    Case("attrs, private name", Private, Private("a", 2), {"_name": "a", "size": 2}),
+    Case("attrs, derived", AttrsDerived, AttrsDerived(name="a", parts=(1,)), {"_name": "a", "parts": [1]}),
     Case("msgspec.Struct, strict", Strict, Strict(name="a"), {"name": "a"}),
+    Case("msgspec.Struct, unset", Unset, Unset("a"), {"name": "a"}),
     Case("msgspec.Struct, tag field", Marked | Unmarked, Unmarked(1), {"what": "unmarked", "a": 1}),
     Case("msgspec.Struct, one with a tag", Marked, Marked(1), {"what": "marked", "a": 1}),
     Case("NamedTuple with defaults", Spot, Spot("a", (1.5, 2.0)), {"name": "a", "at": [1.5, 2.0]}),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -95,7 +97,7 @@ class _Schemas:
                 raise Refused("'strict' is not supported by this model.")
             if strict and self._server is Server.STRICT:
                 check_schema(schema)
-            Draft202012Validator.check_schema(schema)
+            _check_draft(json.dumps(schema))
             kind = schema.get("type") if isinstance(schema, dict) else None
             if kind != "object" and self._server is not Server.GRAMMAR:
                 raise Refused(f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'.")
@@ -103,6 +105,11 @@ class _Schemas:
             raise Refused(f"{said}{fault}", param, code) from fault
         except SchemaError as error:
             raise Refused(f"{said}{error.message}", param, code) from error
+
+
+@cache  # it takes longer than all the rest of a request
+def _check_draft(schema: str) -> None:
+    Draft202012Validator.check_schema(json.loads(schema))
 
 
 def _check_format(form: Mapping[str, Any], messages: list[Any], schemas: _Schemas) -> None:

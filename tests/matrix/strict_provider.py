@@ -81,6 +81,8 @@ class _SchemaCheck:
             if section in part and at:
                 raise _fault(at, f"'{section}' is not permitted.")
             for name, definition in part.get(section, {}).items():
+                if not is_name(name):
+                    raise _fault((*at, section), f"{name!r} is not a valid name.")
                 self._part(definition, (*at, section, name))
         if "anyOf" in part:
             self._union(part, at)

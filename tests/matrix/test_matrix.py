@@ -10,15 +10,34 @@ from matrix.return_types import CASES, ITEMS, TEXTS, Case
 
 from aiservices import Strategy
 
-CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-CORNER = pytest.mark.parametrize("case", CORNERS, ids=lambda case: case.name)
-ITEM = pytest.mark.parametrize("case", ITEMS, ids=lambda case: case.name)
-TEXT = pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.name)
-ASKING = pytest.mark.parametrize("asking", ASKINGS, ids=lambda asking: asking.name)
-ASKED_STRICTLY = pytest.mark.parametrize(
-    "asking", [asking for asking in ASKINGS if asking.name.endswith("strict")], ids=lambda asking: asking.name
-)
+ASKED_STRICTLY = [asking for asking in ASKINGS if asking.name.endswith("strict")]
+ASKED_AT_CORNERS = [asking for asking in ASKINGS if asking.server is not Server.LOOSE]
 WAY = pytest.mark.parametrize("way", list(Way)[:4], ids=lambda way: way.value)
+
+
+# What is known not to come back. Each is expected to fail, so that it is heard of when it does no more.
+FAULTS = {
+    ("long docstring", "output_tool, strict"): "a tool's description has 1024 characters at most",
+    ("Literal, text and number alike", "prompt"): "a number is taken for the text that looks like it",
+    **{("msgspec.Struct, unset", asking.name): "no parser reads UnsetType" for asking in ASKINGS},
+}
+
+
+def cells(cases: list[Case], askings: list[Asking]) -> pytest.MarkDecorator:
+    """All of these cases asked for in all of these ways."""
+    return pytest.mark.parametrize(
+        ("case", "asking"),
+        [
+            pytest.param(case, asking, id=f"{case.name}-{asking.name}", marks=marks_of(case, asking))
+            for case in cases
+            for asking in askings
+        ],
+    )
+
+
+def marks_of(case: Case, asking: Asking) -> list[pytest.MarkDecorator]:
+    reason = FAULTS.get((case.name, asking.name))
+    return [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
 
 
 def check(outcome: Outcome, case: Case, strategy: Strategy, bench: Bench) -> None:
@@ -31,8 +50,7 @@ def check(outcome: Outcome, case: Case, strategy: Strategy, bench: Bench) -> Non
         assert (outcome.shown.done, typed(outcome.shown.value)) == (True, typed(case.value))
 
 
-@CASE
-@ASKING
+@cells(CASES, ASKINGS)
 @WAY
 def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
     try:
@@ -42,8 +60,7 @@ def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: 
     check(outcome, case, asking.strategy, bench)
 
 
-@CORNER
-@ASKING
+@cells(CORNERS, ASKED_AT_CORNERS)
 @pytest.mark.parametrize("way", [Way.BLOCKING, Way.ASYNC_STREAM], ids=lambda way: way.value)
 def test_a_type_at_a_corner_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
     try:
@@ -53,7 +70,7 @@ def test_a_type_at_a_corner_comes_back_exactly(case: Case, asking: Asking, way: 
     check(outcome, case, asking.strategy, bench)
 
 
-@TEXT
+@pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.name)
 @WAY
 def test_text_comes_back_as_it_was_written(case: Case, way: Way, bench: Bench) -> None:
     asking = Asking("text", Strategy.TEXT, Server.STRICT, ASKINGS[0].capabilities)
@@ -64,8 +81,7 @@ def test_text_comes_back_as_it_was_written(case: Case, way: Way, bench: Bench) -
     check(outcome, case, Strategy.TEXT, bench)
 
 
-@ITEM
-@ASKING
+@cells(ITEMS, ASKINGS)
 @pytest.mark.parametrize("way", list(Way)[4:], ids=lambda way: way.value)
 def test_items_come_one_by_one(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
     try:
@@ -76,10 +92,7 @@ def test_items_come_one_by_one(case: Case, asking: Asking, way: Way, bench: Benc
     assert len(bench.provider.sent) == 1
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in (*CASES, *CORNERS) if not case.schemaless], ids=lambda case: case.name
-)
-@ASKED_STRICTLY
+@cells([case for case in (*CASES, *CORNERS) if not case.schemaless], ASKED_STRICTLY)
 def test_a_type_is_enforced_where_the_provider_can(case: Case, asking: Asking, bench: Bench) -> None:
     try:
         bench.call(case, asking, Way.BLOCKING)

@@ -14,6 +14,7 @@ from aiservices import DefinitionError, ScriptedChatModel, create, user_message
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+DECLARATION = BLOCKS[0][1].partition("class PersonExtractor")[0]
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
 
 
@@ -28,7 +29,7 @@ def executed(block: str, model: ScriptedChatModel, namespace: dict[str, Any]) ->
 
 
 def test_each_program_is_followed_by_what_it_prints() -> None:
-    assert [language for language, _ in BLOCKS] == ["python", "text"] * 3
+    assert [language for language, _ in BLOCKS] == ["python", "text"] * 4
 
 
 def test_the_example_prints_what_stands_under_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,8 +42,19 @@ def test_the_example_prints_what_stands_under_it(capsys: pytest.CaptureFixture[s
     )
 
 
-def test_the_mistakes_are_told_as_they_stand_there() -> None:
+def test_a_stream_and_a_structured_model_print_what_stands_under_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (_, program), (_, output) = BLOCKS[2:4]
+    embedded = ScriptedChatModel([PERSON])
+    monkeypatch.setattr("aiservices.structured.find_model", {"local": embedded}.get)
+    executed(f"{DECLARATION}{program}", ScriptedChatModel([PERSON]), {})
+    assert capsys.readouterr().out == output
+    assert len(embedded.requests) == 1
+
+
+def test_the_mistakes_are_told_as_they_stand_there() -> None:
+    (_, program), (_, output) = BLOCKS[4:6]
     imports: dict[str, Any] = {}
     exec("from typing import Protocol\nfrom aiservices import create, user_message", imports)
     with pytest.raises(DefinitionError) as caught:
@@ -51,10 +63,9 @@ def test_the_mistakes_are_told_as_they_stand_there() -> None:
 
 
 def test_the_parsing_prints_what_stands_under_it(capsys: pytest.CaptureFixture[str]) -> None:
-    (_, declaration), _, _, _, (_, program), (_, output) = BLOCKS
+    (_, program), (_, output) = BLOCKS[6:]
     namespace: dict[str, Any] = {"__name__": "readme"}
-    whole = declaration.partition("class PersonExtractor")[0] + program
-    exec(compile(whole, "README.md", "exec", dont_inherit=True), namespace)
+    exec(compile(f"{DECLARATION}{program}", "README.md", "exec", dont_inherit=True), namespace)
     assert capsys.readouterr().out == output
 
 

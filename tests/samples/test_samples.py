@@ -12,9 +12,14 @@ import pytest
 
 from aiservices import ScriptedChatModel
 from samples import (
+    asked_again,
     asynchronous,
     dates_and_times,
+    few_shot,
     film,
+    growing,
+    lint_types,
+    list_items,
     numbers_in_text,
     own_parser,
     parse_text,
@@ -22,14 +27,24 @@ from samples import (
     preview_prompt,
     recipe,
     sentiment,
+    spending,
+    strategies,
     text_stream,
     while_it_is_written,
+    without_interface,
 )
 
 FOLDER = Path(sentiment.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
 # The tour chooses and pulls weights itself, as no service does.
-DOORS = {"aiservices", "output_parsers", "output_parsers.text"}
+DOORS = {
+    "aiservices",
+    "aiservices.structured",
+    "output_parsers",
+    "output_parsers.lint",
+    "output_parsers.profiles",
+    "output_parsers.text",
+}
 DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.weights"}
 
 Printed = Callable[..., str]
@@ -194,10 +209,126 @@ def test_own_parser(printed: Printed) -> None:
     )
 
 
+def test_growing(printed: Printed) -> None:
+    new_york = {"name": "New York", "population": 8336817, "sights": ["Central Park", "Broadway"]}
+    rome = {"name": "Rome", "population": 2754719, "sights": ["Colosseum"]}
+    assert printed(growing, new_york, rome) == (
+        "{} | population is known: False\n"
+        "{'name': 'New '} | population is known: False\n"
+        "{'name': 'New York'} | population is known: False\n"
+        "{'name': 'New York', 'population': 8336817} | population is known: True\n"
+        "{'name': 'New York', 'population': 8336817, 'sights': []} | population is known: True\n"
+        "{'name': 'New York', 'population': 8336817, 'sights': ['Central Park', 'Broadway']} "
+        "| population is known: True\n"
+        "City(name='New York', population=8336817, sights=['Central Park', 'Broadway'])\n"
+        "attempt 1, asked by json_schema\n"
+        "  name: 'Rome'\n"
+        "  population: 2754719\n"
+        "  sights: ['Colosseum']\n"
+        "whole after 1 attempt: Rome\n"
+    )
+
+
+def test_list_items(printed: Printed) -> None:
+    people = [{"name": "Ann", "age": 31}, {"name": "Bob", "age": 27}, {"name": "Cy", "age": 5}]
+    assert printed(list_items, value(people)) == (
+        "Ann is 31\nBob is 27\nCy is 5\n"
+        "Ann is 31\n"
+        'item 1 left out: {"name": "Bob", "age": "old"}: $[1].age: expected an integer, found "old"\n'
+        "Cy is 5\n"
+    )
+
+
+def test_without_interface(printed: Printed) -> None:
+    replies = [{"name": "John", "age": 42}, {"number": "A-17", "total": 120.5}]
+    assert printed(without_interface, *replies) == (
+        "Person(name='John', age=42)\n"
+        "{'number': 'A-17', 'total': 120.5}\n"
+        "parsed: None, raw: 'Some time in spring.'\n"
+        'structured: cannot read the reply: $: expected an integer, found "Some time in spring." '
+        "(the reply: 'Some time in spring.')\n"
+    )
+
+
+def test_few_shot(printed: Printed) -> None:
+    assert printed(few_shot) == (
+        "[UserMessage] Which topic does this ticket belong to?  Ticket: I was charged twice.\n"
+        '[AiMessage] {"value": "billing"}\n'
+        "[UserMessage] Which topic does this ticket belong to?  Ticket: The window does not open.\n"
+        '[AiMessage] {"value": "bug"}\n'
+        "[UserMessage] Which topic does this ticket belong to?  Ticket: Can you deliver to Norway?\n"
+        "CarelessDesk.topic_of: its example does not fit: expected one of "
+        '"billing", "bug", "delivery", found \'money\'\n'
+    )
+
+
+def test_asked_again(printed: Printed) -> None:
+    told = '  > That answer cannot be read:\n  > - $.age: expected an integer, found "old"\n'
+    assert printed(asked_again) == (
+        "Person(name='Ann', age=31)\n"
+        '  1. {"name": "Ann", "age": "old"} is unfit\n'
+        '  2. {"name": "Ann", "age": 31} is taken\n'
+        "  words read and written, in all: 45, 8\n"
+        f"{told}"
+        "  > Answer again in full, with these problems put right.\n"
+        "Person(name='Ann', age=31)\n"
+        '  1. {"name": "Ann", "age": "old"} is unfit\n'
+        '  2. {"age": 31} is taken\n'
+        "  words read and written, in all: 46, 6\n"
+        f"{told}"
+        "  > Write only these parts again, with the problems put right.\n"
+        "  $.age: asked for again\n"
+    )
+
+
+def test_spending(printed: Printed) -> None:
+    assert printed(spending) == (
+        '8, after large: overloaded; small: {"value": 8}\n'
+        "3 attempts: ServiceOutputError, attempts: 3, tokens: 114\n"
+        "30 tokens: ServiceOutputError, attempts: 2, tokens: 64\n"
+        "0.00005 euros: ServiceOutputError, attempts: 1, tokens: 14\n"
+    )
+
+
+def test_strategies(printed: Printed) -> None:
+    asked = "How many legs has a spider?"
+    assert printed(strategies) == (
+        f'grammar      schema  {asked} Reply with JSON only: {{"value": integer}}\n'
+        f"json_schema  schema  {asked}\n"
+        f"output_tool  schema  {asked}\n"
+        f'json_mode    -       {asked} Reply with JSON only: {{"value": integer}}\n'
+        f"prompt       -       {asked} Reply with the value only, in this form: integer\n"
+        "8 by output_tool\n"
+        "  the provider refused json_schema: response_format json_schema is not supported\n"
+        "  it calls tools\n"
+        "  the value travels in an object, under the key 'value'\n"
+    )
+
+
+def test_lint_types(printed: Printed) -> None:
+    assert printed(lint_types) == (
+        "openai\n"
+        "  Order.number: minLength: not sent; enforced when read\n"
+        "  Order.amounts: additional properties: sent as a list of keys and values\n"
+        "  Order.note: an optional property: sent as required; null where it is left out\n"
+        "gemini\n"
+        "  Order.number: minLength: not sent; enforced when read\n"
+        "anthropic\n"
+        "  Order.number: minLength: not sent; enforced when read\n"
+        "  Order.amounts: additional properties: sent as a list of keys and values\n"
+        "  Tree.children: recursion: sent as JSON text\n"
+        "  Tree.children: any JSON: sent as JSON text in a string\n"
+        "llama.cpp\n"
+        "vllm\n"
+        "a JSON Schema, for openai\n"
+        "  #/properties/id: not: not sent; enforced when read\n"
+    )
+
+
 def test_a_price_that_is_none_is_told_with_its_place() -> None:
     from aiservices import ServiceOutputError
 
-    model = ScriptedChatModel(['{"value": "twelve euros"}'])
+    model = ScriptedChatModel(['{"value": "twelve euros"}'] * 3)
     with pytest.raises(ServiceOutputError) as caught:
         own_parser.main(model)
     assert [(problem.path, problem.message) for problem in caught.value.problems] == [

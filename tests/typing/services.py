@@ -6,24 +6,34 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Protocol, TypeVar, assert_type
+from typing import Annotated, Any, Protocol, TypeVar, assert_type
+
+from typing_extensions import TypedDict
 
 from aiservices import (
+    AsyncStream,
     Budget,
     ChatModel,
     ChatOptions,
     Description,
+    FallbackChatModel,
     Preview,
+    Price,
     Result,
+    Retry,
     ScriptedChatModel,
+    Stream,
+    UserMessage,
     create,
+    example,
     options,
     preview,
     structured_prompt,
     system_message,
     user_message,
 )
-from output_parsers import OutputParser, Reading, TypeParser, parse, parser_for, read
+from aiservices.structured import Structured, StructuredModel, structured
+from output_parsers import ItemError, OutputParser, Reading, TypeParser, parse, parser_for, read
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -184,3 +194,97 @@ class Backwards:
 
 parser: OutputParser[str] = Backwards()
 assert_type(parser.parse("x"), str)
+
+
+# What is shown while it is written is of the type that the method says.
+class Teller(Protocol):
+    @example("It's awful!", returns=Person("Ann"))
+    def person(self, text: str) -> Stream[Person]: ...
+
+    def aperson(self, text: str) -> AsyncStream[Person]: ...
+
+    def each(self, text: str) -> Iterator[Person | ItemError]: ...
+
+    def aeach(self, text: str) -> AsyncIterator[Person]: ...
+
+
+teller = create(Teller, model, retry=Retry(2, mode="fields"))
+assert_type(create(Teller, model, retry=None), Teller)
+assert_type(teller.person("x"), Stream[Person])
+assert_type(teller.person("x").result(), Result[Person])
+assert_type(teller.person("x").result().value, Person)
+
+
+def shown() -> None:
+    with teller.person("x") as stream:
+        assert_type(stream, Stream[Person])
+        for snapshot in stream:
+            assert_type(snapshot.done, bool)
+    for item in teller.each("x"):
+        assert_type(item, Person | ItemError)
+        if isinstance(item, ItemError):
+            assert_type(item.index, int)
+        else:
+            assert_type(item, Person)
+
+
+async def ashown() -> None:
+    async with teller.aperson("x") as stream:
+        assert_type(stream, AsyncStream[Person])
+        async for snapshot in stream:
+            assert_type(snapshot.done, bool)
+    assert_type((await stream.result()).value, Person)
+    async for item in teller.aeach("x"):
+        assert_type(item, Person)
+
+
+# A stream of a narrower type is one of a wider type.
+def widened_stream(narrow: Stream[bool]) -> Stream[int]:
+    return narrow
+
+
+# An example keeps what it decorates.
+@example("x", 1, b="y", returns=False)
+@user_message("{{a}} {{b}}")
+def with_example(self: object, a: int, *, b: str = "") -> bool:
+    return bool(a)
+
+
+assert_type(with_example(object(), 1, b="x"), bool)
+
+
+# Structured answers are of the type of the schema.
+class Table(TypedDict):
+    name: str
+
+
+SCHEMA = {"type": "object"}
+assert_type(structured(model, Person), StructuredModel[Person, Person])
+assert_type(structured(model, Person).invoke("x"), Person)
+assert_type(structured(model, Table).invoke("x"), Table)
+assert_type(structured(model, int).invoke([("user", "x")]), int)
+assert_type(structured(model, list[int]).invoke([UserMessage("x")]), list[int])
+assert_type(structured(model, Person | None).invoke(UserMessage("x")), Person | None)
+assert_type(structured(model, SCHEMA).invoke([{"role": "user", "content": "x"}]), dict[str, Any])
+assert_type(structured(model, Person, include_raw=False).invoke("x"), Person)
+assert_type(structured(model, Person, include_raw=True).invoke("x"), Structured[Person])
+assert_type(structured(model, Person, include_raw=True).invoke("x").parsed, Person | None)
+assert_type(structured(model, list[int], include_raw=True).invoke("x"), Structured[list[int]])
+assert_type(structured(model, SCHEMA, include_raw=True).invoke("x"), Structured[dict[str, Any]])
+assert_type(structured(model, Table, include_raw=True).stream("x"), Stream[Table])
+assert_type(structured(model, Person, method="function_calling").stream("x"), Stream[Person])
+assert_type(structured(model, Person).astream("x", options=ChatOptions()), AsyncStream[Person])
+assert_type(structured(None, Person, retry=None, budget=Budget()).invoke("x"), Person)
+
+
+async def structured_awaited() -> None:
+    assert_type(await structured(model, int).ainvoke("x"), int)
+    assert_type(await structured(model, int, include_raw=True).ainvoke("x"), Structured[int])
+
+
+# Several models are one, and a budget knows what they cost.
+several = FallbackChatModel("openai:gpt-x", model)
+assert_type(several.members, tuple[ChatModel, ...])
+assert_type(FallbackChatModel(several, model), FallbackChatModel)
+fallback: ChatModel = several
+assert_type(create(Judge, several, budget=Budget(money=1, prices={"gpt-x": Price(1, 2.5)})), Judge)

@@ -141,7 +141,7 @@ def test_a_tuple_may_be_short_and_may_go_on() -> None:
     goes_and_comes(schema, [1, "x", True], {"item_0": 1, "item_1": "x", "rest": [True]})
     with pytest.raises(EncodingFault) as caught:
         encode(schema, OPENAI).decode({"item_0": 1, "item_1": None, "rest": [True]})
-    assert str(caught.value) == "$: an item is left out, and one after it is not"
+    assert str(caught.value) == "$.rest: an item before it is left out, found an array of 1"
 
 
 def test_any_json_is_its_text() -> None:

@@ -1,0 +1,190 @@
+"""How many answers of a model are right, for each way of asking it; ``Scores`` are the table of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from aiservices import AiServiceError, ChatModel, ChatOptions, Strategy, create
+
+from .questions import Questions, ShownQuestions
+from .right_answers import RIGHT_ANSWERS
+
+__all__ = ["STRATEGIES", "Answered", "Score", "Scores", "is_of_the_type", "run"]
+
+STRATEGIES = (Strategy.GRAMMAR, Strategy.JSON_MODE, Strategy.PROMPT)
+_OPTIONS = ChatOptions(max_tokens=256)  # no right answer is nearly as long
+_WAYS: tuple[tuple[str, type[Any]], ...] = (("none", Questions), ("two", ShownQuestions))
+_HEAD = ("strategy", "examples", "right", "other value", "error", "of the type", "asked again", "s a call")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One question as it was answered. ``value`` is what came, an error included.
+
+    ``typed``: what came is of the type of the method, and no error. ``attempts`` counts the requests.
+    """
+
+    method: str
+    text: str
+    expected: Any
+    value: Any
+    typed: bool
+    attempts: int
+    seconds: float
+
+    @property
+    def right(self) -> bool:
+        return self.typed and type(self.value) is type(self.expected) and bool(self.value == self.expected)
+
+    @property
+    def failed(self) -> bool:
+        return isinstance(self.value, AiServiceError)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """All answers to one way of asking."""
+
+    strategy: Strategy
+    examples: str
+    answers: Sequence[Answered]
+
+    @property
+    def right(self) -> int:
+        return sum(answer.right for answer in self.answers)
+
+    @property
+    def failed(self) -> int:
+        return sum(answer.failed for answer in self.answers)
+
+    @property
+    def typed(self) -> int:
+        return sum(answer.typed for answer in self.answers)
+
+    @property
+    def again(self) -> int:
+        return sum(answer.attempts > 1 for answer in self.answers)
+
+    @property
+    def seconds(self) -> float:
+        return sum(answer.seconds for answer in self.answers) / len(self.answers)
+
+    def cells(self) -> tuple[str, ...]:
+        asked = len(self.answers)
+        given = asked - self.failed
+        return (
+            str(self.strategy),
+            self.examples,
+            f"{self.right} / {asked}",
+            str(given - self.right),
+            str(self.failed),
+            f"{self.typed} / {given}",
+            str(self.again),
+            f"{self.seconds:.1f}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The stage ``accuracy``."""
+
+    model: str
+    scores: Sequence[Score]
+    name: str = "accuracy"
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "scores": [
+                {
+                    "strategy": str(score.strategy),
+                    "examples": score.examples,
+                    "asked": len(score.answers),
+                    "right": score.right,
+                    "errors": score.failed,
+                    "typed": score.typed,
+                    "asked_again": score.again,
+                    "by_method": self._by_method(score),
+                    "not_right": [
+                        {"method": one.method, "text": one.text, "answer": repr(one.value)}
+                        for one in score.answers
+                        if not one.right
+                    ],
+                }
+                for score in self.scores
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The table, line by line."""
+        yield f"{self.name} of {self.model}: right answers of those asked"
+        yield from _table([_HEAD, *(score.cells() for score in self.scores)])
+        yield ""
+        methods = list(dict.fromkeys(one.method for score in self.scores for one in score.answers))
+        ways = [f"{score.strategy}, {score.examples}" for score in self.scores]
+        told = [self._by_method(score) for score in self.scores]
+        yield from _table([("method", *ways), *((name, *(one[name] for one in told)) for name in methods)])
+        yield ""
+
+    @staticmethod
+    def _by_method(score: Score) -> dict[str, str]:
+        names = dict.fromkeys(answer.method for answer in score.answers)
+        answers = {name: [one for one in score.answers if one.method == name] for name in names}
+        return {name: f"{sum(a.right for a in found)} / {len(found)}" for name, found in answers.items()}
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  " + "  ".join(cells).rstrip()
+
+
+def run(
+    model: ChatModel | str,
+    *,
+    strategies: Sequence[Strategy] = STRATEGIES,
+    cases: Mapping[str, Mapping[str, Any]] = RIGHT_ANSWERS,
+    progress: Callable[[str], None] = print,
+) -> Scores:
+    """Ask all questions in all ways; ``progress`` is told of each way that is done."""
+    scores = []
+    for strategy in strategies:
+        for examples, interface in _WAYS:
+            service = create(interface, model, strategy=strategy, options=_OPTIONS)
+            asked = [
+                _ask(service, method, text, expected)
+                for method, answers in cases.items()
+                for text, expected in answers.items()
+            ]
+            scores.append(Score(strategy, examples, asked))
+            took = sum(answer.seconds for answer in asked)
+            progress(f"  {strategy}, examples: {examples}: {scores[-1].right} of {len(asked)}, {took:.0f} s")
+    return Scores(model if isinstance(model, str) else model.name, scores)
+
+
+def _ask(service: Any, method: str, text: str, expected: Any) -> Answered:
+    began = perf_counter()
+    try:
+        result = getattr(service, method)(text)
+    except AiServiceError as error:
+        attempts = getattr(error, "attempts", ())
+        return Answered(method, text, expected, error, False, len(attempts), perf_counter() - began)
+    value, attempts = result.value, result.attempts
+    typed = is_of_the_type(method, value)
+    return Answered(method, text, expected, value, typed, len(attempts), perf_counter() - began)
+
+
+def is_of_the_type(method: str, value: Any) -> bool:
+    """Whether pydantic takes the value as it is for the type that the method names."""
+    form = get_args(get_type_hints(getattr(Questions, method))["return"])[0]
+    try:
+        TypeAdapter(form).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True

@@ -1,0 +1,501 @@
+"""``structured``: a model that answers with values of one type, as LangChain has with_structured_output."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from aiservices import (
+    AiMessage,
+    Answer,
+    Budget,
+    BudgetExceededError,
+    Capabilities,
+    ChatOptions,
+    ChatReply,
+    ContentFilterError,
+    DefinitionError,
+    FallbackChatModel,
+    FinishError,
+    FinishReason,
+    Flow,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ModelError,
+    Price,
+    Proceed,
+    RefusalError,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Strategy,
+    SystemMessage,
+    ToolCall,
+    TruncatedError,
+    Turn,
+    Usage,
+    UserMessage,
+)
+from aiservices.structured import Structured, structured
+
+ALL = Capabilities(json_schema=True, json_mode=True, tools=True)
+STRICT = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
+ANN = '{"name": "Ann", "age": 31}'
+ONCE = Budget(attempts=1)
+
+
+class Model(BaseModel):
+    """Somebody."""
+
+    name: str
+    age: int = Field(ge=0)
+
+
+@dataclass
+class Record:
+    name: str
+    age: int
+
+
+class Table(TypedDict):
+    name: str
+    age: int
+
+
+SCHEMA = {
+    "title": "Person",
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+}
+FUNCTION = {"name": "tell_person", "description": "Tells of somebody.", "parameters": SCHEMA}
+PLAIN = {"name": "Ann", "age": 31}
+FORMS: dict[str, tuple[Any, Any]] = {
+    "pydantic": (Model, Model(name="Ann", age=31)),
+    "dataclass": (Record, Record("Ann", 31)),
+    "TypedDict": (Table, PLAIN),
+    "JSON Schema": (SCHEMA, PLAIN),
+    "function": (FUNCTION, PLAIN),
+    "function, new form": ({"type": "function", "function": FUNCTION}, PLAIN),
+    "function, flat": ({"type": "function", **FUNCTION, "strict": True}, PLAIN),
+}
+
+
+def scripted(*replies: Any, capabilities: Capabilities = ALL, name: str = "scripted") -> ScriptedChatModel:
+    return ScriptedChatModel(replies, capabilities=capabilities, name=name)
+
+
+def called(name: str, arguments: str) -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("c", name, arguments),)), FinishReason.TOOL_CALLS)
+
+
+# the schema and the method
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("method", ["json_schema", "json_mode", "function_calling", "prompt", None])
+def test_each_form_of_schema_is_answered_in_each_method(form: str, method: str | None) -> None:
+    schema, value = FORMS[form]
+    model = scripted(ANN)
+    answer = structured(model, schema, method=method).invoke("x")
+    assert (answer, type(answer)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("method", "strategy"),
+    [
+        ("json_schema", Strategy.JSON_SCHEMA),
+        ("json_mode", Strategy.JSON_MODE),
+        ("function_calling", Strategy.OUTPUT_TOOL),
+        ("output_tool", Strategy.OUTPUT_TOOL),
+        (Strategy.PROMPT, Strategy.PROMPT),
+    ],
+)
+def test_the_method_says_how_structure_is_asked_for(method: str, strategy: Strategy) -> None:
+    model = scripted(ANN)
+    result = structured(model, Record, method=method).stream("x").result()
+    assert result.strategy is strategy
+    request = model.requests[0]
+    kinds = {
+        Strategy.JSON_SCHEMA: (JsonSchemaFormat, False, "x"),
+        Strategy.JSON_MODE: (
+            JsonObjectFormat,
+            False,
+            'x\n\nReply with JSON only: {"name": string, "age": integer}',
+        ),
+        Strategy.OUTPUT_TOOL: (type(None), True, "x"),
+        Strategy.PROMPT: (
+            type(None),
+            False,
+            'x\n\nReply with JSON only, in this form:\n{"name": string, "age": integer}',
+        ),
+    }
+    found = type(request.response_format), request.tooling is not None, request.messages[-1].text
+    assert found == kinds[strategy]
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("function", "tell_person"), ("JSON Schema", "Person"), ("pydantic", "Model")]
+)
+def test_a_tool_goes_by_the_name_of_the_schema(form: str, name: str) -> None:
+    model = scripted(called(name, ANN))
+    assert structured(model, FORMS[form][0], method="function_calling").invoke("x") == FORMS[form][1]
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert (tooling.choice, [tool.name for tool in tooling.tools]) == (name, [name])
+
+
+def test_the_description_of_a_function_is_that_of_the_tool() -> None:
+    model = scripted(ANN)
+    structured(model, FUNCTION, method="function_calling").invoke("x")
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert tooling.tools[0].description == "Tells of somebody."
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply", "value"),
+    [
+        (int, '{"value": 42}', 42),
+        (list[int], '{"value": [1, 2]}', [1, 2]),
+        (int | None, '{"value": null}', None),
+        (str, "to be", "to be"),
+        (Decimal, '{"value": 0.10}', Decimal("0.10")),
+        ({"type": "array", "items": {"type": "integer"}}, '{"value": [1]}', [1]),
+    ],
+)
+def test_a_schema_need_not_be_a_record(schema: Any, reply: str, value: Any) -> None:
+    assert structured(scripted(reply), schema).invoke("x") == value
+
+
+# what is said
+
+
+@pytest.mark.parametrize(
+    ("said", "messages"),
+    [
+        ("hello", (UserMessage("hello"),)),
+        (UserMessage("hello", "Ann"), (UserMessage("hello", "Ann"),)),
+        ([SystemMessage("s"), UserMessage("u")], (SystemMessage("s"), UserMessage("u"))),
+        ([("system", "s"), ("user", "u")], (SystemMessage("s"), UserMessage("u"))),
+        ([("developer", "s"), ("human", "u"), ("ai", "a"), ("assistant", "b")],
+         (SystemMessage("s"), UserMessage("u"), AiMessage("a"), AiMessage("b"))),
+        ([["user", "u"]], (UserMessage("u"),)),
+        ([{"role": "user", "content": "u"}], (UserMessage("u"),)),
+        ([{"role": "assistant", "content": ""}, ("user", "u")], (AiMessage(""), UserMessage("u"))),
+        ((UserMessage("a"), ("user", "b"), {"role": "user", "content": "c"}),
+         (UserMessage("a"), UserMessage("b"), UserMessage("c"))),
+        (("{{x}}"), (UserMessage("{{x}}"),)),
+    ],
+)  # fmt: skip
+def test_messages_are_said_in_many_forms(said: Any, messages: Any) -> None:
+    model = scripted(ANN)
+    structured(model, Record).invoke(said)
+    assert model.requests[0].messages == messages
+
+
+SAID_FORMS = "a message, a pair of role and text, or a dict with role and content"
+TAKES = f"it takes a text, a message, or a list in which each is {SAID_FORMS}"
+ROLES = "system, developer, user, human, assistant, ai"
+
+
+@pytest.mark.parametrize(
+    ("said", "faults"),
+    [
+        ([("nobody", "x")], [f"structured, message 1: the role 'nobody' is unknown; there are: {ROLES}"]),
+        ([("tool", "x")], [f"structured, message 1: the role 'tool' is unknown; there are: {ROLES}"]),
+        ([([], "x")], [f"structured, message 1: the role [] is unknown; there are: {ROLES}"]),
+        ([{"content": "x"}], [f"structured, message 1: the role None is unknown; there are: {ROLES}"]),
+        ([{"role": "user"}], ["structured, message 1: its content is NoneType; it must be text"]),
+        (
+            [{"role": "user", "content": [{"type": "text", "text": "x"}]}],
+            ["structured, message 1: its content is list; it must be text"],
+        ),
+        (
+            [("user", "x"), ("nobody", 5), "hi"],
+            [
+                f"structured, message 2: the role 'nobody' is unknown; there are: {ROLES}",
+                "structured, message 2: its content is int; it must be text",
+                f"structured, message 3: it is str; it must be {SAID_FORMS}",
+            ],
+        ),
+        ([("user",)], [f"structured, message 1: it is tuple; it must be {SAID_FORMS}"]),
+        ([5], [f"structured, message 1: it is int; it must be {SAID_FORMS}"]),
+        (
+            {"role": "user", "content": "x"},
+            [f"structured: what is said is dict; {TAKES}"],
+        ),
+        (
+            None,
+            [f"structured: what is said is NoneType; {TAKES}"],
+        ),
+        ([], ["structured: nothing is said; give at least one message"]),
+    ],
+)
+def test_what_is_no_message_is_told_all_at_once(said: Any, faults: list[str]) -> None:
+    model = scripted()
+    with pytest.raises(DefinitionError) as caught:
+        structured(model, Record).invoke(said)
+    assert ([str(fault) for fault in caught.value.faults], model.requests) == (faults, [])
+
+
+def test_wrong_options_and_wrong_messages_of_a_call_are_told_together() -> None:
+    made = structured(scripted(), Record)
+    for call in (made.invoke, made.stream, made.astream):
+        with pytest.raises(DefinitionError) as caught:
+            call([("nobody", "x")], options=ChatOptions(temperature=9))
+        assert len(caught.value.faults) == 2
+
+
+def test_options_of_the_call_win_over_those_of_the_model() -> None:
+    model = scripted(ANN, ANN)
+    made = structured(model, Record, options=ChatOptions(temperature=0.5, seed=1))
+    made.invoke("x", options=ChatOptions(temperature=0.0))
+    made.invoke("x")
+    assert [request.options for request in model.requests] == [
+        ChatOptions(temperature=0.0, seed=1),
+        ChatOptions(temperature=0.5, seed=1),
+    ]
+
+
+# what is wrong with the declaration
+
+
+KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_calling"
+
+
+@pytest.mark.parametrize(
+    ("schema", "settings", "fault"),
+    [
+        (Record, {"method": "some"}, f"the method 'some' is unknown; there are: {KNOWN}"),
+        (Record, {"method": []}, f"the method [] is unknown; there are: {KNOWN}"),
+        (Record, {"method": "text"}, "the strategy text is for str; Record needs structure"),
+        (
+            str,
+            {"method": "json_mode"},
+            "the strategy json_mode asks for structure, and the type is plain text",
+        ),
+        (
+            Record,
+            {"method": "grammar"},
+            "the strategy grammar is not among what scripted can do; its capabilities: "
+            "json_schema, json_mode, tools",
+        ),
+        (Record, {"options": ChatOptions(max_tokens=0)}, "max_tokens is 0; it must be greater than 0"),
+        ({"type": "function", "function": {}}, {}, 'a function needs a "name"'),
+        (
+            {"type": "function", "name": "f", "parameters": 5},
+            {},
+            "the \"parameters\" of the function 'f' are no JSON Schema",
+        ),
+        (
+            Record,
+            {"budget": Budget(money=1, prices={"other": Price(1, 1)})},
+            "the budget limits money, but its prices do not name scripted",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: Any, fault: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        structured(scripted(), schema, **settings)
+    assert str(caught.value) == f"structured: {fault}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "begins"),
+    [
+        ({"type": "nope"}, "structured: the JSON Schema 'value' is broken at #/type: 'nope' is not"),
+        (
+            {**FUNCTION, "parameters": {"type": "nope"}},
+            "structured: the JSON Schema 'tell_person' is broken at ",
+        ),
+        (5, "structured: no parser reads 5; tried: "),
+        (Record("a", 1), "structured: no parser reads Record(name='a', age=1); tried: "),
+    ],
+)
+def test_a_broken_schema_is_told(schema: Any, begins: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        structured(scripted(), schema)
+    assert str(caught.value).startswith(begins)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        structured("nope:x", {"type": 5}, method="some", options=ChatOptions(temperature=9))
+    assert [str(fault).partition(";")[0][:60] for fault in caught.value.faults] == [
+        "structured: temperature is 9",
+        "structured: the method 'some' is unknown",
+        "structured: the JSON Schema 'value' is broken at #/type: 5 i",
+        "structured: the model 'nope:x' is unknown: its provider must",
+    ]
+
+
+def test_each_model_that_cannot_do_what_is_asked_is_told() -> None:
+    plain = Capabilities()
+    models = FallbackChatModel(scripted(capabilities=plain, name="a"), scripted(capabilities=plain, name="b"))
+    with pytest.raises(DefinitionError) as caught:
+        structured(models, Record, method="function_calling")
+    said = "structured: the strategy output_tool is not among what {} can do; its capabilities: none"
+    assert [str(fault) for fault in caught.value.faults] == [said.format("a"), said.format("b")]
+
+
+# what cannot be read
+
+
+UNREADABLE = 'structured: cannot read the reply: $.age: expected an integer, found "old" '
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    model = scripted('{"name": "Ann", "age": "old"}', ANN)
+    assert structured(model, Record).invoke("x") == Record("Ann", 31)
+    assert model.requests[1].messages[1] == AiMessage('{"name": "Ann", "age": "old"}')
+
+
+def test_without_retry_it_raises_at_once() -> None:
+    model = scripted('{"name": "Ann", "age": "old"}')
+    with pytest.raises(ServiceOutputError) as caught:
+        structured(model, Record, retry=None).invoke("x")
+    assert str(caught.value).startswith(UNREADABLE)
+
+
+def test_raw_holds_the_reply_beside_the_value() -> None:
+    reply = ChatReply(AiMessage(ANN), usage=Usage(3, 4))
+    answer = structured(scripted(reply), Record, include_raw=True).invoke("x")
+    assert answer == Structured(reply, Record("Ann", 31), None)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_with_raw_an_answer_that_cannot_be_read_does_not_raise(asynchronous: bool) -> None:
+    made = structured(scripted("a", "b", "c"), Record, include_raw=True)
+    answer = asyncio.run(made.ainvoke("x")) if asynchronous else made.invoke("x")
+    assert (answer.raw.text, answer.parsed) == ("c", None)
+    assert isinstance(answer.parsing_error, ServiceOutputError)
+    assert [attempt.text for attempt in answer.parsing_error.attempts] == ["a", "b", "c"]
+    assert answer.parsing_error.usage is not None
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (ChatReply(AiMessage('{"name": "A'), FinishReason.LENGTH), TruncatedError),
+        (ChatReply(AiMessage(ANN), FinishReason.LENGTH), TruncatedError),
+        (ChatReply(AiMessage(""), refusal="no"), RefusalError),
+        (ChatReply(AiMessage("half"), FinishReason.CONTENT_FILTER), ContentFilterError),
+    ],
+)
+def test_with_raw_an_answer_that_was_not_finished_does_not_raise(
+    reply: ChatReply, error: type[FinishError]
+) -> None:
+    answer = structured(scripted(reply), Record, include_raw=True).invoke("x")
+    assert (answer.raw, answer.parsed, type(answer.parsing_error)) == (reply, None, error)
+    with pytest.raises(error):
+        structured(scripted(reply), Record).invoke("x")
+
+
+def test_none_may_be_the_value_that_was_read() -> None:
+    answer = structured(scripted('{"value": null}'), int | None, include_raw=True).invoke("x")
+    assert (answer.parsed, answer.parsing_error) == (None, None)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_model_that_fails_raises_with_raw_too(asynchronous: bool) -> None:
+    made = structured(scripted(ModelError("down")), Record, include_raw=True)
+    with pytest.raises(ModelError, match=r"^down"):
+        asyncio.run(made.ainvoke("x")) if asynchronous else made.invoke("x")
+
+
+def test_a_budget_holds_for_the_call() -> None:
+    spent = ChatReply(AiMessage("nothing"), usage=Usage(50, 50))
+    made = structured(scripted(spent, ANN), Record, budget=Budget(tokens=100))
+    with pytest.raises((ServiceOutputError, BudgetExceededError)) as caught:
+        made.invoke("x")
+    assert len(caught.value.attempts) == 1
+
+
+# streams and async
+
+
+def test_an_answer_may_be_awaited() -> None:
+    assert asyncio.run(structured(scripted(ANN), Record).ainvoke("x")) == Record("Ann", 31)
+
+
+@dataclass
+class Grown:
+    name: str
+    tags: list[str] = field(default_factory=list)
+
+
+def test_a_stream_shows_the_value_grow() -> None:
+    stream = structured(scripted('{"name": "Ann", "tags": ["a", "b c"]}'), Grown).stream("x")
+    shown = [snapshot.value for snapshot in stream]
+    assert shown[-1] == Grown("Ann", ["a", "b c"])
+    assert len(shown) > 2
+    assert stream.result().value == Grown("Ann", ["a", "b c"])
+
+
+def test_an_async_stream_shows_the_value_grow() -> None:
+    async def shown() -> list[Any]:
+        stream = structured(scripted(ANN), Record).astream("x")
+        return [snapshot.value async for snapshot in stream]
+
+    assert asyncio.run(shown())[-1] == Record("Ann", 31)
+
+
+def test_a_stream_of_a_type_that_strict_mode_reshapes_grows_in_its_own_shape() -> None:
+    """As in a service: a value that is shown while it is written travels as it is."""
+    model = scripted('{"value": [{"key": "a", "value": 1}]}', '{"a": 1, "b": 22}', capabilities=STRICT)
+    made = structured(model, dict[str, int])
+    assert made.invoke("x") == {"a": 1}
+    shown = [dict(snapshot.value) for snapshot in made.stream("x") if snapshot.value]
+    assert {"a": 1} in shown
+    assert shown[-1] == {"a": 1, "b": 22}
+    forms = [request.response_format for request in model.requests]
+    assert [isinstance(form, JsonSchemaFormat) and form.strict for form in forms] == [True, False]
+
+
+def test_a_stream_raises_what_cannot_be_read_with_raw_too() -> None:
+    with pytest.raises(ServiceOutputError):
+        structured(scripted("a"), Record, include_raw=True, budget=ONCE).stream("x").result()
+
+
+# as with create
+
+
+def test_a_fallback_is_asked_when_a_model_fails() -> None:
+    first, second = scripted(ModelError("down"), name="a"), scripted(ANN, capabilities=STRICT, name="b")
+    assert structured(FallbackChatModel(first, second), Record).invoke("x") == Record("Ann", 31)
+    assert len(second.requests) == 1
+
+
+def test_interceptors_wrap_each_call() -> None:
+    seen: list[Any] = []
+
+    def watching(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        seen.append(turn.plan.where)
+        return (yield from proceed(turn))
+
+    structured(scripted("nothing", ANN), Record, interceptors=[watching]).invoke("x")
+    assert seen == ["structured"]
+
+
+def test_one_model_may_be_asked_many_times() -> None:
+    made = structured(scripted(ANN, '{"name": "Bob", "age": 5}'), Record)
+    assert [made.invoke("x"), made.invoke("y")] == [Record("Ann", 31), Record("Bob", 5)]
+
+
+def test_a_schema_that_is_changed_afterwards_changes_nothing() -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+    made = structured(scripted('{"age": 1}'), schema)
+    schema["required"] = ["name"]
+    assert made.invoke("x") == {"age": 1}
+
+
+def test_the_door_has_the_function_and_not_the_module() -> None:
+    import aiservices
+
+    assert callable(aiservices.structured)
