@@ -39,7 +39,10 @@ def ask(turn: Turn) -> Flow[Asked]:
             raise exceeded
         wire, model, name = way.wire(), way.route.model, way.name
         context.wire, context.route = wire, way.route
-        request = _in_time(wire.prepare(way.addressed(turn.request), turn.examples), context)
+        offered = None if turn.toolbox is None else turn.toolbox.offered(model.capabilities)
+        tooling = None if offered is None else offered.tooling
+        request = wire.prepare(way.addressed(turn.request), turn.examples, tooling)
+        request = _in_time(request, context)
         if turn.plan.transform is not None:
             request = turn.plan.transform(request)
         yield Emit(AttemptStarted(len(context.attempts) + 1, name, wire))

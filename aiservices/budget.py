@@ -13,8 +13,10 @@ from .messages import Usage
 __all__ = ["Budget", "CallContext", "Price"]
 
 if TYPE_CHECKING:
+    from .messages import Message
     from .route import Route
     from .strategies import Wire
+    from .tool_run import ToolRun
     from .way import Way
 
 _LONGEST_WAIT = 30.0
@@ -95,7 +97,8 @@ class CallContext:
     """The account of one call: its budget, when it began, each attempt, and whether text was handed out.
 
     ``wire`` is how the last request was asked, ``route`` of whom. ``ways`` are those taken so far, by the
-    models that were to be asked.
+    models that were to be asked. ``exchanged`` is what was said with tools since the request, in so many
+    ``rounds``, and ``tool_runs`` what ran.
     """
 
     budget: Budget
@@ -105,6 +108,9 @@ class CallContext:
     wire: Wire[Any] | None = None
     route: Route | None = None
     ways: dict[tuple[Route, ...], Way] = field(default_factory=dict)
+    exchanged: list[Message] = field(default_factory=list)
+    tool_runs: list[ToolRun] = field(default_factory=list)
+    rounds: int = 0
     _spread: float = 0.0
 
     @property
@@ -136,8 +142,9 @@ class CallContext:
     def exceeded(self) -> BudgetExceededError | None:
         """Why no further request may be made; None when one may."""
         budget, left = self.budget, self.seconds_left
-        if len(self.attempts) >= budget.attempts:
-            return _exceeded("attempts", f"{len(self.attempts)} of {budget.attempts} attempts were made")
+        made = len(self.attempts) - self.rounds  # a request that led to a round of tools was no vain attempt
+        if made >= budget.attempts:
+            return _exceeded("attempts", f"{made} of {budget.attempts} attempts were made")
         if left is not None and left <= 0:
             return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds have passed")
         if budget.tokens is not None and self.tokens >= budget.tokens:

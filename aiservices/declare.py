@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -95,6 +95,7 @@ class Declaration:
     strategy: Strategy | str | None = None
     namespace: Mapping[str, Any] = field(default_factory=dict)
     examples: tuple[ExampleSource, ...] = ()
+    tools: tuple[Any, ...] | None = None
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
@@ -129,6 +130,7 @@ def options(
     *,
     model: ChatModel | str | None = None,
     strategy: Strategy | str | None = None,
+    tools: Sequence[Any] | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
     max_tokens: int | None = None,
@@ -141,7 +143,8 @@ def options(
 ) -> Callable[[Decorated], Decorated]:
     """How one method, or each method of an interface, is asked; see ChatOptions. ``timeout`` is in seconds.
 
-    ``model`` is a ChatModel or a string such as ``"openai:NAME"``; ``strategy`` how structure is asked for.
+    ``model`` is a ChatModel or a string such as ``"openai:NAME"``; ``strategy`` how structure is asked for;
+    ``tools`` what the model may call, in the place of the tools of the service.
     """
     chosen = ChatOptions(
         temperature=temperature,
@@ -154,7 +157,8 @@ def options(
         extra_body=extra_body,
         extra_headers=extra_headers,
     )
-    return _declare(options=chosen, model=model, strategy=strategy)
+    given = None if tools is None else tuple(tools)
+    return _declare(options=chosen, model=model, strategy=strategy, tools=given)
 
 
 def example(*args: Any, returns: Any, **kwargs: Any) -> Callable[[F], F]:

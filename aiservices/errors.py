@@ -4,6 +4,9 @@ AiServiceError
 ├── DefinitionError            the declaration is wrong (also a TypeError); holds every fault
 ├── ServiceOutputError         the reply cannot be read (also an OutputParsingError)
 ├── BudgetExceededError        a limit of the budget that the user set does not permit to go on
+├── ToolError                  a tool cannot be called as it was, or its handler ended the call
+│   └── ToolLimitError         the model called tools beyond a limit
+├── ApprovalRequiredError      a tool waits to be approved (in ``approval``)
 ├── FinishError                the model did not finish its answer
 │   ├── RefusalError           it refused
 │   ├── TruncatedError         it was cut off by a length limit
@@ -28,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from output_parsers.errors import OutputParsingError, Problem
 
 if TYPE_CHECKING:
-    from .messages import ChatReply, Usage
+    from .messages import ChatReply, ToolCall, Usage
     from .strategy import Strategy
 
 __all__ = [
@@ -50,6 +53,8 @@ __all__ = [
     "RateLimitError",
     "RefusalError",
     "ServiceOutputError",
+    "ToolError",
+    "ToolLimitError",
     "TruncatedError",
     "usage_of",
 ]
@@ -155,6 +160,18 @@ class BudgetExceededError(AiServiceError):
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class ToolError(AiServiceError):
+    """A tool cannot be called as it was; ``call`` is what the model wrote, its arguments among it."""
+
+    def __init__(self, message: str, *, call: ToolCall) -> None:
+        super().__init__(message)
+        self.call = call
+
+
+class ToolLimitError(ToolError):
+    """The model called tools more often than ``ToolLimits`` permit."""
 
 
 class FinishError(AiServiceError):

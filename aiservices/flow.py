@@ -11,12 +11,15 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing
 from contextvars import copy_context
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from .errors import InvalidReplyError, ModelTimeoutError
 from .messages import ChatReply, ReplyDelta
 from .models.base import ChatModel
 from .requests import ChatRequest
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "run", "stream"]
 
@@ -31,15 +34,23 @@ class Ask(NamedTuple):
 
 
 class Do(NamedTuple):
-    """Call a function without arguments; the outcome is what it returns. It may be async in async calls."""
+    """Call a function without arguments; the outcome is what it returns. It may be async in async calls.
+
+    ``in_thread``: one that blocks is not to block an event loop.
+    """
 
     function: Callable[[], Any | Awaitable[Any]]
+    in_thread: bool = False
 
 
 class All(NamedTuple):
-    """Fulfil several needs side by side; the outcome is the list of theirs, in the same order."""
+    """Fulfil several needs side by side; the outcome is the list of theirs, in the same order.
+
+    ``at_once`` bounds how many run at one time.
+    """
 
     needs: tuple[Ask | Do, ...]
+    at_once: int | None = None
 
 
 class Emit(NamedTuple):
@@ -157,12 +168,12 @@ def _fulfil(need: Need) -> Any:
                     f"{_name(function)} is async and cannot run in a blocking call: use async def"
                 )
             return outcome
-        case All(needs):
-            if len(needs) < 2:
+        case All(needs, at_once):
+            if len(needs) < 2 or at_once == 1:
                 return [_fulfil(one) for one in needs]
             from concurrent.futures import ThreadPoolExecutor  # not all calls need threads
 
-            with ThreadPoolExecutor(len(needs)) as pool:
+            with ThreadPoolExecutor(min(len(needs), at_once or len(needs))) as pool:
                 runs = [pool.submit(copy_context().run, _fulfil, one) for one in needs]
                 return [run.result() for run in runs]
         case Pause(seconds):
@@ -178,11 +189,12 @@ async def _afulfil(need: Need) -> Any:
     match need:
         case Ask(model, request):
             return await _in_time(model.acomplete(request), need)
-        case Do(function):
-            outcome = function()
+        case Do(function, in_thread):
+            outcome = await asyncio.to_thread(function) if in_thread else function()
             return await outcome if inspect.isawaitable(outcome) else outcome
-        case All(needs):
-            tasks = [asyncio.ensure_future(_afulfil(one)) for one in needs]
+        case All(needs, at_once):
+            room = asyncio.Semaphore(at_once or len(needs) or 1)
+            tasks = [asyncio.ensure_future(_in_turn(one, room)) for one in needs]
             try:
                 return await asyncio.gather(*tasks)
             except BaseException:  # where one failed, the others are not wanted any more
@@ -195,6 +207,11 @@ async def _afulfil(need: Need) -> Any:
         case Emit():
             pass
     return None
+
+
+async def _in_turn(need: Need, room: asyncio.Semaphore) -> Any:
+    async with room:
+        return await _afulfil(need)
 
 
 def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:

@@ -55,6 +55,7 @@ def result_of(answer: Answer, turn: Turn) -> Result[Any]:
         tuple(context.attempts),
         context.seconds,
         answer.reasons,
+        answer.tool_runs,
     )
 
 

@@ -8,20 +8,20 @@ from typing import Any, Protocol, TypeAlias
 
 from output_parsers.errors import OutputParsingError
 from output_parsers.reading import Coercion
+from output_parsers.same import same
+from output_parsers.target import type_name
 
-from .asking import ask
+from .conversation import converse
 from .errors import (
     AiServiceError,
-    ContentFilterError,
-    FinishError,
-    RefusalError,
     ServiceOutputError,
-    TruncatedError,
+    ToolError,
 )
 from .flow import Flow
-from .messages import ChatReply, FinishReason
+from .messages import ChatReply, Message
 from .plan import Turn
 from .strategy import Strategy
+from .tool_run import ToolRun
 
 __all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
 
@@ -30,7 +30,8 @@ __all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
 class Answer:
     """What came of a turn: the typed value, the reply it was read from, and the steps that reading took.
 
-    ``strategy`` and ``reasons`` say how structure was asked for, and why so.
+    ``strategy`` and ``reasons`` say how structure was asked for, and why so. ``said`` are the messages that
+    followed the request: those of its tools and their results, and the reply. ``tool_runs`` are what ran.
     """
 
     value: Any
@@ -38,6 +39,8 @@ class Answer:
     coercions: tuple[Coercion, ...]
     strategy: Strategy = Strategy.TEXT
     reasons: tuple[str, ...] = ()
+    said: tuple[Message, ...] = ()
+    tool_runs: tuple[ToolRun, ...] = ()
 
 
 Proceed: TypeAlias = Callable[[Turn], Flow[Answer]]
@@ -72,34 +75,37 @@ class Pipeline:
             raise
 
     def _ask(self, turn: Turn) -> Flow[Answer]:
-        reply, wire = yield from ask(turn)
-        _check_finish(reply, turn.plan.where)
+        context = turn.context
+        reply, wire, result = yield from converse(turn)
+        if result is not None:
+            said, value = tuple(context.exchanged), _fitting(result, turn)
+            return Answer(value, reply, (), wire.strategy, wire.reasons, said, tuple(context.tool_runs))
         try:
             reading = wire.read(reply)
         except OutputParsingError as error:
-            attempts = turn.context.attempts
+            attempts = context.attempts
             attempts[-1] = replace(attempts[-1], error=error)
             failure = ServiceOutputError(turn.plan.where, error.text, error.problems, attempts)
             failure.reply = reply
             raise failure from error
-        return Answer(reading.value, reply, reading.coercions, wire.strategy, wire.reasons)
+        said = (*context.exchanged, reply.message)
+        runs = tuple(context.tool_runs)
+        return Answer(reading.value, reply, reading.coercions, wire.strategy, wire.reasons, said, runs)
 
 
 def _wrapped(interceptor: Interceptor, proceed: Proceed) -> Proceed:
     return lambda turn: interceptor(turn, proceed)
 
 
-def _check_finish(reply: ChatReply, where: str) -> None:
-    text = reply.text
-    error: FinishError
-    if reply.refusal is not None:
-        error = RefusalError(f"{where}: the model refused: {reply.refusal}", text=text, reason=reply.refusal)
-    elif reply.finish_reason is FinishReason.LENGTH:
-        said = f"{where}: the answer was cut off by a length limit; raise max_tokens or ask for less"
-        error = TruncatedError(said, text=text, reason="length")
-    elif reply.finish_reason is FinishReason.CONTENT_FILTER:
-        said = f"{where}: the provider's content filter stopped the answer"
-        error = ContentFilterError(said, text=text, reason="content_filter")
-    else:
-        return
-    raise error
+def _fitting(run: ToolRun, turn: Turn) -> Any:
+    """The result of a tool that is the answer. Raises ToolError when it is not of the method's type."""
+    parser = turn.plan.wire.parser
+    try:
+        if parser is None or same(parser.parse(parser.write(run.result)), run.result):
+            return run.result
+    except (OutputParsingError, ValueError):
+        pass
+    kind = type_name(turn.plan.returns.form)
+    raise ToolError(
+        f"{turn.plan.where}: the result of {run.name} is no {kind}: {run.result!r}", call=run.call
+    )

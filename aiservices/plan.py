@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from .budget import Budget, CallContext
@@ -17,6 +17,8 @@ from .requests import ChatOptions, ChatRequest
 from .returns import Returns
 from .route import Route
 from .strategies import INSTRUCTIONS_PLACE, Shown, Wire
+from .tool_run import ToolErrors
+from .toolbox import Toolbox
 
 __all__ = ["Example", "MethodPlan", "RequestTransformer", "SystemText", "Turn"]
 
@@ -53,6 +55,8 @@ class MethodPlan(NamedTuple):
     options: ChatOptions
     transform: RequestTransformer | None
     examples: tuple[Example, ...] = ()
+    toolbox: Toolbox | None = None
+    tool_errors: ToolErrors = ToolErrors()
 
     @property
     def model(self) -> ChatModel:
@@ -140,7 +144,11 @@ class MethodPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call on its way: its plan, its arguments by name, the request to be made, and its account."""
+    """One call on its way: its plan, its arguments by name, the request to be made, and its account.
+
+    ``toolbox`` are the tools that the next request offers. ``approvals`` says by its id of each tool call
+    that waited whether it is approved; a text is the reason why not.
+    """
 
     plan: MethodPlan
     arguments: Mapping[str, Any]
@@ -149,3 +157,5 @@ class Turn:
     memory_id: Any
     tool_context: Mapping[str, Any]
     examples: tuple[Shown, ...] = ()
+    toolbox: Toolbox | None = None
+    approvals: Mapping[str, bool | str] = field(default_factory=dict)

@@ -25,6 +25,9 @@ from .route import Route
 from .routing import parser_of, routes_of
 from .strategy import Strategy
 from .stubs import attributes_without_value, has_own_init, is_stub, methods_of
+from .tool_run import ToolErrors
+from .toolbox import ToolLimits, plan_toolbox
+from .tools import ToolSource
 from .wording import Wording, word
 
 __all__ = ["Settings", "plan_interface", "plan_method"]
@@ -41,6 +44,9 @@ class Settings:
     transform: RequestTransformer | None = None
     parsers: ParserRegistry = field(default_factory=ParserRegistry)
     namespace: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[ToolSource, ...] = ()
+    tool_limits: ToolLimits = field(default_factory=ToolLimits)
+    tool_errors: ToolErrors = field(default_factory=ToolErrors)
 
 
 def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
@@ -104,6 +110,7 @@ def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault
         options=options,
         strategy=_strategy(said.strategy or settings.strategy, name, faults),
         system=said.system or settings.system,
+        tools=settings.tools if said.tools is None else said.tools,
     )
 
 
@@ -142,6 +149,17 @@ def plan_method(
         routes = routes_of(returns, parser, model, strategies, where, faults)
         if wording is not None and declared.examples and not faults:
             examples = plan_examples(declared.examples, own, parameters, wording.it, parser, where, faults)
+    toolbox = None
+    if returns is not None:
+        toolbox = plan_toolbox(
+            settings.tools if declared.tools is None else declared.tools,
+            settings.tool_limits,
+            list(own.parameters),
+            [route.model for route in routes],
+            asynchronous=returns.asynchronous,
+            where=where,
+            faults=faults,
+        )
     if faults or wording is None or returns is None or not routes:
         raise DefinitionError(faults)
     return MethodPlan(
@@ -157,6 +175,8 @@ def plan_method(
         options=own_options.over(settings.options),
         transform=settings.transform,
         examples=examples,
+        toolbox=toolbox,
+        tool_errors=settings.tool_errors,
     )
 
 

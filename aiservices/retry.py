@@ -67,7 +67,9 @@ class Retry:
             if parts is not None:
                 return parts.ask, parts.turn
         said = _told(error.problems, "Answer again in full, with these problems put right.")
-        return proceed, replace(begun, request=begun.request.plus(*_feedback(begun, said)))
+        return proceed, replace(
+            begun, request=begun.request.plus(*begun.context.exchanged, *_feedback(begun, said))
+        )
 
 
 def _explain(error: ServiceOutputError, turn: Turn) -> None:
@@ -106,8 +108,8 @@ class _Parts:
             conversation = _feedback(begun, said)
         turn = replace(
             begun,
-            plan=begun.plan._replace(routes=(Route(model, ladder),)),
-            request=begun.request.plus(*conversation),
+            plan=begun.plan._replace(routes=(Route(model, ladder),), toolbox=None),
+            request=begun.request.plus(*context.exchanged, *conversation),
             examples=(),
         )
         return _Parts(patch, turn, proceed)

@@ -6,7 +6,7 @@ import collections.abc
 import types
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from output_parsers.reading import Coercion
 from output_parsers.target import type_name
@@ -15,6 +15,9 @@ from .errors import Attempt, usage_of
 from .messages import AiMessage, ChatReply, FinishReason, Usage
 from .strategy import Strategy
 from .streams import AsyncStream, Stream
+
+if TYPE_CHECKING:
+    from .tool_run import ToolRun
 
 __all__ = ["Result", "Returns", "Shape", "ShapeFault", "shape_of"]
 
@@ -28,7 +31,7 @@ class Result(Generic[T_co]):
     ``attempts`` are all requests made for it, the successful one last; ``usage`` is summed over them.
     ``coercions`` are the steps away from the exact text that reading the value took (none for a clean
     reply). ``reasons`` say why the strategy was chosen, also what the provider refused before.
-    ``seconds`` is the wall time of the whole call.
+    ``seconds`` is the wall time of the whole call. ``tool_runs`` are the tools that ran, in their order.
     """
 
     value: T_co
@@ -38,6 +41,7 @@ class Result(Generic[T_co]):
     attempts: tuple[Attempt, ...]
     seconds: float
     reasons: tuple[str, ...] = ()
+    tool_runs: tuple[ToolRun, ...] = ()
 
     @property
     def text(self) -> str:

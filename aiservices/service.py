@@ -25,11 +25,16 @@ from .retry import Retry
 from .scopes import names_around
 from .strategy import Strategy
 from .stubs import has_own_init, methods_of
+from .tool_run import ToolErrors
+from .toolbox import ToolLimits
+from .tools import ToolSource
 
 __all__ = ["create", "plan_of"]
 
 S = TypeVar("S")
 _ASKED_AGAIN = Retry()
+_TOOL_LIMITS = ToolLimits()
+_TOOL_ERRORS = ToolErrors()
 
 
 @overload
@@ -41,6 +46,9 @@ def create(
     strategy: Strategy | str | None = ...,
     system_message: str | Callable[..., str] | None = ...,
     parsers: Sequence[ParserFactory] = ...,
+    tools: Sequence[ToolSource] = ...,
+    tool_limits: ToolLimits = ...,
+    tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
@@ -56,6 +64,9 @@ def create(
     strategy: Strategy | str | None = ...,
     system_message: str | Callable[..., str] | None = ...,
     parsers: Sequence[ParserFactory] = ...,
+    tools: Sequence[ToolSource] = ...,
+    tool_limits: ToolLimits = ...,
+    tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
@@ -71,6 +82,9 @@ def create(
     strategy: Strategy | str | None = ...,
     system_message: str | Callable[..., str] | None = ...,
     parsers: Sequence[ParserFactory] = ...,
+    tools: Sequence[ToolSource] = ...,
+    tool_limits: ToolLimits = ...,
+    tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
@@ -85,6 +99,9 @@ def create(
     strategy: Strategy | str | None = None,
     system_message: str | Callable[..., str] | None = None,
     parsers: Sequence[ParserFactory] = (),
+    tools: Sequence[ToolSource] = (),
+    tool_limits: ToolLimits = _TOOL_LIMITS,
+    tool_errors: ToolErrors = _TOOL_ERRORS,
     interceptors: Sequence[Interceptor] = (),
     transform: RequestTransformer | None = None,
     budget: Budget | None = None,
@@ -102,6 +119,8 @@ def create(
 
     ``options`` and ``strategy`` hold for methods that say nothing else; ``system_message`` likewise: a
     template, or a callable of arguments. ``parsers`` are asked before the parsers that are built in.
+    ``tools`` are functions, or objects with methods that are ``@tool``, which the model may call before it
+    answers, within ``tool_limits``; ``tool_errors`` says what it is told when one fails.
     ``interceptors`` wrap each call, the first one outermost; ``transform`` changes each request just before
     it goes out. ``budget`` is what each call may spend. ``retry`` asks again when an answer cannot be read;
     None never does. ``localns`` holds names for string annotations.
@@ -116,6 +135,9 @@ def create(
         transform=transform,
         parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
         namespace={**around, **(localns or {})},
+        tools=tuple(tools),
+        tool_limits=tool_limits,
+        tool_errors=tool_errors,
     )
     plans = plan_interface(interface, settings)
     budget = budget or Budget()

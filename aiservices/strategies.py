@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.custom import OutputParser
@@ -80,11 +81,14 @@ class Wire(NamedTuple, Generic[T]):
     tooling: Tooling | None = None
     instructions: str = ""
 
-    def prepare(self, request: ChatRequest, examples: Sequence[Shown] = ()) -> ChatRequest:
+    def prepare(
+        self, request: ChatRequest, examples: Sequence[Shown] = (), tools: Tooling | None = None
+    ) -> ChatRequest:
         """The request with what this strategy adds: the form of the answer, the tool, the instructions.
 
         The instructions go where the template has a place for them, else to the end of the last message
         of the user. Examples come after the system message, in the form in which the answer is wanted.
+        ``tools`` stand beside the one that gives the answer, where there is one.
         """
         messages = request.messages
         if examples:
@@ -95,7 +99,7 @@ class Wire(NamedTuple, Generic[T]):
             self._instructed(messages),
             request.options,
             self.response_format if request.response_format is None else request.response_format,
-            self.tooling if request.tooling is None else request.tooling,
+            request.tooling or _side_by_side(tools, self.tooling),
             request.deadline,
         )
 
@@ -133,6 +137,17 @@ class Wire(NamedTuple, Generic[T]):
         if not isinstance(message, (SystemMessage, UserMessage)):
             return message
         return replace(message, text=message.text.replace(INSTRUCTIONS_PLACE, self.instructions))
+
+
+@lru_cache(maxsize=256)
+def _side_by_side(tools: Tooling | None, output: Tooling | None) -> Tooling | None:
+    """The tools of a method and the one that gives its answer; a model that has both must call one of them.
+
+    Kept, since what stays the same from call to call is written once.
+    """
+    if tools is None or output is None:
+        return tools or output
+    return Tooling((*tools.tools, *output.tools), "required")
 
 
 def text_wire(parser: OutputParser[T], why: str) -> Wire[T]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from .choice_text import Choice, Choices, NoChoice, plain
 from .docs import attribute_docs
 from .node import Definitions, JsonSchema, Node
+from .non_finite import is_non_finite
 from .reading import Json, Place, written
 from .target import Target
 
@@ -43,14 +44,15 @@ class ChoiceNode(Node[T]):
 
     def read(self, found: Json, at: Place) -> T:
         if isinstance(found, str):
-            return self._find(found, at)
+            spelled = self._spelled(found)
+            return self._find(found, at) if spelled is None else spelled.value
         for choice in self.choices.choices:
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
             if _is(value, found):
                 if choice.label != found and isinstance(choice.value, Enum):
                     at.took("member by its value", found, choice.label)
                 return choice.value
-        if found is None or isinstance(found, (int, Decimal)):
+        if found is None or (isinstance(found, (int, Decimal)) and not is_non_finite(found)):
             text = written(found)
             for choice in self.choices.choices:
                 if _json_of(choice) == text:
@@ -59,11 +61,24 @@ class ChoiceNode(Node[T]):
         raise at.misfit(f"expected {self.kind}", found)
 
     def read_text(self, text: str, at: Place) -> T:
-        return self._find(text.strip(), at)
+        shown = self._shown_as(text.strip())
+        return self._find(text.strip(), at) if shown is None else shown.value
 
     def shows(self, text: str) -> bool:
-        """Whether a text is just what prompts show for a choice, as ``true`` may be the text of a member."""
-        return any(_json_of(choice) == text for choice in self.choices.choices)
+        """Whether a text is a choice though it be JSON too, as ``true`` may be the text of a member.
+
+        It is not where prompts show another choice so: of ``"7" | 7``, ``7`` is the number.
+        """
+        return self._shown_as(text) is None and self._spelled(text) is not None
+
+    def _spelled(self, text: str) -> Choice[T] | None:
+        """The choice whose text this is."""
+        return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
+
+    def _shown_as(self, text: str) -> Choice[T] | None:
+        """The choice that is no text and that prompts show so."""
+        others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
+        return next((choice for choice in others if _shown(choice) == text), None)
 
     def write(self, value: Any) -> Json:
         for choice in self.choices.choices:
@@ -197,7 +212,7 @@ def _shown(choice: Choice[Any]) -> str:
     value = _json_of(choice)
     if isinstance(value, str):
         return f'"{value}"'
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+    return str(value) if isinstance(value, bytes) else written(value)
 
 
 def _json_type(value: Json) -> str:
@@ -229,6 +244,7 @@ def _literal(values: tuple[Any, ...]) -> Node[Any]:
     for value in values:
         label = value.name if isinstance(value, Enum) else _shown(Choice(str(value), value)).strip('"')
         others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
+        others = ("none",) if value is None else others
         alone: tuple[str, ...] = ()
         if isinstance(value, bool):
             others, alone = (_TRUE if value else _FALSE).others, (_TRUE if value else _FALSE).alone

@@ -13,7 +13,9 @@ from pydantic_core import SchemaError
 from .errors import REFUSALS, UnsupportedTypeError
 from .foreign import problems_of
 from .node import Definitions, JsonSchema, Node
+from .non_finite import NON_FINITE, allows_non_finite
 from .reading import Json, Misfit, Place
+from .scalars import FloatNode
 from .target import Target, type_name
 
 __all__ = ["constrained"]
@@ -35,6 +37,7 @@ _WORDS = {
 
 # The limits of 16, 32 and 64 bits: no model comes near them by itself, and some write them when told.
 _MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
+_NO_NUMBER = ({"type": "null"}, NON_FINITE)
 _OF_TEXT = ("minLength", "maxLength", "pattern")
 
 _OF_ANY: dict[Any, Any] = {
@@ -64,13 +67,12 @@ class ConstrainedNode(Node[Any]):
         return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        schema = self.inner.schema(definitions)
-        options = schema.get("anyOf", [])
-        if len(options) == 2 and {"type": "null"} in options:  # what was said of the value, not of null
-            return {**schema, "anyOf": [o if o == {"type": "null"} else self._held(o) for o in options]}
-        return self._held(schema)
+        return self._held(self.inner.schema(definitions))
 
     def _held(self, schema: JsonSchema) -> JsonSchema:
+        options = schema.get("anyOf", [])
+        if len(options) == 2 and any(o in _NO_NUMBER for o in options):  # what was said of the other one
+            return {**schema, "anyOf": [o if o in _NO_NUMBER else self._held(o) for o in options]}
         if schema.get("type") == "string":  # a fraction is written as text
             return {**schema, **{key: self._keywords[key] for key in _OF_TEXT if key in self._keywords}}
         return {**schema, **self._keywords}
@@ -114,6 +116,7 @@ def constrained(target: Target, node: Node[Any]) -> Node[Any]:
     metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
         return node
+    _let_be_non_finite(target, node)
     base = _base(target.form)
     try:
         form: Any = Annotated[(base, *metadata)]
@@ -127,6 +130,15 @@ def constrained(target: Target, node: Node[Any]) -> Node[Any]:
     checked = ConstrainedNode(node, adapter, {key: schema[key] for key in _WORDS if key in schema})
     checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
     return checked
+
+
+def _let_be_non_finite(target: Target, node: Node[Any]) -> None:
+    """Have a float, or one beside None, read NaN and the infinities as what is said of it has it."""
+    allowed = allows_non_finite(target.metadata)
+    for part in node.parts if target.origin is Union else (node,):
+        bare = part.inner if isinstance(part, ConstrainedNode) else part
+        if isinstance(bare, FloatNode) and allowed is not None:
+            bare.finite = not allowed
 
 
 def _constrains(item: Any) -> bool:
@@ -152,6 +164,8 @@ def _base(form: Any) -> Any:
     origin = get_origin(form) or form
     if origin in (Union, types.UnionType):
         return Union[tuple(map(_base, get_args(form)))]  # noqa: UP007
+    if origin is Annotated:
+        return _base(get_args(form)[0])
     if form is None or form is types.NoneType:
         return None
     if origin in _OF_ANY:

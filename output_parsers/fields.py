@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import types
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, TypeAdapter
@@ -14,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from .docs import attribute_docs
 from .errors import UnsupportedTypeError
+from .field_forms import tied, with_non_finite, without_unset
 from .hints import class_hints
 from .target import Target, type_name
 
@@ -111,7 +111,9 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
             keys = (name,)
         elif by_name and name not in keys:
             keys = (*keys, name)
-        form: Any = _tied(info.annotation, cls)
+        form: Any = tied(info.annotation, cls)
+        if config.get("allow_inf_nan"):  # it says so itself, for pydantic's default is in no config
+            form = with_non_finite(form)
         extras = list(info.metadata)
         if info.discriminator is not None:
             extras.append(FieldInfo(discriminator=info.discriminator))
@@ -120,19 +122,6 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
         said = info.description or docs.get(name)
         specs.append(FieldSpec(name, keys, form, info.is_required(), said, not raw.isdisjoint({name, "*"})))
     return tuple(specs)
-
-
-def _tied(form: Any, cls: Any) -> Any:
-    """A type in which a generic model of pydantic, that refers to itself by a mark, stands for itself."""
-    if hasattr(form, "type_ref"):
-        generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
-        return cls if f":{id(generic)}[" in form.type_ref else form
-    args = get_args(form)
-    tied = tuple(_tied(arg, cls) for arg in args)
-    if all(old is new for old, new in zip(args, tied, strict=True)):
-        return form
-    origin = get_origin(form)
-    return Union[tied] if origin in (Union, types.UnionType) else origin[tied]  # noqa: UP007
 
 
 def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> RecordSpec:
@@ -273,7 +262,8 @@ def _struct(target: Target) -> RecordSpec:
         fields.append(FieldSpec(tag, (tag,), Literal[config.tag], True))
     for field in msgspec.structs.fields(cls):
         keys = (field.encode_name,)
-        fields.append(FieldSpec(field.name, keys, hints[field.name], field.required, docs.get(field.name)))
+        form = without_unset(hints[field.name])
+        fields.append(FieldSpec(field.name, keys, form, field.required, docs.get(field.name)))
 
     def make(values: dict[str, Any]) -> Any:
         return cls(**{name: value for name, value in values.items() if name != tag})

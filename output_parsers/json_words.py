@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .json_text import JsonFault, lone_surrogate
 from .late_pattern import late
+from .non_finite import NOT_JSON, named
 from .reading import Json
 
 __all__ = ["Word", "exact_decimal", "exact_int", "read_word"]
@@ -31,8 +32,6 @@ _LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
 }
-# As JavaScript, Python and pandas write what is no number: neither a number of JSON nor a text.
-_NOT_NUMBER = late(r"[+-]?(?:NaN|nan|Infinity|inf)")
 _NUMBER = late(
     r"(?P<sign>[+-]?)(?:(?P<hex>0[xX][0-9a-fA-F]++)"
     r"|(?P<whole>0|[1-9][0-9]*+(?:_[0-9]++)*+)?(?P<part>\.(?:[0-9]++(?:_[0-9]++)*+)?)?(?P<power>[eE][+-]?[0-9]++)?)"
@@ -71,7 +70,10 @@ def exact_decimal(digits: str, position: int) -> Decimal:
 
 
 def read_word(text: str, position: int, closer: str) -> Word:
-    """Read the unquoted value at position, inside a container that ``closer`` ends ("" outside of all)."""
+    """Read the unquoted value at position, inside a container that ``closer`` ends ("" outside of all).
+
+    NaN and Infinity are decimals that are not finite: a type that does not ask for them refuses them.
+    """
     exact = (_EXACT if closer else _EXACT_ALONE).match(text, position)
     if exact is None:
         return _read_run(text, position, closer)
@@ -107,6 +109,9 @@ def _read_run(text: str, position: int, closer: str) -> Word:
     _refuse_if_doubtful(text, word, position, after if comment else end)
     if word in _LITERALS:
         return Word(_LITERALS[word], after, "literal spelling")
+    non_finite = named(word)
+    if non_finite is not None:
+        return Word(non_finite, after, NOT_JSON)
     form = _NUMBER.fullmatch(word)
     if form and (form["hex"] or form["part"] not in (None, ".") or form["whole"]):
         return Word(_unusual_number(form, position), after, "number form")
@@ -127,8 +132,6 @@ def _refuse_if_doubtful(text: str, word: str, position: int, end: int) -> None:
     spaced = end > position + len(word)
     if word == "undefined":
         raise JsonFault("undefined is not a value", position)
-    if _NOT_NUMBER.fullmatch(word):
-        raise JsonFault(f"{word} is not a JSON number", position)
     if not word.strip(".…"):
         raise JsonFault(f"{word} stands for something left out", position)
     if _CALL.match(word):

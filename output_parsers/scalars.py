@@ -14,6 +14,7 @@ from uuid import UUID
 
 from .found import Found, Unreadable
 from .node import Definitions, JsonSchema, Node
+from .non_finite import NON_FINITE, NOT_JSON, is_non_finite, name_of, named
 from .number_text import find_number, read_number
 from .reading import Json, Leniency, Place, expected
 from .target import Target
@@ -43,7 +44,7 @@ class TextNode(Node[str]):
     def read(self, found: Json, at: Place) -> str:
         if isinstance(found, str):
             return found
-        if isinstance(found, (int, Decimal)) and not isinstance(found, bool):
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
             at.took("number as text", found, str(found))
             return str(found)
         raise at.misfit("expected text", found)
@@ -70,7 +71,7 @@ class NumberNode(Node[T]):
         """The value of an exact number. Raises Misfit when the type cannot hold it."""
 
     def read(self, found: Json, at: Place) -> T:
-        if isinstance(found, (int, Decimal)) and not isinstance(found, bool):
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
             if isinstance(found, Decimal):
                 self.check_text(found, str(found), at)
             return self.convert(found, at)
@@ -123,15 +124,49 @@ class IntNode(NumberNode[int]):
 
 
 class FloatNode(NumberNode[float]):
+    """A float; ``finite`` tells whether it must be a number, as all are that JSON has."""
+
     kind = "a number"
     exact = True
+    finite = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        number = super().schema(definitions)
+        return number if self.finite else {"anyOf": [number, dict(NON_FINITE)]}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
+
+    def read(self, found: Json, at: Place) -> float:
+        if not self.finite and is_non_finite(found):
+            return float(found)
+        number = named(found) if isinstance(found, str) and not self.finite else None
+        if number is None:
+            return super().read(found, at)
+        value = float(number)
+        if found != name_of(value):
+            at.took("another name of NaN or Infinity", found, value)
+        return value
+
+    def read_text(self, text: str, at: Place) -> float:
+        number = None if self.finite else named(text.strip())
+        if number is None:
+            return super().read_text(text, at)
+        at.took(NOT_JSON, text, number)
+        return float(number)
+
+    def write(self, value: Any) -> Json:
+        name = name_of(value) if isinstance(value, float) and not self.finite else None
+        return super().write(value) if name is None else name
 
     def convert(self, number: int | Decimal, at: Place) -> float:
+        if is_non_finite(number):
+            raise at.misfit("expected a finite number", number)
         try:
             value = float(number)
         except OverflowError:
             value = math.inf
-        if math.isinf(value) or math.isnan(value):
+        if math.isinf(value):
             raise at.misfit("expected a number that a float can hold", number)
         return value
 

@@ -15,11 +15,11 @@ DOOR = "aiservices"
 EDGE = 7
 FLOORS = {
     0: "output_parsers",
-    1: "errors messages requests strategy",
+    1: "errors messages message_json requests strategy",
     2: "models models.base scopes said render declare prompts streams returns parameters",
-    3: "flow output_tool strategies ladder route budget",
-    4: "plan wording stubs examples routing planning",
-    5: "way asking pipeline retry",
+    3: "flow tools output_tool strategies ladder route budget",
+    4: "tool_run toolbox plan wording stubs examples routing planning",
+    5: "approval finish way asking conversation pipeline retry",
     6: "methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}

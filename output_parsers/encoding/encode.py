@@ -24,7 +24,7 @@ from .quick import says
 from .undo import Spot, Undone
 from .unions import told_apart
 
-__all__ = ["Encoding", "encode", "encode_at"]
+__all__ = ["Encoding", "encode", "encode_at", "taken_apart"]
 
 Result = TypeVar("Result")
 
@@ -63,7 +63,7 @@ def encode_at(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
     """The encoding of a schema whose findings are told from a place on."""
     if says(schema, profile):
         return _as_it_stands(schema, profile, at)
-    return _taken_apart(schema, profile, at)
+    return taken_apart(schema, profile, at)
 
 
 def _as_it_stands(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
@@ -71,7 +71,7 @@ def _as_it_stands(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
 
     @cache
     def made() -> Encoding:
-        return _taken_apart(schema, profile, at)
+        return taken_apart(schema, profile, at)
 
     return Encoding(
         schema,
@@ -84,7 +84,8 @@ def _as_it_stands(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
     )
 
 
-def _taken_apart(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
+def taken_apart(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
+    """The encoding of a schema that may say more than the profile can."""
     notes = Notes()
     for thrift in _THRIFTS:
         encoding, notes, too_large = _attempt(schema, profile, at, thrift)

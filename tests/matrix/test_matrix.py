@@ -18,8 +18,6 @@ WAY = pytest.mark.parametrize("way", list(Way)[:4], ids=lambda way: way.value)
 # What is known not to come back. Each is expected to fail, so that it is heard of when it does no more.
 FAULTS = {
     ("long docstring", "output_tool, strict"): "a tool's description has 1024 characters at most",
-    ("Literal, text and number alike", "prompt"): "a number is taken for the text that looks like it",
-    **{("msgspec.Struct, unset", asking.name): "no parser reads UnsetType" for asking in ASKINGS},
 }
 
 

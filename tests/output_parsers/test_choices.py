@@ -181,6 +181,35 @@ def test_a_literal_is_read_as_the_very_value(form: Any, text: str, value: object
     assert type(found) is type(value)
 
 
+@pytest.mark.parametrize("dress", ["{}", " {}\n"])
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (Literal["7", 7], "7", 7),
+        (Literal["7", 7], '"7"', "7"),
+        (Literal[7, "7"], "7", 7),
+        (Literal[7, "7"], '"7"', "7"),
+        (Literal["true", True], "true", True),
+        (Literal["true", True], '"true"', "true"),
+        (Literal["null", None], "null", None),
+        (Literal["null", None], '"null"', "null"),
+        (list[Literal[7, "7"]], '["7", 7]', ["7", 7]),
+    ],
+)
+def test_a_text_and_a_value_that_look_alike_are_told_apart_by_quotes(
+    form: Any, text: str, value: object, dress: str
+) -> None:
+    reading = read(form, dress.format(text))
+    assert repr(reading.value) == repr(value)
+    assert reading.coercions == ()
+
+
+@pytest.mark.parametrize("text", ["None", "none", "NULL"])
+def test_the_none_of_a_literal_is_shown_as_null_and_read_in_other_words(text: str) -> None:
+    assert parser_for(Literal["a", None]).hint == '"a" | null'
+    assert parse(Literal["a", None], text) is None
+
+
 @pytest.mark.parametrize(
     ("form", "text"), [(Literal[1, 2], "true"), (Literal[1], "1.0"), (Literal[True], "1")]
 )

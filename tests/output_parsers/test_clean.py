@@ -47,6 +47,13 @@ class Lax(BaseModel):
     number: int = Field(strict=False)
 
 
+class Wide(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=True)
+    a: float
+    b: list[float] = []
+    c: float = Field(0.0, allow_inf_nan=False)
+
+
 class Reshaped(BaseModel):
     a: int
 
@@ -121,6 +128,10 @@ def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, ha
         (Order, '{"items": [{"Name": "x", "price": 1e400}]}'),
         (Lax, '{"number": "1"}'),
         (dict[str, list[Lax]], '{"a": [{"number": true}]}'),
+        (Wide, '{"a": NaN}'),
+        (Wide, '{"a": 1, "b": [Infinity]}'),
+        (Wide, '{"a": 1, "c": -Infinity}'),
+        (list[Annotated[float, Field(allow_inf_nan=True)]], "[NaN]"),
         (float, "NaN"),
         (float, "Infinity"),
         (list[float], "[1e400]"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import math
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -657,6 +658,83 @@ def test_a_struct_has_its_names_its_tag_and_its_constraints() -> None:
     assert problem(Renamed, '{"type": "Renamed", "firstName": "Ann", "age": -1, "x": 1}') == (
         "$.x: Renamed has no field of this name; $.age: input should be greater than or equal to 0, found -1"
     )
+
+
+class Limited(msgspec.Struct):
+    name: str
+    due: int | msgspec.UnsetType
+    limit: int | msgspec.UnsetType = msgspec.UNSET
+    rate: Annotated[int, msgspec.Meta(ge=0)] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def test_a_field_of_a_struct_may_be_unset() -> None:
+    assert parse(Limited, '{"name": "a", "due": 1}') == Limited("a", 1)
+    assert parse(Limited, '{"name": "a", "limit": 3, "rate": null, "due": 1}') == Limited("a", 1, 3, None)
+    assert parser_for(Limited).schema == {
+        "type": "object",
+        "title": "Limited",
+        "properties": {
+            "name": {"type": "string"},
+            "due": {"type": "integer"},
+            "limit": {"type": "integer"},
+            "rate": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]},
+        },
+        "required": ["name", "due"],
+        "additionalProperties": False,
+    }
+    assert problem(Limited, '{"name": "a", "limit": null, "due": 1}') == (
+        "$.limit: expected an integer, found null"
+    )
+
+
+class Wide(BaseModel):
+    """Asks for NaN and Infinity."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+    a: float
+    b: dict[str, list[float]] = {}
+    c: float | None = Field(None, ge=0)
+    d: float = Field(0.0, allow_inf_nan=False)
+
+
+class Wider(Wide):
+    e: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(config=ConfigDict(allow_inf_nan=True))
+class Spread:
+    a: float
+
+
+class Narrow(BaseModel):
+    a: float
+
+
+NAMES = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
+
+
+@pytest.mark.parametrize("name", ["Infinity", '"Infinity"'])
+def test_a_class_that_says_so_has_infinite_floats(name: str) -> None:
+    assert parse(Wide, f'{{"a": {name}, "b": {{"x": [{name}]}}, "c": {name}}}') == Wide(
+        a=math.inf, b={"x": [math.inf]}, c=math.inf
+    )
+    assert parse(Wider, f'{{"a": 1, "e": {name}}}') == Wider(a=1, e=math.inf)
+    assert parse(Spread, f'{{"a": {name}}}') == Spread(math.inf)
+    found = name if name == "Infinity" else '"Infinity"'
+    assert problem(Narrow, f'{{"a": {name}}}') == f"$.a: expected a number, found {found}"
+    assert problem(Wide, f'{{"a": 1, "d": {name}}}') == f"$.d: expected a number, found {found}"
+
+
+def test_the_schema_of_such_a_class_names_them() -> None:
+    assert properties(Wide) == {
+        "a": {"anyOf": [{"type": "number"}, NAMES]},
+        "b": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"anyOf": [{"type": "number"}, NAMES]}},
+        },
+        "c": {"anyOf": [{"anyOf": [{"type": "number", "minimum": 0}, NAMES]}, {"type": "null"}]},
+        "d": {"type": "number"},
+    }
 
 
 # ── Descriptions ────────────────────────────────────────────────────────────────────────────────────

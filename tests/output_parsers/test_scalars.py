@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, HttpUrl
 
-from output_parsers import Leniency, OutputParsingError, parse, read
+from output_parsers import (
+    Leniency,
+    OutputParsingError,
+    Problem,
+    Reading,
+    TypeParser,
+    parse,
+    parser_for,
+    read,
+)
+from output_parsers.json_schema import schema_parser
 
 ID = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
 LONG = "0.1000000000000000055511151231257827"
@@ -122,6 +134,158 @@ def test_a_value_is_read(form: Any, text: str, value: object) -> None:
 )
 def test_what_is_no_such_value_is_refused(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    a: int
+
+
+class Plain(NamedTuple):
+    a: float
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (Any, "expected a finite number"),
+        (object, "expected a finite number"),
+        (dict[str, Any], "expected a finite number"),
+        (dict[str, float], "expected a number"),
+        (dict[str, float | None], "expected a number or null"),
+        (dict[str, str], "expected text"),
+        (dict[str, str | float], "expected text or a number"),
+        (dict[str, bytes], "expected text for bytes"),
+        (dict[str, Path], "expected a path"),
+        (dict[str, int], "expected an integer"),
+        (dict[str, Decimal], "expected a decimal number"),
+        (dict[str, Fraction], "expected a fraction"),
+        (dict[str, bool], "expected true or false"),
+        (
+            dict[str, Literal["NaN", "Infinity", "-Infinity"]],
+            'expected one of "NaN", "Infinity", "-Infinity"',
+        ),
+        (dict[str, Annotated[float, Field(ge=0)]], "expected a number"),
+        (dict[str, FiniteFloat], "expected a number"),
+        (dict[str, HttpUrl], "expected a finite number"),
+        (Plain, "expected a number"),
+        (Open, "expected an integer"),
+    ],
+)
+def test_nan_and_infinity_are_refused_where_they_stand_if_nothing_asks_for_them(
+    form: Any, said: str, word: str
+) -> None:
+    assert problem(form, f'{{"a": {word}}}') == f"$.a: {said}, found {word}"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (list[str], '["a", NaN]', "$[1]: expected text, found NaN"),
+        (list[Any], '[1, {"b": [-inf]}]', "$[1].b[0]: expected a finite number, found -Infinity"),
+        (Open, '{"a": 1, "b": nan}', "$.b: expected a finite number, found NaN"),
+    ],
+)
+def test_the_problem_is_told_at_the_very_place(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {"type": "number"}}},
+        {"type": "object", "properties": {"a": {"type": ["string", "number"]}}},
+        {"type": "object", "properties": {"a": {"enum": ["NaN", 1]}}},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+    ],
+)
+def test_no_json_schema_takes_nan(schema: dict[str, Any]) -> None:
+    with pytest.raises(OutputParsingError) as error:
+        schema_parser(schema).parse('{"a": NaN}')
+    assert error.value.problems == (Problem("$.a", "expected a finite number", "NaN"),)
+
+
+Wide = Annotated[float, Field(allow_inf_nan=True)]
+UNQUOTED = "$: NaN or Infinity without quotes"
+OTHER = "another name of NaN or Infinity"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value", "steps"),
+    [
+        (list[Wide], "[NaN, Infinity, -Infinity, 1]", [math.nan, math.inf, -math.inf, 1.0], [UNQUOTED]),
+        (list[Wide], '["NaN", "Infinity", "-Infinity", 0.5]', [math.nan, math.inf, -math.inf, 0.5], []),
+        (
+            list[Wide],
+            '["nan", "+inf"]',
+            [math.nan, math.inf],
+            [f'$[0]: {OTHER}: "nan" → nan', f'$[1]: {OTHER}: "+inf" → inf'],
+        ),
+        (Wide, '"NaN"', math.nan, []),
+        (Wide, "NaN", math.nan, [f'{UNQUOTED}: "NaN" → NaN']),
+        (Wide, "-Infinity\n", -math.inf, [f'{UNQUOTED}: "-Infinity\n" → -Infinity']),
+        (Wide, "42", 42.0, []),
+        (Wide | None, "null", None, []),
+        (Annotated[float | None, Field(allow_inf_nan=True)], '"Infinity"', math.inf, []),
+        (Annotated[Wide | None, Field(ge=0)], '"Infinity"', math.inf, []),
+        (list[Wide | str], '[NaN, "x"]', [math.nan, "x"], [UNQUOTED]),
+    ],
+)
+def test_a_float_that_asks_for_them_may_be_nan_and_infinity(
+    form: Any, text: str, value: object, steps: list[str]
+) -> None:
+    reading = read(form, text)
+    assert repr(reading.value) == repr(value)
+    assert list(map(str, reading.coercions)) == steps
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (Wide, "1e400", "$: expected a number that a float can hold, found 1E+400"),
+        (Wide, "It is NaN", '$: expected a number, found "It is NaN"'),
+        (Annotated[Wide, Field(ge=0)], '"NaN"', "$: input should be greater than or equal to 0, found nan"),
+        (Annotated[Wide, Field(allow_inf_nan=False)], '"NaN"', '$: expected a number, found "NaN"'),
+        (
+            Annotated[Wide | None, Field(allow_inf_nan=False)],
+            "[NaN]",
+            "$: expected a number or null, found an array of 1",
+        ),
+    ],
+)
+def test_such_a_float_is_held_to_all_else(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+def test_without_leniency_they_are_read_in_quotes_only() -> None:
+    assert read(list[Wide], '["-Infinity"]', leniency=Leniency.NONE).value == [-math.inf]
+    assert problem(list[Wide], "[-Infinity]", Leniency.NONE) == (
+        "$: NaN or Infinity without quotes is not permitted with Leniency.NONE"
+    )
+
+
+def test_the_schema_of_such_a_float_names_them() -> None:
+    names = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
+    assert parser_for(Wide).schema == {"anyOf": [{"type": "number"}, names]}
+    assert parser_for(Wide).hint == 'number | "NaN" | "Infinity" | "-Infinity"'
+    assert parser_for(Annotated[float | None, Field(allow_inf_nan=True, ge=0)]).schema == {
+        "anyOf": [{"anyOf": [{"type": "number", "minimum": 0}, names]}, {"type": "null"}]
+    }
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 0.5])
+def test_such_a_float_is_written_as_it_is_read(value: float) -> None:
+    assert read(list[Wide], parser_for(list[Wide]).write([value])) == Reading([value])
+    assert parser_for(Wide).parse(parser_for(Wide).write(value)) == value
+
+
+def test_nan_is_written_by_its_name() -> None:
+    parser = parser_for(list[Wide])
+    assert isinstance(parser, TypeParser)
+    assert parser.node.write([math.nan, math.inf]) == ["NaN", "Infinity"]
 
 
 def test_an_integer_of_more_digits_than_python_shows_is_refused() -> None:

@@ -413,6 +413,8 @@ def test_a_field_whose_validator_reads_another_form_is_written_as_it_is_held() -
 
 
 def test_a_validator_that_changes_the_value_each_time_leaves_nothing_to_write() -> None:
+    """It sees the value once, as with pydantic itself."""
+
     class Grown(BaseModel):
         size: Annotated[int, BeforeValidator(lambda v: v * 2)]
 

@@ -1,0 +1,83 @@
+"""A call that waits for somebody to approve a tool: where it stands, as a plain value that can be kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import AiServiceError
+from .message_json import message_from_dict, message_to_dict
+from .messages import Message, ToolCall
+from .plan import Turn
+
+__all__ = ["ApprovalRequiredError", "TurnState", "state_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnState:
+    """Where a call stands that waits: what was said, and what the model wants to have done.
+
+    ``messages`` are those of the request, ``exchanged`` what was said since; its last message holds the
+    calls that wait. ``to_json`` and ``from_json`` keep it as text.
+    """
+
+    where: str
+    messages: tuple[Message, ...]
+    exchanged: tuple[Message, ...]
+    memory_id: Any = None
+    rounds: int = 0
+
+    def to_json(self) -> str:
+        """The state as JSON text. Raises TypeError for a memory id that has no JSON form."""
+        return json.dumps(
+            {
+                "where": self.where,
+                "messages": [message_to_dict(message) for message in self.messages],
+                "exchanged": [message_to_dict(message) for message in self.exchanged],
+                "memory_id": self.memory_id,
+                "rounds": self.rounds,
+            },
+            ensure_ascii=False,
+        )
+
+    @staticmethod
+    def from_json(text: str) -> TurnState:
+        """The state of ``to_json``. Raises ValueError for what is none."""
+        said = json.loads(text)
+        try:
+            return TurnState(
+                said["where"],
+                tuple(map(message_from_dict, said["messages"])),
+                tuple(map(message_from_dict, said["exchanged"])),
+                said["memory_id"],
+                said["rounds"],
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the text is no state of a call: {error!r}") from error
+
+
+class ApprovalRequiredError(AiServiceError):
+    """A tool that needs approval was called: nothing of that round has run.
+
+    ``calls`` wait to be approved, ``state`` is where the call stands. ``resume(method, state, approvals)``
+    goes on; the state can be kept as text until then, in another process too.
+    """
+
+    def __init__(self, where: str, calls: tuple[ToolCall, ...], state: TurnState) -> None:
+        names = ", ".join(f"{call.name}({call.arguments})" for call in calls)
+        super().__init__(f"{where}: somebody has to approve {names}; go on with resume")
+        self.calls = calls
+        self.state = state
+
+
+def state_of(turn: Turn) -> TurnState:
+    """Where a turn stands whose last message calls tools."""
+    context = turn.context
+    return TurnState(
+        turn.plan.where,
+        turn.request.messages,
+        tuple(context.exchanged),
+        turn.memory_id,
+        context.rounds - 1,
+    )

@@ -1,0 +1,50 @@
+"""Messages as JSON, and back: for memory that outlives the process, and calls that wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+
+__all__ = ["message_from_dict", "message_to_dict", "messages_from_json", "messages_to_json"]
+
+_KINDS: dict[str, type[Message]] = {
+    "system": SystemMessage,
+    "user": UserMessage,
+    "ai": AiMessage,
+    "tool": ToolMessage,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """A message as plain JSON: its ``type`` and its fields, those left out that are None or empty."""
+    said = {name: value for name, value in asdict(message).items() if value not in (None, ())}
+    return {"type": _NAMES[type(message)], **said}
+
+
+def message_from_dict(said: dict[str, Any]) -> Message:
+    """The message of ``message_to_dict``. Raises ValueError for what is none."""
+    fields = dict(said)
+    kind = _KINDS.get(fields.pop("type", None))
+    if kind is None:
+        raise ValueError(f"no message has the type {said.get('type')!r}")
+    if "tool_calls" in fields:
+        fields["tool_calls"] = tuple(ToolCall(**call) for call in fields["tool_calls"])
+    try:
+        return kind(**fields)
+    except TypeError as error:
+        raise ValueError(f"the {said['type']} message has other fields: {error}") from error
+
+
+def messages_to_json(messages: Iterable[Message]) -> str:
+    """Messages as one JSON array."""
+    return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
+
+
+def messages_from_json(text: str) -> list[Message]:
+    """The messages of ``messages_to_json``. Raises ValueError for what is none."""
+    return [message_from_dict(said) for said in json.loads(text)]

@@ -1,0 +1,174 @@
+"""Runs the tools that a model called: arguments read, context put in, errors turned into what it may know."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import to_json
+
+from output_parsers.errors import OutputParsingError
+from output_parsers.parser import TypeParser
+
+from .errors import ToolError
+from .flow import Do
+from .messages import ToolCall, ToolMessage
+from .tools import Tool, ToolException
+
+__all__ = ["ToolErrors", "ToolRun", "run_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One call of a tool: its arguments by name (None when they could not be read), its result or its error.
+
+    ``text`` is what the model is told of it. ``seconds`` is the wall time that it took.
+    """
+
+    call: ToolCall
+    arguments: Mapping[str, Any] | None
+    result: Any
+    text: str
+    error: Exception | None
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The name of the tool, as the model called it."""
+        return self.call.name
+
+    @property
+    def message(self) -> ToolMessage:
+        """What the model is told, as a message."""
+        return ToolMessage(self.call.id, self.call.name, self.text)
+
+
+Told = Callable[[ToolRun], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolErrors:
+    """What the model is told when a call fails; each gives the text, or raises to end the method's call.
+
+    ``unknown``: there is no such tool. ``arguments``: they cannot be read. ``execution``: the tool raised;
+    the default tells the text of a ToolException, and of all other errors only that the tool failed.
+    """
+
+    unknown: Told = lambda run: run.text
+    arguments: Told = lambda run: run.text
+    execution: Told = lambda run: run.text
+
+
+def run_of(
+    call: ToolCall,
+    tools: Mapping[str, Tool],
+    readers: Mapping[str, TypeParser[dict[str, Any]]],
+    injected: Mapping[str, Any],
+    errors: ToolErrors,
+    timeout: float | None,
+) -> Do:
+    """The need that runs a call; its outcome is a ToolRun. Raises what ``errors`` raises, as ToolError."""
+    tool = tools.get(call.name)
+    if tool is None:
+        names = ", ".join(tools) or "none"
+        said = f"There is no tool {call.name}. The tools are: {names}."
+        return _failed(call, None, said, ToolError(said, call=call), errors.unknown)
+    try:
+        given = readers[call.name].parse(call.arguments.strip() or "{}")
+    except OutputParsingError as error:
+        said = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
+        return _failed(call, None, said, error, errors.arguments)
+    missing = [name for name in tool.injected if name not in injected]
+    if missing:
+        raise ToolError(
+            f"the tool {tool.name} needs {', '.join(missing)}, which the call does not give", call=call
+        )
+    context = {name: injected[name] for name in tool.injected}
+    return _running(call, tool, given, context, errors, tool.timeout or timeout)
+
+
+def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Do:
+    run = ToolRun(call, given, None, said, error, 0.0)
+    text = told(run)
+    return Do(lambda: replace(run, text=text))
+
+
+def _running(
+    call: ToolCall,
+    tool: Tool,
+    given: Mapping[str, Any],
+    context: Mapping[str, Any],
+    errors: ToolErrors,
+    timeout: float | None,
+) -> Do:
+    function = tool.function
+    began = time.monotonic()
+
+    def done(result: Any) -> ToolRun:
+        return ToolRun(call, given, result, _written(result), None, time.monotonic() - began)
+
+    def failed(error: Exception) -> ToolRun:
+        run = ToolRun(call, given, None, _safe(tool, error), error, time.monotonic() - began)
+        return replace(run, text=errors.execution(run))
+
+    def work() -> ToolRun:
+        try:
+            return done(_within(timeout, lambda: function(**given, **context)))
+        except Exception as error:
+            return failed(error)
+
+    async def awork() -> ToolRun:
+        import asyncio
+
+        try:
+            return done(await asyncio.wait_for(function(**given, **context), timeout))
+        except Exception as error:
+            return failed(error)
+
+    return Do(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
+
+
+def _within(timeout: float | None, work: Callable[[], Any]) -> Any:
+    """What a function gives. Raises TimeoutError when it takes too long; it is then left to itself."""
+    if timeout is None:
+        return work()
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if not outcome:
+        raise TimeoutError(f"it did not finish within {timeout:g} s")
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def _safe(tool: Tool, error: Exception) -> str:
+    """What the model may know of an error."""
+    if isinstance(error, ToolException):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"The tool {tool.name} did not finish in time."
+    return f"The tool {tool.name} failed."
+
+
+def _written(result: Any) -> str:
+    """A result as the model reads it: text as it is, nothing as "Done.", all else as JSON."""
+    if result is None:
+        return "Done."
+    if inspect.isawaitable(result):
+        raise TypeError("the tool gave an awaitable; declare it with async def")
+    return result if isinstance(result, str) else to_json(result, fallback=str).decode()
