@@ -56,6 +56,7 @@ def result_of(answer: Answer, turn: Turn) -> Result[Any]:
         context.seconds,
         answer.reasons,
         answer.tool_runs,
+        answer.sources,
     )
 
 

@@ -32,6 +32,7 @@ class Answer:
 
     ``strategy`` and ``reasons`` say how structure was asked for, and why so. ``said`` are the messages that
     followed the request: those of its tools and their results, and the reply. ``tool_runs`` are what ran.
+    ``sources`` are what an interceptor gave the model to read.
     """
 
     value: Any
@@ -41,6 +42,7 @@ class Answer:
     reasons: tuple[str, ...] = ()
     said: tuple[Message, ...] = ()
     tool_runs: tuple[ToolRun, ...] = ()
+    sources: tuple[Any, ...] = ()
 
 
 Proceed: TypeAlias = Callable[[Turn], Flow[Answer]]

@@ -32,6 +32,7 @@ class Result(Generic[T_co]):
     ``coercions`` are the steps away from the exact text that reading the value took (none for a clean
     reply). ``reasons`` say why the strategy was chosen, also what the provider refused before.
     ``seconds`` is the wall time of the whole call. ``tool_runs`` are the tools that ran, in their order.
+    ``sources`` are what the model was given to read, where something was retrieved for it.
     """
 
     value: T_co
@@ -42,6 +43,7 @@ class Result(Generic[T_co]):
     seconds: float
     reasons: tuple[str, ...] = ()
     tool_runs: tuple[ToolRun, ...] = ()
+    sources: tuple[Any, ...] = ()
 
     @property
     def text(self) -> str:
