@@ -14,6 +14,7 @@ from .errors import Fault
 from .parameters import Parameter, Role
 from .plan import Example
 from .strategies import INSTRUCTIONS_PLACE
+from .wording import Wording
 
 __all__ = ["plan_examples"]
 
@@ -22,7 +23,7 @@ def plan_examples(
     sources: Sequence[ExampleSource],
     signature: inspect.Signature,
     parameters: Sequence[Parameter],
-    it: str | None,
+    wording: Wording,
     parser: OutputParser[Any] | None,
     where: str,
     faults: list[Fault],
@@ -33,11 +34,12 @@ def plan_examples(
         place = where if len(sources) == 1 else f"{where}, example {number}"
         try:
             arguments = _bound(source, signature, parameters)
+            _check_shown({p.name: arguments.get(p.name) for p in parameters if p.role}, wording)
             _check(source.value, parser)
         except (TypeError, ValueError) as error:
             faults.append(Fault(place, f"its example does not fit: {error}"))
             continue
-        said = arguments if it is None else {**arguments, "it": arguments[it]}
+        said = arguments if wording.it is None else {**arguments, "it": arguments[wording.it]}
         found.append(Example({**said, "format_instructions": INSTRUCTIONS_PLACE}, source.value))
     return tuple(found)
 
@@ -56,6 +58,14 @@ def _bound(
     bound = signature.replace(parameters=told).bind(*source.args, **source.kwargs)
     bound.apply_defaults()
     return {**dict.fromkeys(with_role), **bound.arguments}
+
+
+def _check_shown(roles: dict[str, Any], wording: Wording) -> None:
+    """Raises TypeError where the prompt shows an argument with a role that the example does not give."""
+    shown = () if wording.user is None else wording.user.variables
+    missing = [name for name, value in roles.items() if value is None and name in shown]
+    if missing:
+        raise TypeError(f"the prompt shows {', '.join(missing)}, which it does not give")
 
 
 def _check(value: Any, parser: OutputParser[Any] | None) -> None:

@@ -83,10 +83,12 @@ def ladder_for(
     model: str,
     *,
     growing: bool = False,
+    shown: bool = True,
 ) -> Ladder[T]:
     """The ladder of a type for a model. Raises StrategyFault when ``asked`` cannot be had.
 
-    ``growing`` says that the value is shown while it is written, so that it must travel in its own shape.
+    ``growing`` says that the value is shown while it is written, so that it must travel in its own shape;
+    not ``shown``, that it is only a part of what a stream shows.
     """
     if parser.schema is None:
         if asked not in (None, Strategy.TEXT, Strategy.PROMPT):
@@ -98,7 +100,10 @@ def ladder_for(
     rungs = (
         _all_rungs(typed, capabilities, model) if asked is None else _asked(typed, capabilities, asked, model)
     )
-    return Ladder(tuple(rungs), builder.wire)
+    make = builder.wire
+    return Ladder(
+        tuple(rungs), make if shown else lambda rung, reasons: make(rung, reasons)._replace(shown=False)
+    )
 
 
 def _asked(parser: TypeParser[Any], capabilities: Capabilities, asked: Strategy, model: str) -> list[Rung]:

@@ -146,7 +146,8 @@ class _Items:
         """The items that are complete now. Raises _Misfit behind those before one that does not fit."""
         if type(event) is AttemptStarted:
             parser = event.wire.parser
-            self._reader = None if parser is None else cast("ItemListParser", parser).reader()
+            known = parser is not None and event.wire.shown
+            self._reader = cast("ItemListParser", parser).reader() if known else None
             self._piece = event.wire.piece
         elif type(event) is Accepted:  # the reading of the whole reply has the last word
             yield from list(event.answer.value)[self._given :]

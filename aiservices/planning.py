@@ -104,6 +104,8 @@ def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault
     said = declaration_of(cls)
     options = (said.options or ChatOptions()).over(settings.options)
     faults.extend(options.faults(name))
+    if said.examples:
+        faults.append(Fault(name, "an example belongs to a method, and stands on the interface"))
     return replace(
         settings,
         model=settings.model if said.model is None else said.model,
@@ -148,7 +150,7 @@ def plan_method(
         parser = parser_of(returns, settings.parsers, namespace, where, faults)
         routes = routes_of(returns, parser, model, strategies, where, faults)
         if wording is not None and declared.examples and not faults:
-            examples = plan_examples(declared.examples, own, parameters, wording.it, parser, where, faults)
+            examples = plan_examples(declared.examples, own, parameters, wording, parser, where, faults)
     toolbox = None
     if returns is not None:
         toolbox = plan_toolbox(

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
-
-from output_parsers.errors import OutputParsingError, Problem
-from output_parsers.parser import TypeParser
-from output_parsers.reading import Coercion
+from typing import Literal, get_args
 
 from .errors import DefinitionError, Fault, ServiceOutputError
+from .feedback import feedback, told
 from .flow import Flow
-from .ladder import ladder_for
-from .messages import AiMessage, Message, ToolMessage, UserMessage
+from .mending import parts_of
 from .pipeline import Answer, Proceed
 from .plan import Turn
-from .route import Route
 
 __all__ = ["Retry"]
 
-_MOST_PROBLEMS = 20  # that a model is told of at once
+
 Mode = Literal["whole", "fields"]
 
 
@@ -63,12 +57,12 @@ class Retry:
     def _again(self, begun: Turn, error: ServiceOutputError, proceed: Proceed) -> tuple[Proceed, Turn]:
         """How the next answer is asked for, and the turn to ask it with."""
         if self.mode == "fields":
-            parts = _Parts.of(begun, error, proceed)
+            parts = parts_of(begun, error, proceed)
             if parts is not None:
                 return parts.ask, parts.turn
-        said = _told(error.problems, "Answer again in full, with these problems put right.")
+        said = told(error.problems, "Answer again in full, with these problems put right.")
         return proceed, replace(
-            begun, request=begun.request.plus(*begun.context.exchanged, *_feedback(begun, said))
+            begun, request=begun.request.plus(*begun.context.exchanged, *feedback(begun, said))
         )
 
 
@@ -77,78 +71,3 @@ def _explain(error: ServiceOutputError, turn: Turn) -> None:
     exceeded = turn.context.exceeded()
     if exceeded is not None and exceeded.limit != "attempts":
         error.add_note(f"not asked again: {exceeded}")
-
-
-class _Parts:
-    """The parts of an answer that do not fit, to be asked for alone."""
-
-    def __init__(self, patch: Any, turn: Turn, proceed: Proceed) -> None:
-        self._patch = patch
-        self.turn = turn
-        self._proceed = proceed
-
-    @staticmethod
-    def of(begun: Turn, error: ServiceOutputError, proceed: Proceed) -> _Parts | None:
-        """None where the whole answer has to be written again."""
-        from output_parsers.patch import patch_for  # few answers are mended
-
-        context = begun.context
-        parser = error.parser if isinstance(error, _Unmended) else None
-        if parser is None and context.wire is not None:
-            parser = context.wire.parser
-        patch = None if parser is None else patch_for(parser, error.text, error.problems)
-        if patch is None or context.wire is None or context.route is None:
-            return None
-        model = context.route.model
-        ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name)
-        said = _told(error.problems, "Write only these parts again, with the problems put right.")
-        if isinstance(error, _Unmended):
-            conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(said))
-        else:
-            conversation = _feedback(begun, said)
-        turn = replace(
-            begun,
-            plan=begun.plan._replace(routes=(Route(model, ladder),), toolbox=None),
-            request=begun.request.plus(*context.exchanged, *conversation),
-            examples=(),
-        )
-        return _Parts(patch, turn, proceed)
-
-    def ask(self, turn: Turn) -> Flow[Answer]:
-        """The answer with the parts that the model writes put into it."""
-        answer = yield from self._proceed(turn)
-        try:
-            reading = self._patch.read(answer.value)
-        except OutputParsingError as error:
-            where, attempts = turn.plan.where, turn.context.attempts
-            attempts[-1] = replace(attempts[-1], error=error)
-            raise _Unmended(where, error, attempts, self._patch.whole) from error
-        mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
-        return replace(answer, value=reading.value, coercions=(*mended, *reading.coercions))
-
-
-class _Unmended(ServiceOutputError):
-    """An answer that does not fit with its new parts either; ``parser`` reads it."""
-
-    def __init__(self, where: str, error: OutputParsingError, attempts: Any, parser: TypeParser[Any]) -> None:
-        super().__init__(where, error.text, error.problems, attempts)
-        self.parser = parser
-
-
-def _told(problems: Sequence[Problem], wish: str) -> str:
-    """What is wrong with an answer, and what to do, as the model is told."""
-    told = [f"- {problem}" for problem in problems[:_MOST_PROBLEMS]]
-    if len(problems) > _MOST_PROBLEMS:
-        told.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
-    return "\n".join(["That answer cannot be read:", *told, wish])
-
-
-def _feedback(turn: Turn, said: str) -> tuple[Message, ...]:
-    """The last answer, and what is said of it."""
-    reply = turn.context.attempts[-1].reply
-    if reply is None or not (reply.text or reply.message.tool_calls):
-        return (UserMessage(said),)
-    calls = reply.message.tool_calls
-    if not calls:
-        return AiMessage(reply.text), UserMessage(said)
-    return reply.message, *(ToolMessage(call.id, call.name, said) for call in calls)

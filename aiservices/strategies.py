@@ -70,7 +70,8 @@ class Wire(NamedTuple, Generic[T]):
 
     ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
     ``parser`` reads the text of which ``piece`` gives a part, while the reply is written; None when the
-    method hands back the reply itself. ``reasons`` says why this strategy was chosen.
+    method hands back the reply itself. Not ``shown``: it is a part of the answer, of which a stream shows
+    nothing. ``reasons`` says why this strategy was chosen.
     """
 
     strategy: Strategy
@@ -80,6 +81,7 @@ class Wire(NamedTuple, Generic[T]):
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     instructions: str = ""
+    shown: bool = True
 
     def prepare(
         self, request: ChatRequest, examples: Sequence[Shown] = (), tools: Tooling | None = None

@@ -91,7 +91,7 @@ class Growth(Generic[T]):
         from output_parsers.partial import PartialReader  # most calls are not streamed
 
         self._piece = wire.piece
-        self._reader = None if wire.parser is None else PartialReader(wire.parser)
+        self._reader = PartialReader(wire.parser) if wire.shown and wire.parser is not None else None
         self._told, self._items_told, self._last = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:

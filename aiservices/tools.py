@@ -44,7 +44,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__aiservices_tool__"
 _INJECTED = (ToolContext, MemoryId, UserName)
 _SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Returns|Raises|:param|:return)", re.MULTILINE)
-_LISTED = re.compile(r"^\s*(?::param (?:[\w.\[\]]+ )?(\w+):|(\w+)(?: \([^)]*\))?:)[ \t]*(\S.*)$", re.MULTILINE)
+_PARAMETER = r"^\s*(?::param (?:[\w.\[\]]+ )?(\w+):|(\w+)(?: \([^)]*\))?:)[ \t]*(\S.*)$"
+_LISTED = re.compile(_PARAMETER, re.MULTILINE)
 
 
 class ReturnBehavior(StrEnum):

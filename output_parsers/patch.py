@@ -130,7 +130,10 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         if len(candidates) != 1:
             return None
         value = candidates[0].value
-        return node.encoding.undo(value, Place()).value if isinstance(node, EncodedNode) else value
+        if not isinstance(node, EncodedNode):
+            return value
+        undone = node.encoding.undo(value, Place())
+        return None if undone.problems(()) else undone.value
     except (Misfit, ValueError, RecursionError):
         return None
 

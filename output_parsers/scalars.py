@@ -1,4 +1,4 @@
-"""Reads the types that are one JSON scalar: text, numbers, bytes, identifiers, paths, None."""
+"""Reads the types that are one JSON scalar: text, numbers, None; and any JSON."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from abc import abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path, PurePath
 from typing import Any, TypeVar
-from uuid import UUID
 
 from .found import Found, Unreadable
 from .node import Definitions, JsonSchema, Node
 from .non_finite import NON_FINITE, NOT_JSON, is_non_finite, name_of, named
 from .number_text import find_number, read_number
 from .reading import Json, Leniency, Place, expected
+from .string_forms import StringFormNode, string_form_node
 from .target import Target
 
-__all__ = ["scalar_node"]
+__all__ = ["StringFormNode", "scalar_node"]
 
 T = TypeVar("T")
 _MOST_DIGITS = 4300  # Python itself neither reads nor shows an int of more digits
@@ -225,36 +224,6 @@ class NoneNode(Node[None]):
         at.took("null as text", text, None)
 
 
-class StringFormNode(Node[T]):
-    """A type that JSON writes as a string of some form: bytes, UUID, paths."""
-
-    prose = True
-
-    def __init__(self, kind: str, hint: str, read: Callable[[str], T], schema: JsonSchema) -> None:
-        self.kind = kind
-        self._hint = hint
-        self._read = read
-        self._schema = schema
-        self.any_text = "uuid" not in schema.values()
-
-    def schema(self, definitions: Definitions) -> JsonSchema:
-        return dict(self._schema)
-
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self._hint
-
-    def read(self, found: Json, at: Place) -> T:
-        if not isinstance(found, str):
-            raise at.misfit(f"expected {self.kind}", found)
-        try:
-            return self._read(found)
-        except ValueError as error:
-            raise at.misfit(f"expected {self.kind}", found) from error
-
-    def read_text(self, text: str, at: Place) -> T:
-        return self.read(text.strip(), at)
-
-
 class AnyNode(Node[Any]):
     """Whatever JSON says; numbers become int or float."""
 
@@ -279,28 +248,6 @@ class AnyNode(Node[Any]):
         raise at.misfit("expected JSON", text)
 
 
-def _read_uuid(text: str) -> UUID:
-    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
-        raise ValueError("not a UUID")
-    return UUID(text)
-
-
-def _read_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
-    def read(text: str) -> PurePath:
-        if not text or "\n" in text or "\0" in text:
-            raise ValueError("not a path")
-        return cls(text)
-
-    return read
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("text that cannot be encoded") from error
-
-
 _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
     str: TextNode,
     int: IntNode,
@@ -310,18 +257,10 @@ _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
     None: NoneNode,
     Any: AnyNode,
     object: AnyNode,
-    bytes: lambda: StringFormNode("text for bytes", "string", _encode, {"type": "string"}),
-    UUID: lambda: StringFormNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"}),
 }
 
 
 def scalar_node(target: Target) -> Node[Any] | None:
     """The node of a scalar type; None for all others."""
-    form = target.form
-    make = _PLAIN.get(form)
-    if make is not None:
-        return make()
-    if isinstance(form, type) and issubclass(form, PurePath):
-        cls = Path if form is Path else form
-        return StringFormNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
-    return None
+    make = _PLAIN.get(target.form)
+    return string_form_node(target) if make is None else make()

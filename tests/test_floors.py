@@ -19,7 +19,7 @@ FLOORS = {
     2: "models models.base scopes said render declare prompts streams returns parameters",
     3: "flow tools output_tool strategies ladder route budget",
     4: "tool_run toolbox plan wording stubs examples routing planning",
-    5: "approval finish way asking conversation pipeline retry",
+    5: "approval finish way asking conversation pipeline feedback mending retry",
     6: "methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}

@@ -48,7 +48,9 @@ def breaks(keywords: Mapping[str, Any], value: Json) -> str | None:
 
 def is_integral(value: Json) -> bool:
     """Whether a number is whole, however it is written."""
-    return isinstance(value, int) or bool(value == value // 1)
+    if isinstance(value, Decimal):  # whose // fails where the quotient has too many digits
+        return bool(value == value.to_integral_value())
+    return isinstance(value, int) or float(value).is_integer()
 
 
 def sendable_pattern(pattern: str, *, whole: bool) -> bool:

@@ -493,9 +493,3 @@ def test_a_schema_that_is_changed_afterwards_changes_nothing() -> None:
     made = structured(scripted('{"age": 1}'), schema)
     schema["required"] = ["name"]
     assert made.invoke("x") == {"age": 1}
-
-
-def test_the_door_has_the_function_and_not_the_module() -> None:
-    import aiservices
-
-    assert callable(aiservices.structured)

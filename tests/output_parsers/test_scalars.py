@@ -226,7 +226,7 @@ OTHER = "another name of NaN or Infinity"
         ),
         (Wide, '"NaN"', math.nan, []),
         (Wide, "NaN", math.nan, [f'{UNQUOTED}: "NaN" → NaN']),
-        (Wide, "-Infinity\n", -math.inf, [f'{UNQUOTED}: "-Infinity\n" → -Infinity']),
+        (Wide, "-Infinity\n", -math.inf, [f'{UNQUOTED}: "-Infinity" → -Infinity']),
         (Wide, "42", 42.0, []),
         (Wide | None, "null", None, []),
         (Annotated[float | None, Field(allow_inf_nan=True)], '"Infinity"', math.inf, []),
