@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,14 @@ class TurnState:
     """Where a call stands that waits: what was said, and what the model wants to have done.
 
     ``messages`` are those of the request, ``exchanged`` what was said since; its last message holds the
-    calls that wait. ``to_json`` and ``from_json`` keep it as text.
+    calls that wait, of which those with an id in ``pending`` have to be approved. ``to_json`` and
+    ``from_json`` keep it as text.
     """
 
     where: str
     messages: tuple[Message, ...]
     exchanged: tuple[Message, ...]
+    pending: tuple[str, ...] = ()
     memory_id: Any = None
     rounds: int = 0
 
@@ -35,6 +38,7 @@ class TurnState:
                 "where": self.where,
                 "messages": [message_to_dict(message) for message in self.messages],
                 "exchanged": [message_to_dict(message) for message in self.exchanged],
+                "pending": list(self.pending),
                 "memory_id": self.memory_id,
                 "rounds": self.rounds,
             },
@@ -50,6 +54,7 @@ class TurnState:
                 said["where"],
                 tuple(map(message_from_dict, said["messages"])),
                 tuple(map(message_from_dict, said["exchanged"])),
+                tuple(said["pending"]),
                 said["memory_id"],
                 said["rounds"],
             )
@@ -71,13 +76,14 @@ class ApprovalRequiredError(AiServiceError):
         self.state = state
 
 
-def state_of(turn: Turn) -> TurnState:
-    """Where a turn stands whose last message calls tools."""
+def state_of(turn: Turn, pending: Sequence[ToolCall]) -> TurnState:
+    """Where a turn stands whose last message calls tools that have to be approved."""
     context = turn.context
     return TurnState(
         turn.plan.where,
         turn.request.messages,
         tuple(context.exchanged),
+        tuple(call.id for call in pending),
         turn.memory_id,
         context.rounds - 1,
     )

@@ -119,7 +119,7 @@ def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, turn: Turn) ->
         and call.id not in turn.approvals
     )
     if pending:
-        raise ApprovalRequiredError(turn.plan.where, pending, state_of(turn))
+        raise ApprovalRequiredError(turn.plan.where, pending, state_of(turn, pending))
 
 
 def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:

@@ -21,7 +21,7 @@ from .requests import ChatRequest
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "run", "stream"]
+__all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "held", "run", "stream"]
 
 T = TypeVar("T")
 
@@ -54,9 +54,13 @@ class All(NamedTuple):
 
 
 class Emit(NamedTuple):
-    """Hand an event to the caller of a stream; other callers do not see it. The outcome is None."""
+    """Hand an event to the caller of a stream, and to the listeners of the service. The outcome is None.
+
+    Not ``shown``: it is for listeners alone, since a stream tells the same in another way.
+    """
 
     event: Any
+    shown: bool = True
 
 
 class Pause(NamedTuple):
@@ -111,7 +115,8 @@ def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
                 need = step(outcome)
                 try:
                     if isinstance(need, Emit):
-                        yield need.event
+                        if need.shown:
+                            yield need.event
                         outcome, step = None, flow.send
                     elif isinstance(need, Ask):
                         outcome = yield from _streamed(need)
@@ -136,7 +141,8 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
                 need = step(outcome)
                 try:
                     if isinstance(need, Emit):
-                        yield need.event
+                        if need.shown:
+                            yield need.event
                         outcome, step = None, flow.send
                     elif isinstance(need, Ask):
                         outcome = None
@@ -153,6 +159,26 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
                     outcome, step = error, flow.throw
         except StopIteration:
             return
+
+
+def held(flow: Flow[T]) -> Flow[T]:
+    """A flow of which a stream shows nothing that a model writes: it is asked for its reply as a whole."""
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    try:
+        while True:
+            need = step(outcome)
+            try:
+                if isinstance(need, Ask):
+                    (outcome,) = yield All((need,))
+                else:
+                    outcome = yield need
+                step = flow.send
+            except BaseException as error:
+                outcome, step = error, flow.throw
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
 
 
 def _fulfil(need: Need) -> Any:

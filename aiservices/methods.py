@@ -2,46 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import aclosing, closing
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from output_parsers.errors import OutputParsingError
-
-from .budget import Budget
-from .errors import ServiceOutputError
-from .flow import Emit, Flow, arun, astream, run, stream
-from .messages import AiMessage, ChatReply, FinishReason, ReplyDelta
+from .approval import TurnState
+from .budget import Budget, CallContext
+from .flow import Emit, Flow, arun, astream, held, run, stream
+from .pieces import Items, Texts, aiterate, iterate
 from .pipeline import Answer, Pipeline
 from .plan import MethodPlan, Turn
+from .requests import ChatRequest
 from .returns import Result, Shape
-from .streams import Accepted, AsyncStream, AttemptStarted, Stream
+from .streams import Accepted, AsyncStream, Stream
 
-if TYPE_CHECKING:
-    from output_parsers.partial import ItemReader
-    from output_parsers.partial.item_list import ItemListParser
+__all__ = ["bound_of", "method_of", "result_of", "resume", "to_the_end"]
 
-__all__ = ["PLAN", "method_of", "result_of", "to_the_end"]
+P = ParamSpec("P")
+R = TypeVar("R")
+_BOUND = "__aiservices_bound__"
 
-PLAN = "__aiservices_plan__"
-_END = object()
+
+class Bound(NamedTuple):
+    """What stands behind a method of a service: its plan, what a call may spend, and what a turn does."""
+
+    plan: MethodPlan
+    budget: Budget
+    begin: Callable[[Turn], Any]
 
 
 def method_of(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
     """The function that stands in for a stub."""
     shape, asynchronous = plan.returns.shape, plan.returns.asynchronous
-    if shape in (Shape.VALUE, Shape.RESULT):
-        made = (_awaitable if asynchronous else _blocking)(plan, pipeline, budget)
-    elif shape is Shape.STREAM:
-        made = _streamed(plan, pipeline, budget)
-    else:
-        made = _iterated(plan, pipeline, budget)
-    method: Any = wraps(stub)(made)
+    turn, whole = plan.turn, shape in (Shape.VALUE, Shape.RESULT)
+    begin = (_whole if whole else _streamed if shape is Shape.STREAM else _iterated)(plan, pipeline)
+
+    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
+        return begin(turn(args, kwargs, budget))
+
+    async def acall(self: object, /, *args: Any, **kwargs: Any) -> Any:
+        return await begin(turn(args, kwargs, budget))
+
+    method: Any = wraps(stub)(acall if whole and asynchronous else call)
     method.__isabstractmethod__ = False
-    setattr(method, PLAN, plan)
+    setattr(method, _BOUND, Bound(plan, budget, begin))
     return method
+
+
+def bound_of(method: object) -> Bound:
+    """What stands behind a method of a service. Raises TypeError when it is none."""
+    bound = getattr(method, _BOUND, None)
+    if not isinstance(bound, Bound):
+        raise TypeError(f"{method!r} is no method of a service that create made")
+    return bound
+
+
+def resume(
+    method: Callable[P, R],
+    state: TurnState,
+    approvals: Mapping[str, bool | str],
+    /,
+    **tool_context: Any,
+) -> R:
+    """Go on with a call that waited for approval; gives what ``method`` gives, in the way it gives it.
+
+    ``approvals`` says by the ids of the tool calls which are approved: True, or False, or the reason why
+    not, which the model is told. ``tool_context`` are the values that tools are given beside their
+    arguments, as they are no part of the state. The budget begins anew. Raises ValueError when the state is
+    that of another method, or a call is not decided.
+    """
+    plan, budget, begin = bound_of(method)
+    if state.where != plan.where:
+        raise ValueError(f"the state is one of {state.where}, not of {plan.where}")
+    waiting = state.exchanged[-1] if state.exchanged else None
+    undecided = [call.id for call in getattr(waiting, "tool_calls", ()) if call.id not in approvals]
+    undecided = [id for id in undecided if id in state.pending]
+    if undecided:
+        raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
+    context = CallContext(budget, exchanged=list(state.exchanged), rounds=state.rounds)
+    request = ChatRequest(state.messages, plan.options)
+    turn = Turn(plan, {}, request, context, state.memory_id, tool_context, approvals=approvals)
+    value: R = begin(turn)
+    return value
 
 
 def result_of(answer: Answer, turn: Turn) -> Result[Any]:
@@ -64,141 +107,49 @@ def _value_of(answer: Answer, turn: Turn) -> Any:
     return answer.value
 
 
-def _blocking(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[..., Any]:
-    turn, flow = plan.turn, pipeline.flow
+def _whole(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
+    flow = pipeline.flow
     finish = result_of if plan.returns.shape is Shape.RESULT else _value_of
 
-    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        begun = turn(args, kwargs, budget)
-        return finish(run(flow(begun)), begun)
+    def begin(turn: Turn) -> Any:
+        return finish(run(flow(turn)), turn)
 
-    return call
+    async def abegin(turn: Turn) -> Any:
+        return finish(await arun(flow(turn)), turn)
 
-
-def _awaitable(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[..., Any]:
-    turn, flow = plan.turn, pipeline.flow
-    finish = result_of if plan.returns.shape is Shape.RESULT else _value_of
-
-    async def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        begun = turn(args, kwargs, budget)
-        return finish(await arun(flow(begun)), begun)
-
-    return call
+    return abegin if plan.returns.asynchronous else begin
 
 
-def _streamed(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[..., Any]:
-    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        begun = plan.turn(args, kwargs, budget)
-        flow = to_the_end(pipeline.flow(begun))
-        finish: Callable[[Answer], Result[Any]] = lambda answer: result_of(answer, begun)  # noqa: E731
-        if plan.returns.asynchronous:
-            return AsyncStream(astream(flow), finish)
-        return Stream(stream(flow), finish)
+def _streamed(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
+    def begin(turn: Turn) -> Any:
+        flow = to_the_end(pipeline, turn)
+        finish = partial(_result, turn)
+        return (
+            AsyncStream(astream(flow), finish) if plan.returns.asynchronous else Stream(stream(flow), finish)
+        )
 
-    return call
-
-
-def _iterated(plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Callable[..., Any]:
-    pieces = _Texts if plan.returns.shape is Shape.TEXT_STREAM else _Items
-
-    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        begun = plan.turn(args, kwargs, budget)
-        flow = to_the_end(pipeline.flow(begun))
-        return (_aiterate if plan.returns.asynchronous else _iterate)(flow, pieces(begun))
-
-    return call
+    return begin
 
 
-def to_the_end(flow: Flow[Answer]) -> Flow[None]:
-    """A flow whose answer is its last event, since a stream hands over nothing else."""
-    answer = yield from flow
+def _result(turn: Turn, answer: Answer) -> Result[Any]:
+    return result_of(answer, turn)
+
+
+def _iterated(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
+    pieces = Texts if plan.returns.shape is Shape.TEXT_STREAM else Items
+
+    def begin(turn: Turn) -> Any:
+        flow = to_the_end(pipeline, turn)
+        return (aiterate if plan.returns.asynchronous else iterate)(flow, pieces(turn))
+
+    return begin
+
+
+def to_the_end(pipeline: Pipeline, turn: Turn) -> Flow[None]:
+    """A call whose answer is its last event, since a stream hands over nothing else.
+
+    Where an interceptor may still rewrite or refuse what was said, nothing is shown before it has passed.
+    """
+    flow = pipeline.flow(turn)
+    answer = yield from held(flow) if pipeline.holds_back else flow
     yield Emit(Accepted(answer))
-
-
-class _Pieces(Protocol):
-    """Turns the events of a call into what its iterator gives."""
-
-    def take(self, event: Any) -> Iterator[Any]: ...
-
-
-class _Texts:
-    """The text of a reply, piece by piece."""
-
-    def __init__(self, turn: Turn) -> None:
-        self._context = turn.context
-
-    def take(self, event: Any) -> Iterator[Any]:
-        if type(event) is ReplyDelta and event.text:
-            self._context.text_shown = True
-            yield event.text
-
-
-class _Items:
-    """The items of a list, each when it is complete."""
-
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
-        self._reader: ItemReader[Any] | None = None
-        self._piece: Callable[[ReplyDelta], str] = str
-        self._given = 0
-
-    def take(self, event: Any) -> Iterator[Any]:
-        """The items that are complete now. Raises _Misfit behind those before one that does not fit."""
-        if type(event) is AttemptStarted:
-            parser = event.wire.parser
-            known = parser is not None and event.wire.shown
-            self._reader = cast("ItemListParser", parser).reader() if known else None
-            self._piece = event.wire.piece
-        elif type(event) is Accepted:  # the reading of the whole reply has the last word
-            yield from list(event.answer.value)[self._given :]
-        elif type(event) is ReplyDelta and self._reader is not None:
-            piece = self._piece(event)
-            while items := self._fed(self._reader, piece):
-                self._turn.context.text_shown = True
-                self._given += len(items)
-                yield from items
-                piece = ""  # what does not fit is told when the items before it have been handed over
-
-    def _fed(self, reader: ItemReader[Any], piece: str) -> list[Any]:
-        try:
-            return reader.feed(piece)
-        except OutputParsingError as error:
-            where, attempts = self._turn.plan.where, self._turn.context.attempts
-            failure = ServiceOutputError(where, error.text, error.problems, attempts)
-            failure.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)
-            failure.__cause__ = error
-            raise _Misfit(failure) from error
-
-
-class _Misfit(Exception):
-    """Something that was read of a stream does not fit; ``error`` says what."""
-
-    def __init__(self, error: ServiceOutputError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-# What does not fit is thrown to where the reply is written, so that the pipeline can have it asked for again.
-
-
-def _iterate(flow: Flow[None], pieces: _Pieces) -> Generator[Any, None, None]:
-    with closing(stream(flow)) as events:
-        event = next(events, _END)
-        while event is not _END:
-            try:
-                yield from pieces.take(event)
-                event = next(events, _END)
-            except _Misfit as misfit:
-                event = events.throw(misfit.error)
-
-
-async def _aiterate(flow: Flow[None], pieces: _Pieces) -> AsyncGenerator[Any, None]:
-    async with aclosing(astream(flow)) as events:
-        event = await anext(events, _END)
-        while event is not _END:
-            try:
-                for piece in pieces.take(event):
-                    yield piece
-                event = await anext(events, _END)
-            except _Misfit as misfit:
-                event = await events.athrow(misfit.error)

@@ -52,7 +52,8 @@ class Interceptor(Protocol):
     """Wraps a call: ``answer = yield from proceed(turn)`` goes on inward; written once for all kinds of call.
 
     It may change the turn before it proceeds, change or refuse the answer after, proceed again, or
-    not at all. What it needs done it yields as a need (Ask, Do, All, Emit, Pause).
+    not at all. What it needs done it yields as a need (Ask, Do, All, Emit, Pause). One that may rewrite or
+    refuse what was said has a true attribute ``holds_back``: then streams show nothing before it has passed.
     """
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]: ...
@@ -62,6 +63,7 @@ class Pipeline:
     """The way of every call of one service; made once, holds nothing of a call."""
 
     def __init__(self, interceptors: Sequence[Interceptor] = ()) -> None:
+        self.holds_back = any(getattr(interceptor, "holds_back", False) for interceptor in interceptors)
         proceed: Proceed = self._ask
         for interceptor in reversed(interceptors):
             proceed = _wrapped(interceptor, proceed)

@@ -15,7 +15,7 @@ from output_parsers.target import type_name
 from .budget import Budget
 from .declare import SystemSource, TemplateSource
 from .errors import DefinitionError
-from .methods import PLAN, method_of
+from .methods import bound_of, method_of
 from .models.base import ChatModel
 from .pipeline import Interceptor, Pipeline
 from .plan import MethodPlan, RequestTransformer
@@ -151,10 +151,7 @@ def create(
 
 def plan_of(method: object) -> MethodPlan:
     """The plan behind a method of a service. Raises TypeError when there is none."""
-    plan = getattr(method, PLAN, None)
-    if not isinstance(plan, MethodPlan):
-        raise TypeError(f"{method!r} is no method of a service that create made")
-    return plan
+    return bound_of(method).plan
 
 
 def _functions(cls: Any) -> list[FunctionType]:

@@ -90,13 +90,13 @@ class StructuredModel(Generic[T, V]):
     def stream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """The value while it is written; its ``result()`` is the whole."""
         turn = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline.flow(turn))
+        flow = to_the_end(self._pipeline, turn)
         return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
 
     def astream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
         """As ``stream``, for an event loop."""
         turn = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline.flow(turn))
+        flow = to_the_end(self._pipeline, turn)
         return AsyncStream(astream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
 
     @cached_property

@@ -26,15 +26,16 @@ Pairs: TypeAlias = list[tuple[Sample, Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure: rounds, the seconds that one block of calls is to take, the largest text."""
+    """How much to measure: rounds, the seconds of one block of calls, the largest text, chunks of a stream."""
 
     rounds: int = 15
     block_seconds: float = 0.05
     largest: int = 10_000_000
     concurrent_calls: int = 500
+    chunks: int = 2000
 
 
-QUICK = Effort(rounds=1, block_seconds=0.0, largest=20_000, concurrent_calls=10)
+QUICK = Effort(rounds=1, block_seconds=0.0, largest=20_000, concurrent_calls=10, chunks=40)
 
 
 def timed(work: Work) -> Sample:

@@ -1,8 +1,8 @@
 """A server of chat completions that answers at once: ``python -m benchmarks.server``.
 
 It tells its port in one line and lives until its standard input is closed. The model's name in a request
-says what the answer is: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000`` for an object
-of so many characters, whose only key is the first one of the schema that was sent.
+says what the answer is: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000-2000`` for an
+object of 10,000 characters in 2,000 chunks, whose only key is the first one of the schema that was sent.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ def _pieces() -> list[str]:
 
 def _pieces_of(asked: dict[str, Any]) -> list[str]:
     """What is streamed: a text, or an object that is cut evenly."""
-    kind, _, size = asked["model"].partition("-")
+    kind, *counts = asked["model"].split("-")
     if kind != "records":
         return _pieces()
+    size, chunks = map(int, counts)
     schema = asked["response_format"]["json_schema"]["schema"]
-    told = {next(iter(schema["properties"])): records_of(int(size))}
+    told = {next(iter(schema["properties"])): records_of(size)}
     text = json.dumps(told, separators=(",", ":"))
-    cuts = [len(text) * number // CHUNKS for number in range(CHUNKS + 1)]
+    cuts = [len(text) * number // chunks for number in range(chunks + 1)]
     return [text[start:end] for start, end in pairwise(cuts)]
 
 

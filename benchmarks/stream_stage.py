@@ -42,7 +42,7 @@ def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = 
             return service
 
         sizes = {name: min(size, effort.largest) for name, size in _SIZES.items()}
-        services = {name: of(f"records-{size}") for name, size in sizes.items()}
+        services = {name: of(_model(size, effort)) for name, size in sizes.items()}
         rows: list[Comparison | Skipped] = []
         for name, size in sizes.items():
             rows += _beside_the_sdk(name, size, services[name], client, effort)
@@ -53,16 +53,21 @@ def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = 
     return Stage("stream", rows)
 
 
+def _model(size: int, effort: Effort) -> str:
+    """What the server goes by."""
+    return f"records-{size}-{effort.chunks}"
+
+
 def _beside_the_sdk(
     name: str, size: int, service: Clerk, client: openai.OpenAI, effort: Effort
 ) -> Iterator[Comparison]:
-    model = f"records-{size}"
+    model = _model(size, effort)
     right = Customers.model_validate({"records": records_of(size)})
     objects: Work = partial(_last_object, service)
     items: Work = partial(_all_items, service)
     typed: Work = partial(hand.stream_typed, client, Customers, model, _TEXT)
     helped: Work = partial(hand.stream_helped, client, Customers, model, _TEXT)
-    if objects() != right or items() != right.records or typed() != CHUNKS or helped() != right:
+    if objects() != right or items() != right.records or typed() != effort.chunks or helped() != right:
         raise AssertionError(f"{name}: all of them should stream the same")
     yield Comparison.of(f"Stream[Customers], {name}", _TYPED, compare(objects, typed, effort), _TARGET)
     yield Comparison.of(f"Stream[Customers], {name}", _HELPED, compare(objects, helped, effort))
@@ -113,14 +118,14 @@ def _beside(
     if python is None:
         yield Skipped(f"Stream[Customers] beside {peer.call}", f"{peer.name} is not installed")
         return
-    smallest = f"records-{min(sizes.values())}"
+    smallest = _model(min(sizes.values()), effort)
     for name, size in sizes.items():
         theirs = partial(
             timed_fresh,
             "-m",
             f"benchmarks.peers.{peer.program}",
             base_url,
-            f"records-{size}",
+            _model(size, effort),
             smallest,
             python=python,
         )

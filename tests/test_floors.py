@@ -20,7 +20,7 @@ FLOORS = {
     3: "flow tools output_tool strategies ladder route budget",
     4: "tool_run toolbox plan wording stubs examples routing planning",
     5: "approval finish way asking conversation pipeline feedback mending retry",
-    6: "methods service preview",
+    6: "pieces methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}
 

@@ -24,6 +24,6 @@ def tell(stream: Callable[[str, str], Any]) -> None:
     seen: list[Any] = []
     wall, cpu = timed(lambda: seen.append(stream(base_url, model)))
     last = seen[0].model_dump() if isinstance(seen[0], BaseModel) else seen[0]
-    if last != {"records": records_of(int(model.partition("-")[2]))}:
+    if last != {"records": records_of(int(model.split("-")[1]))}:
         raise SystemExit(f"another object was to come than {last!r}")
     print(wall, cpu)
