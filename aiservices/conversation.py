@@ -128,8 +128,7 @@ def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:
         said = verdict if isinstance(verdict, str) else "no reason was given"
         refused = ToolRun(call, None, None, f"The call was not approved: {said}.", None, 0.0)
         return Do(lambda: refused)
-    route = turn.context.route
-    assert route is not None, "a model that calls tools was asked"
+    route = turn.context.route or turn.plan.routes[0]  # a call that goes on has asked nobody yet
     offered = toolbox.offered(route.model.capabilities)
     readers = {} if offered is None else offered.readers
     limits = toolbox.limits
