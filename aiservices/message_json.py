@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from .contents import media_from_dict, media_to_dict
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 __all__ = ["message_from_dict", "message_to_dict", "messages_from_json", "messages_to_json"]
@@ -23,6 +24,8 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 def message_to_dict(message: Message) -> dict[str, Any]:
     """A message as plain JSON: its ``type`` and its fields, those left out that are None or empty."""
     said = {name: value for name, value in asdict(message).items() if value not in (None, ())}
+    if isinstance(message, UserMessage) and message.contents:
+        said["contents"] = [one if isinstance(one, str) else media_to_dict(one) for one in message.contents]
     return {"type": _NAMES[type(message)], **said}
 
 
@@ -32,6 +35,9 @@ def message_from_dict(said: dict[str, Any]) -> Message:
     kind = _KINDS.get(fields.pop("type", None))
     if kind is None:
         raise ValueError(f"no message has the type {said.get('type')!r}")
+    if "contents" in fields:
+        parts = fields["contents"]
+        fields["contents"] = tuple(one if isinstance(one, str) else media_from_dict(one) for one in parts)
     if "tool_calls" in fields:
         fields["tool_calls"] = tuple(ToolCall(**call) for call in fields["tool_calls"])
     try:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from .contents import Media, interleaved
+
 __all__ = [
     "AiMessage",
     "ChatReply",
@@ -30,10 +32,22 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a user says; ``name`` tells several users of one conversation apart."""
+    """What a user says; ``name`` tells several users of one conversation apart.
+
+    ``text`` is all of the text. ``contents`` are the images, sound and files that belong to it: they come
+    after the text, or where they stand when ``contents`` has the texts around them too.
+    """
 
     text: str
     name: str | None = None
+    contents: tuple[str | Media, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """Text and media in the order in which a model is sent them, without blank texts."""
+        told = interleaved(self.text, self.contents)
+        trimmed = (part.strip("\n") if isinstance(part, str) else part for part in told)
+        return tuple(part for part in trimmed if not isinstance(part, str) or part.strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union, get_args
 
 from output_parsers.target import Target
 
+from .contents import Audio, File, Image
 from .declare import History, MemoryId, ToolContext, UserName
 from .messages import UserMessage
 from .requests import ChatOptions
@@ -25,6 +26,7 @@ class Role(Enum):
     TOOL_CONTEXT = "ToolContext"
     USER_MESSAGE = "UserMessage"
     OPTIONS = "ChatOptions"
+    MEDIA = "media"
 
 
 _MARKERS: dict[Any, Role] = {
@@ -34,6 +36,8 @@ _MARKERS: dict[Any, Role] = {
     ToolContext: Role.TOOL_CONTEXT,
     UserMessage: Role.USER_MESSAGE,
 }
+_MEDIA = frozenset((Image, Audio, File))
+_LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
 class RoleFault(TypeError):  # becomes a Fault once it is known where it stands
@@ -57,10 +61,13 @@ def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tup
         if len(roles) > 1:
             both = " and ".join(role.value for role in roles)
             faults.append(f"the parameter {name} has two roles: {both}; it can have one")
+        if Role.MEDIA in roles and not _only_media(hints[name], signature.parameters[name]):
+            said = "can be an Image, Audio or File, a list of them, or None, and nothing else"
+            faults.append(f"the parameter {name} {said}")
         found.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
     for role in Role:
         holders = [parameter.name for parameter in found if parameter.role is role]
-        if len(holders) > 1 and role is not Role.TOOL_CONTEXT:
+        if len(holders) > 1 and role not in (Role.TOOL_CONTEXT, Role.MEDIA):
             faults.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
     if faults:
         raise RoleFault(*faults)
@@ -75,7 +82,27 @@ def _roles(hint: Any) -> list[Role]:
         roles.append(Role.OPTIONS)
     if UserMessage in types and Role.USER_MESSAGE not in roles:
         roles.append(Role.USER_MESSAGE)
+    if not _MEDIA.isdisjoint(_parts(hint)):
+        roles.append(Role.MEDIA)
     return roles
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """The types in a hint; those that are taken apart no further are given with what is inside of them."""
+    for target in _members(hint):
+        if target.origin is Union:
+            continue
+        if target.origin not in _LISTS or not target.args:
+            yield target.form
+        for arg in target.args:
+            if isinstance(arg, type) or get_args(arg):
+                yield from _parts(arg)
+
+
+def _only_media(hint: Any, parameter: inspect.Parameter) -> bool:
+    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        return False
+    return all(part is None or part in _MEDIA for part in _parts(hint))
 
 
 def _members(hint: Any) -> tuple[Target, ...]:

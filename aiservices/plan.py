@@ -13,6 +13,7 @@ from .messages import AiMessage, Message, SystemMessage, UserMessage
 from .models.base import ChatModel
 from .parameters import Parameter, Role
 from .prompts import FORMAT_INSTRUCTIONS, Prompt, render_argument
+from .render import Placing
 from .requests import ChatOptions, ChatRequest
 from .returns import Returns
 from .route import Route
@@ -23,7 +24,7 @@ from .toolbox import Toolbox
 __all__ = ["Example", "MethodPlan", "RequestTransformer", "SystemText", "Turn"]
 
 RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
-_SINGLE = frozenset(Role) - {Role.TOOL_CONTEXT}
+_SINGLE = frozenset(Role) - {Role.TOOL_CONTEXT}  # of media, that there are some is enough
 SystemText = Prompt | Callable[[Mapping[str, Any]], str]
 
 
@@ -104,13 +105,37 @@ class MethodPlan(NamedTuple):
         if system is not None:
             said.append(SystemMessage(system))
         said.extend(history)
-        return (*said, UserMessage(self._asked(known), self._speaker(values, roles)))
+        if Role.MEDIA in roles:
+            return (*said, self._with_media(known, self._speaker(values, roles)))
+        given = known.get(self.message_argument or "")
+        contents = given.contents if isinstance(given, UserMessage) else ()
+        return (*said, UserMessage(self._asked(known), self._speaker(values, roles), contents))
+
+    def _with_media(self, known: Mapping[str, Any], speaker: str | None) -> UserMessage:
+        """The user message with its media: where the template names them, else after the text."""
+        placing = Placing()
+        given = known.get(self.message_argument or "")
+        before = given.contents if isinstance(given, UserMessage) else ()
+        shown = {
+            p.name: placing.marked(known[p.name], f"{self.where}: the parameter {p.name}")
+            for p in self.parameters
+            if p.role is Role.MEDIA
+        }
+        if self.it in shown:
+            shown["it"] = shown[self.it]
+        text = self._asked({**known, **shown})
+        contents = placing.contents(text)
+        texts = [part for part in contents if isinstance(part, str)]
+        cleaned = [p.replace(INSTRUCTIONS_PLACE, "") if isinstance(p, str) else p for p in contents]
+        return UserMessage("".join(texts) or text, speaker, (*before, *cleaned))
 
     def _asked(self, values: Mapping[str, Any]) -> str:
         """The text of the user message."""
         if self.user is not None:
             return self.user.render(values, self.where)
-        given = values[str(self.message_argument)]
+        if self.message_argument is None:
+            return ""
+        given = values[self.message_argument]
         return given.text if isinstance(given, UserMessage) else render_argument(given)
 
     def _speaker(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> str | None:

@@ -54,6 +54,8 @@ _ROLES: dict[type, str] = {
 
 
 def _said(message: Message) -> list[str]:
+    if isinstance(message, UserMessage) and message.contents:
+        return [str(part) for part in message.parts]
     calls = message.tool_calls if isinstance(message, AiMessage) else ()
     written = [f"{call.name}({call.arguments})" for call in calls]
     return [message.text, *written] if message.text or not written else written

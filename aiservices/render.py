@@ -1,17 +1,21 @@
-"""Writes a value into a prompt as a reader would write it."""
+"""Writes a value into a prompt as a reader would write it, and keeps the places of what is no text."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["render_value"]
+from .contents import Media
+
+__all__ = ["Placing", "render_value"]
 
 _LISTS = (list, tuple, set, frozenset)
 
@@ -55,6 +59,8 @@ def _fields(value: Any) -> Mapping[Any, Any] | None:
     if hasattr(value, "_asdict"):
         fields: Mapping[str, Any] = value._asdict()
         return fields
+    if isinstance(value, Media):
+        raise TypeError(f"{value.kind} cannot stand inside of a value; make it a parameter of the method")
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     elif hasattr(value, "__attrs_attrs__"):
@@ -88,3 +94,67 @@ def _plain(value: Any) -> Any:
     if isinstance(value, _LISTS):
         return [_plain(item) for item in value]
     return render_value(value)
+
+
+# No argument of a call can hold a mark by accident or on purpose: it differs in each process.
+_SECRET = os.urandom(8).hex()
+_MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
+
+
+class _Mark(str):
+    """Stands in a prompt for media; a template may ask it for what they are (``image.name``)."""
+
+    media: Media
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.media, name)
+
+
+class _Marks(Sequence[Any]):
+    """Several of them, with nothing between."""
+
+    def __init__(self, marks: Iterable[Any]) -> None:
+        self._marks = tuple(marks)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._marks[index]
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def __str__(self) -> str:
+        return "".join(self._marks)
+
+
+class Placing:
+    """Media on their way through a template, where marks stand for them."""
+
+    def __init__(self) -> None:
+        self._media: list[Media] = []
+
+    def marked(self, value: Any, where: str) -> Any:
+        """What a template is given in the place of media, or of a list of them; of None, no text.
+
+        Raises TypeError when the value is neither.
+        """
+        if value is None:
+            return ""
+        if isinstance(value, Media):
+            mark = _Mark(f"\ue000{_SECRET}:{len(self._media)}\ue001")
+            mark.media = value
+            self._media.append(value)
+            return mark
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+            how = "make one with Image.from_path, from_bytes or from_url"
+            raise TypeError(f"{where} takes an Image, Audio or File, not {type(value).__name__}; {how}")
+        return _Marks([self.marked(one, where) for one in value])
+
+    def contents(self, text: str) -> tuple[str | Media, ...]:
+        """The rendered text cut where marks are, with the media there; those that have no mark come last."""
+        pieces: list[str | Media] = [*_MARK.split(text)]
+        if len(pieces) == 1:
+            return tuple(self._media)
+        placed = [int(str(number)) for number in pieces[1::2]]
+        pieces[1::2] = [self._media[number] for number in placed]
+        rest = [media for number, media in enumerate(self._media) if number not in placed]
+        return tuple(piece for piece in (*pieces, *rest) if piece != "")

@@ -26,7 +26,7 @@ Pairs: TypeAlias = list[tuple[Sample, Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure: rounds, the seconds of one block of calls, the largest text, chunks of a stream."""
+    """How much to measure: rounds, seconds of a block of calls, the largest text, chunks of a stream."""
 
     rounds: int = 15
     block_seconds: float = 0.05

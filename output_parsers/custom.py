@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from .errors import OutputParsingError, Problem
 from .node import Definitions, JsonSchema, Node
+from .non_finite import is_non_finite
 from .reading import Json, Misfit, Place, written
 
 __all__ = ["CustomNode", "OutputParser"]
@@ -46,6 +47,8 @@ class CustomNode(Node[Any]):
         return f"string ({said})" if said else "string"
 
     def read(self, found: Json, at: Place) -> Any:
+        if is_non_finite(found):  # its text would be a word
+            raise at.misfit(f"expected {self.kind}", found)
         text = found if isinstance(found, str) else written(found)
         try:
             return self._parser.parse(text)

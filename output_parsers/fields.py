@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import typing_extensions
 from pydantic import AliasChoices, BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
+from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 
 from .docs import attribute_docs
 from .errors import UnsupportedTypeError
@@ -120,8 +121,14 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
         if extras:
             form = Annotated[(form, *extras)]
         said = info.description or docs.get(name)
-        specs.append(FieldSpec(name, keys, form, info.is_required(), said, not raw.isdisjoint({name, "*"})))
+        is_raw = not raw.isdisjoint({name, "*"}) or _wants_json(info.metadata)
+        specs.append(FieldSpec(name, keys, form, info.is_required(), said, is_raw))
     return tuple(specs)
+
+
+def _wants_json(metadata: Iterable[Any]) -> bool:
+    """Whether a validator in the annotation itself sees the value before pydantic has read it."""
+    return any(isinstance(item, (BeforeValidator, PlainValidator, WrapValidator)) for item in metadata)
 
 
 def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> RecordSpec:

@@ -218,7 +218,10 @@ class ObjectNode(Node[Any]):
         more = getattr(value, "__pydantic_extra__", None) or {}
         if self.spec.extra == "allow" and not more:
             more = getattr(value, "__dict__", {})  # where dataclasses of pydantic hold it
-        return {**more, **{name: getattr(value, name) for name in names}, **tag}
+        given = {name: getattr(value, name) for name in names}
+        if struct is not None:  # what is unset is left out
+            given = {name: one for name, one in given.items() if type(one).__name__ != "UnsetType"}
+        return {**more, **given, **tag}
 
     def fixed_keys(self) -> int | None:
         return self._fixed

@@ -15,7 +15,7 @@ from .errors import OutputParsingError, Problem
 from .extract import AROUND, Candidate, Reply, lone_json, open_reply
 from .node import JsonSchema, Node
 from .reading import Coercion, Json, Leniency, Misfit, Place, Reading, written
-from .same import same
+from .same import difference, same
 from .scalars import TextNode
 from .schema import described, schema_of
 from .target import Target
@@ -149,7 +149,7 @@ class TypeParser(Generic[T]):
             else:
                 if same(again, value):
                     return text
-                said = f"{value!r} is read as {again!r}"
+                said = _unlike(value, again)
         raise ValueError(said)
 
     def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
@@ -236,6 +236,14 @@ class TypeParser(Generic[T]):
                     _only(Place(at.leniency), _readings(node, [*fenced, *corrections], at))
                 return value
         return _only(at, _readings(node, found, at))
+
+
+def _unlike(value: Any, again: Any) -> str:
+    """What of a value is not read back as it was written, by its path where that is a part of it."""
+    path, part, other = difference(value, again)
+    if path == "$":
+        return f"{value!r} is read as {again!r}"
+    return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
 def _never_clean(text: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["same"]
+__all__ = ["difference", "same"]
 
 _NOTHING = object()
 
@@ -29,12 +29,31 @@ def same(one: Any, other: Any) -> bool:
     names = _names(type(one))
     if names is None:
         if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # all but object
-            return bool(one == other)
+            return bool(one == other) or bool(one != one and other != other)  # NaN equals nothing
         return hasattr(one, "__dict__") and same(one.__dict__, other.__dict__)
     more = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
     return same(*more) and all(
         same(getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names
     )
+
+
+def difference(one: Any, other: Any, path: str = "$") -> tuple[str, Any, Any]:
+    """The path of the first part in which two values of one form are not the same, and both parts."""
+    for step, part, counterpart in _parts(one, other):
+        if not same(part, counterpart):
+            return difference(part, counterpart, path + step)
+    return path, one, other
+
+
+def _parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
+    if type(one) is not type(other):
+        return []
+    if isinstance(one, (list, tuple)) and len(one) == len(other):
+        return [(f"[{index}]", *pair) for index, pair in enumerate(zip(one, other, strict=True))]
+    if isinstance(one, dict) and one.keys() == other.keys():
+        return [(f"[{key!r}]", value, other[key]) for key, value in one.items()]
+    names = _names(type(one)) or ()
+    return [(f".{name}", getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names]
 
 
 def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:

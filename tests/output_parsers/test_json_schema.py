@@ -84,15 +84,6 @@ def test_importing_the_package_loads_neither_this_module_nor_jsonschema() -> Non
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "jsonschema"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "jsonschema", None)
-    with pytest.raises(ImportError) as error:
-        schema_parser(PERSON)
-    assert str(error.value) == "reading by a JSON Schema needs jsonschema: pip install jsonschema"
-
-
 def test_the_schema_is_the_one_that_was_given() -> None:
     parser = schema_parser(PERSON)
     assert isinstance(parser, TypeParser)
