@@ -180,7 +180,10 @@ def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
     best = [fit for fit in fits if len(fit.steps) == least]
     telling = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
     first = telling[0]
-    if not all(_same(first.value, fit.value) for fit in telling[1:]):
+    if type(found) is int:  # which a float may not hold to the last digit
+        first = next((fit for fit in telling if type(fit.value) is int and fit.value == found), first)
+        telling = [fit for fit in telling if fit is first or not isinstance(fit.value, float)]
+    if not all(_same(first.value, fit.value) for fit in telling):
         kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
         raise Ambiguity(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
     return next((fit for fit in telling if type(fit.value) is type(found)), first)

@@ -419,7 +419,8 @@ def test_a_validator_that_changes_the_value_each_time_leaves_nothing_to_write() 
     class Grown(BaseModel):
         size: Annotated[int, BeforeValidator(lambda v: v * 2)]
 
-    with pytest.raises(ValueError, match=r"^\$\.size cannot be written so that it is read back: 2 becomes 4$"):
+    said = r"^\$\.size cannot be written so that it is read back: 2 becomes 4$"
+    with pytest.raises(ValueError, match=said):
         parser_for(Grown).write(Grown.model_construct(size=2))
 
 
@@ -470,7 +471,7 @@ class Team(BaseModel):
     ],
 )
 def test_a_field_that_cannot_be_written_back_is_named(value: BaseModel, path: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="cannot be written") as error:
         parser_for(type(value)).write(value)
     assert str(error.value) == (
         f"{path} cannot be written so that it is read back: "
