@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from .budget import CallContext
 from .errors import Attempt, BudgetExceededError, DefinitionError, ModelError, ServiceOutputError
+from .events import ReplyFailed, ReplyReceived
 from .flow import Ask, Emit, Flow, Pause
 from .messages import ChatReply
 from .plan import Turn
@@ -52,6 +53,7 @@ def ask(turn: Turn) -> Flow[Asked]:
         except ModelError as error:
             spent = time.monotonic() - began
             context.attempts.append(Attempt(name, None, error, spent, wire.strategy))
+            yield Emit(ReplyFailed(name, error, spent), shown=False)
             wait = way.after(error, context)
             if wait is None:
                 raise _blamed(error, context) from error
@@ -61,11 +63,13 @@ def ask(turn: Turn) -> Flow[Asked]:
             spent = time.monotonic() - began
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             context.attempts.append(Attempt(name, error.reply, cause, spent, wire.strategy))
+            yield Emit(ReplyFailed(name, error, spent), shown=False)
             raise
         else:
             spent = time.monotonic() - began
             context.attempts.append(Attempt(name, reply, None, spent, wire.strategy))
             way.accepted()
+            yield Emit(ReplyReceived(name, reply, spent), shown=False)
             return Asked(reply, wire)
 
 

@@ -170,6 +170,12 @@ class Audio(_Media):
 class File(_Media):
     """A file for a model to read, such as a PDF."""
 
+    @property
+    def file_name(self) -> str:
+        """Its name; one that fits its type where it has none, since providers go by the extension."""
+        known = (end for end, media_type in _EXTENSIONS.items() if media_type == self.media_type)
+        return self.name or f"file{next(known, '')}"
+
 
 Media: TypeAlias = Image | Audio | File
 _CLASSES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Union, get_args
+from typing import Any, NamedTuple, Union, get_origin
 
 from output_parsers.target import Target
 
@@ -61,9 +61,8 @@ def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tup
         if len(roles) > 1:
             both = " and ".join(role.value for role in roles)
             faults.append(f"the parameter {name} has two roles: {both}; it can have one")
-        if Role.MEDIA in roles and not _only_media(hints[name], signature.parameters[name]):
-            said = "can be an Image, Audio or File, a list of them, or None, and nothing else"
-            faults.append(f"the parameter {name} {said}")
+        if Role.MEDIA in roles:
+            faults.extend(_media_faults(name, hints[name], signature.parameters[name].kind))
         found.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
     for role in Role:
         holders = [parameter.name for parameter in found if parameter.role is role]
@@ -95,14 +94,17 @@ def _parts(hint: Any) -> Iterator[Any]:
         if target.origin not in _LISTS or not target.args:
             yield target.form
         for arg in target.args:
-            if isinstance(arg, type) or get_args(arg):
+            origin = get_origin(arg)  # an alias may stand for itself, and is left alone
+            if isinstance(arg, type) or isinstance(origin, type) or origin is Union:
                 yield from _parts(arg)
 
 
-def _only_media(hint: Any, parameter: inspect.Parameter) -> bool:
-    if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-        return False
-    return all(part is None or part in _MEDIA for part in _parts(hint))
+def _media_faults(name: str, hint: Any, kind: Any) -> Iterator[str]:
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        yield f"the parameter **{name} takes media by any name; name each one, or take *{name}"
+    if not all(part is None or part in _MEDIA for part in _parts(hint)):
+        forms = "an Image, Audio or File, a list of them, or None"
+        yield f"the parameter {name} takes media and something else; it can take {forms}"
 
 
 def _members(hint: Any) -> tuple[Target, ...]:

@@ -18,6 +18,7 @@ from .errors import (
     ToolError,
 )
 from .flow import Flow
+from .listening import Listener, heard
 from .messages import ChatReply, Message
 from .plan import Turn
 from .strategy import Strategy
@@ -62,7 +63,8 @@ class Interceptor(Protocol):
 class Pipeline:
     """The way of every call of one service; made once, holds nothing of a call."""
 
-    def __init__(self, interceptors: Sequence[Interceptor] = ()) -> None:
+    def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
+        self._listeners = tuple(listeners)
         self.holds_back = any(getattr(interceptor, "holds_back", False) for interceptor in interceptors)
         proceed: Proceed = self._ask
         for interceptor in reversed(interceptors):
@@ -71,6 +73,10 @@ class Pipeline:
 
     def flow(self, turn: Turn) -> Flow[Answer]:
         """One call as a flow. Errors of ours leave it with all attempts on them."""
+        flow = self._told(turn)
+        return heard(flow, turn, self._listeners) if self._listeners else flow
+
+    def _told(self, turn: Turn) -> Flow[Answer]:
         try:
             return (yield from self._proceed(turn))
         except AiServiceError as error:

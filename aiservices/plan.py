@@ -114,8 +114,6 @@ class MethodPlan(NamedTuple):
     def _with_media(self, known: Mapping[str, Any], speaker: str | None) -> UserMessage:
         """The user message with its media: where the template names them, else after the text."""
         placing = Placing()
-        given = known.get(self.message_argument or "")
-        before = given.contents if isinstance(given, UserMessage) else ()
         shown = {
             p.name: placing.marked(known[p.name], f"{self.where}: the parameter {p.name}")
             for p in self.parameters
@@ -124,10 +122,15 @@ class MethodPlan(NamedTuple):
         if self.it in shown:
             shown["it"] = shown[self.it]
         text = self._asked({**known, **shown})
-        contents = placing.contents(text)
-        texts = [part for part in contents if isinstance(part, str)]
-        cleaned = [p.replace(INSTRUCTIONS_PLACE, "") if isinstance(p, str) else p for p in contents]
-        return UserMessage("".join(texts) or text, speaker, (*before, *cleaned))
+        said = placing.cut(text)
+        if said is None:
+            given = known.get(self.message_argument or "")
+            before = given.contents if isinstance(given, UserMessage) else ()
+            return UserMessage(text, speaker, (*before, *placing.media))
+        text = "".join(part for part in said if isinstance(part, str))
+        # the instructions are put into the text, of which the contents tell where media stand in it
+        places = (p.replace(INSTRUCTIONS_PLACE, "") if isinstance(p, str) else p for p in said)
+        return UserMessage(text, speaker, tuple(place for place in places if place != ""))
 
     def _asked(self, values: Mapping[str, Any]) -> str:
         """The text of the user message."""

@@ -130,7 +130,7 @@ class Placing:
     """Media on their way through a template, where marks stand for them."""
 
     def __init__(self) -> None:
-        self._media: list[Media] = []
+        self.media: list[Media] = []
 
     def marked(self, value: Any, where: str) -> Any:
         """What a template is given in the place of media, or of a list of them; of None, no text.
@@ -140,21 +140,25 @@ class Placing:
         if value is None:
             return ""
         if isinstance(value, Media):
-            mark = _Mark(f"\ue000{_SECRET}:{len(self._media)}\ue001")
+            mark = _Mark(f"\ue000{_SECRET}:{len(self.media)}\ue001")
             mark.media = value
-            self._media.append(value)
+            self.media.append(value)
             return mark
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
             how = "make one with Image.from_path, from_bytes or from_url"
             raise TypeError(f"{where} takes an Image, Audio or File, not {type(value).__name__}; {how}")
         return _Marks([self.marked(one, where) for one in value])
 
-    def contents(self, text: str) -> tuple[str | Media, ...]:
-        """The rendered text cut where marks are, with the media there; those that have no mark come last."""
-        pieces: list[str | Media] = [*_MARK.split(text)]
+    def cut(self, text: str) -> list[str | Media] | None:
+        """A rendered text cut at its marks, with the media there and those without a mark at the end.
+
+        None when there is no mark in it.
+        """
+        pieces = _MARK.split(text)
         if len(pieces) == 1:
-            return tuple(self._media)
-        placed = [int(str(number)) for number in pieces[1::2]]
-        pieces[1::2] = [self._media[number] for number in placed]
-        rest = [media for number, media in enumerate(self._media) if number not in placed]
-        return tuple(piece for piece in (*pieces, *rest) if piece != "")
+            return None
+        placed = [int(number) for number in pieces[1::2]]
+        said: list[str | Media] = [pieces[0]]
+        for number, piece in zip(placed, pieces[2::2], strict=True):
+            said += [self.media[number], piece]
+        return said + [media for number, media in enumerate(self.media) if number not in placed]

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from .errors import DefinitionError, Fault, ServiceOutputError
+from .events import AnswerRejected
 from .feedback import feedback, told
-from .flow import Flow
+from .flow import Emit, Flow
 from .mending import parts_of
 from .pipeline import Answer, Proceed
 from .plan import Turn
@@ -52,6 +53,7 @@ class Retry:
                 if made == self.max_attempts or not turn.context.may_ask_again():
                     _explain(error, turn)
                     raise
+                yield Emit(AnswerRejected(error), shown=False)
                 ask, turn = self._again(begun, error, proceed)
 
     def _again(self, begun: Turn, error: ServiceOutputError, proceed: Proceed) -> tuple[Proceed, Turn]:

@@ -15,6 +15,7 @@ from output_parsers.target import type_name
 from .budget import Budget
 from .declare import SystemSource, TemplateSource
 from .errors import DefinitionError
+from .listening import Listener
 from .methods import bound_of, method_of
 from .models.base import ChatModel
 from .pipeline import Interceptor, Pipeline
@@ -50,6 +51,7 @@ def create(
     tool_limits: ToolLimits = ...,
     tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
+    listeners: Sequence[Listener] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
     retry: Retry | None = ...,
@@ -68,6 +70,7 @@ def create(
     tool_limits: ToolLimits = ...,
     tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
+    listeners: Sequence[Listener] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
     retry: Retry | None = ...,
@@ -86,6 +89,7 @@ def create(
     tool_limits: ToolLimits = ...,
     tool_errors: ToolErrors = ...,
     interceptors: Sequence[Interceptor] = ...,
+    listeners: Sequence[Listener] = ...,
     transform: RequestTransformer | None = ...,
     budget: Budget | None = ...,
     retry: Retry | None = ...,
@@ -103,6 +107,7 @@ def create(
     tool_limits: ToolLimits = _TOOL_LIMITS,
     tool_errors: ToolErrors = _TOOL_ERRORS,
     interceptors: Sequence[Interceptor] = (),
+    listeners: Sequence[Listener] = (),
     transform: RequestTransformer | None = None,
     budget: Budget | None = None,
     retry: Retry | None = _ASKED_AGAIN,
@@ -121,7 +126,8 @@ def create(
     template, or a callable of arguments. ``parsers`` are asked before the parsers that are built in.
     ``tools`` are functions, or objects with methods that are ``@tool``, which the model may call before it
     answers, within ``tool_limits``; ``tool_errors`` says what it is told when one fails.
-    ``interceptors`` wrap each call, the first one outermost; ``transform`` changes each request just before
+    ``interceptors`` wrap each call, the first one outermost; ``listeners`` are told of each event of it;
+    ``transform`` changes each request just before
     it goes out. ``budget`` is what each call may spend. ``retry`` asks again when an answer cannot be read;
     None never does. ``localns`` holds names for string annotations.
     """
@@ -145,7 +151,7 @@ def create(
     faults = budget.faults(type_name(interface), models)
     if faults:
         raise DefinitionError(faults)
-    pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
+    pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry), listeners)
     return _implement(cls, plans, pipeline, budget)()
 
 

@@ -46,24 +46,23 @@ def word(
     before = len(faults)
     user = _compiled(user_source, "prompt", where, faults) if user_source else None
     system, used = _system(system_source, parameters, where, faults)
-    for parameter in parameters:
-        if parameter.name == FORMAT_INSTRUCTIONS:
-            faults.append(Fault(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it"))
-        _check_records(parameter, where, faults)
+    _check_parameters(parameters, where, faults)
     if len(faults) > before:
         return None
     shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
     data = [p.name for p in parameters if p.role is None]
-    used = used | _checked(user, shown, data, parameters, "prompt", where, faults)
+    media = [p.name for p in parameters if p.role is Role.MEDIA]
+    alone = data or media
+    used = used | _checked(user, shown + media, alone, parameters, "prompt", where, faults)
     given = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
     message = None
     if user is None:
-        message = _message_argument(given, [name for name in data if name not in used], where, faults)
+        message = _message_argument(given, [name for name in data if name not in used], media, where, faults)
         used = used | {message}
     elif given:
         fault = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
         faults.append(Fault(where, fault))
-    it = data[0] if len(data) == 1 and "it" not in shown else None
+    it = alone[0] if len(alone) == 1 and "it" not in shown else None
     if "it" in used and it is not None:
         used = used | {it}
     if len(faults) == before:
@@ -93,6 +92,7 @@ def _system(
     if isinstance(source, TemplateSource):
         prompt = _compiled(source, "system message", where, faults)
         return prompt, _checked(prompt, shown, data, parameters, "system message", where, faults)
+    shown += [p.name for p in parameters if p.role is Role.MEDIA]  # it may ask what they are
     names = list(inspect.signature(source).parameters)
     faults.extend(
         Fault(where, f"the system message callable takes {name}, {_not_a_parameter(name, shown)}")
@@ -119,7 +119,7 @@ def _checked(
     """The names that a template uses; a fault for each that is no parameter."""
     if prompt is None:
         return frozenset()
-    hidden = {p.name: p.role for p in parameters if p.role not in _SHOWN_ROLES}
+    hidden = {p.name: p.role for p in parameters if p.role not in _SHOWN_ROLES and p.name not in shown}
     for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
         if name == "it":
             if len(data) != 1:
@@ -146,11 +146,16 @@ def _not_a_parameter(name: str, shown: list[str]) -> str:
     return f"but the parameters are: {', '.join(shown) or 'none'}{meant}"
 
 
-def _message_argument(given: list[str], free: list[str], where: str, faults: list[Fault]) -> str | None:
+def _message_argument(
+    given: list[str], free: list[str], media: list[str], where: str, faults: list[Fault]
+) -> str | None:
+    """The argument that is the message; None, without a fault, where media are all that is said."""
     if given:
         return given[0]
     if len(free) == 1:
         return free[0]
+    if media and not free:
+        return None
     if not free:
         said = "it has no prompt and no argument that could be the user message; add @user_message"
     else:
@@ -172,6 +177,13 @@ def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[Fa
         for name in data
         if name not in used
     ]
+
+
+def _check_parameters(parameters: Sequence[Parameter], where: str, faults: list[Fault]) -> None:
+    for parameter in parameters:
+        if parameter.name == FORMAT_INSTRUCTIONS:
+            faults.append(Fault(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it"))
+        _check_records(parameter, where, faults)
 
 
 def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> None:

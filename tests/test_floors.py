@@ -15,11 +15,11 @@ DOOR = "aiservices"
 EDGE = 7
 FLOORS = {
     0: "output_parsers",
-    1: "errors messages message_json requests strategy",
-    2: "models models.base scopes said render declare prompts streams returns parameters",
+    1: "errors contents messages message_json requests strategy",
+    2: "events models models.base scopes said render declare prompts streams returns parameters",
     3: "flow tools output_tool strategies ladder route budget",
     4: "tool_run toolbox plan wording stubs examples routing planning",
-    5: "approval finish way asking conversation pipeline feedback mending retry",
+    5: "approval finish way asking conversation listening pipeline feedback mending retry",
     6: "pieces methods service preview",
 }
 FLOOR_OF = {f"aiservices.{name}": floor for floor, names in FLOORS.items() if floor for name in names.split()}

@@ -1,0 +1,55 @@
+"""What happens in a call, as listeners are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .messages import ChatReply
+
+if TYPE_CHECKING:
+    from .errors import ServiceOutputError
+    from .plan import Turn
+
+__all__ = ["AnswerRejected", "CallCompleted", "CallFailed", "CallStarted", "ReplyFailed", "ReplyReceived"]
+
+
+class CallStarted(NamedTuple):
+    """A call has begun; ``turn`` has its arguments and its messages."""
+
+    turn: Turn
+
+
+class ReplyReceived(NamedTuple):
+    """A model has answered a request; ``seconds`` is the wall time that it took."""
+
+    model: str
+    reply: ChatReply
+    seconds: float
+
+
+class ReplyFailed(NamedTuple):
+    """A request came to nothing, or its reply was left before its end."""
+
+    model: str
+    error: Exception
+    seconds: float
+
+
+class AnswerRejected(NamedTuple):
+    """An answer cannot be read as the method's type; the model is asked again."""
+
+    error: ServiceOutputError
+
+
+class CallCompleted(NamedTuple):
+    """A call has its answer, as interceptors left it; its account is in ``turn.context``."""
+
+    turn: Turn
+    answer: Any
+
+
+class CallFailed(NamedTuple):
+    """A call ended with an error, which has all attempts on it where it is one of ours."""
+
+    turn: Turn
+    error: Exception

@@ -1,0 +1,54 @@
+"""Tells listeners what happens in a call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from .events import CallCompleted, CallFailed, CallStarted
+from .flow import Do, Emit, Flow, Need
+from .plan import Turn
+
+__all__ = ["Listener", "heard"]
+
+T = TypeVar("T")
+# Is told of each event; what it returns does not matter, and what it raises is logged and goes no further.
+Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
+_log = logging.getLogger("aiservices")
+
+
+def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
+    """A flow whose events are told to the listeners, one after the other, before all others see them."""
+    yield from _tell(CallStarted(turn), listeners)
+    step: Callable[[Any], Need] = flow.send
+    outcome: Any = None
+    try:
+        while True:
+            need = step(outcome)
+            try:
+                if isinstance(need, Emit):
+                    yield from _tell(need.event, listeners)
+                outcome = yield need
+                step = flow.send
+            except BaseException as error:
+                outcome, step = error, flow.throw
+    except StopIteration as stop:
+        answer: T = stop.value
+        yield from _tell(CallCompleted(turn, answer), listeners)
+        return answer
+    except Exception as error:
+        yield from _tell(CallFailed(turn, error), listeners)
+        raise
+
+
+def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
+    for listener in listeners:
+        try:
+            yield Do(_call(listener, event))
+        except Exception:
+            _log.exception("a listener failed at %s", type(event).__name__)
+
+
+def _call(listener: Listener, event: Any) -> Callable[[], Any]:
+    return lambda: listener(event)

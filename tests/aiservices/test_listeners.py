@@ -1,0 +1,155 @@
+"""Listeners are told what happens in a call, in every kind of call, and cannot break it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AsyncStream,
+    Budget,
+    ModelServerError,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Stream,
+    ToolCall,
+    create,
+)
+from aiservices.events import CallCompleted, CallFailed, ReplyFailed
+from aiservices.messages import AiMessage, ChatReply
+
+ONE = '{"value": 1}'
+CALLS_TOOL = ChatReply(AiMessage("", (ToolCall("c", "half", '{"of": 2}'),)))
+DOWN = ModelServerError("500", status=500, retryable=True)
+
+
+def half(of: int) -> int:
+    """Half of a number."""
+    return of // 2
+
+
+class Counter(Protocol):
+    def count(self, text: str) -> int: ...
+
+    async def acount(self, text: str) -> int: ...
+
+    def grow(self, text: str) -> Stream[int]: ...
+
+    def agrow(self, text: str) -> AsyncStream[int]: ...
+
+    def each(self, text: str) -> Iterator[int]: ...
+
+
+async def result_of(stream: AsyncStream[int]) -> int:
+    return (await stream.result()).value
+
+
+KINDS: dict[str, Callable[[Counter], Any]] = {
+    "blocking": lambda service: service.count("x"),
+    "async": lambda service: asyncio.run(service.acount("x")),
+    "stream": lambda service: service.grow("x").result().value,
+    "async stream": lambda service: asyncio.run(result_of(service.agrow("x"))),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+class Told:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def __call__(self, event: Any) -> None:
+        self.events.append(event)
+
+    @property
+    def names(self) -> list[str]:
+        return [type(event).__name__ for event in self.events]
+
+
+def counter(*script: Any, told: Any, **settings: Any) -> Counter:
+    budget = Budget(attempts=9, first_wait=0)
+    return create(Counter, ScriptedChatModel(script), listeners=[told], budget=budget, **settings)
+
+
+@every_kind
+def test_every_step_of_a_call_is_told_in_its_order(kind: str) -> None:
+    told = Told()
+    assert KINDS[kind](counter(DOWN, CALLS_TOOL, "many", ONE, told=told, tools=[half])) == 1
+    assert told.names == [
+        "CallStarted",
+        "AttemptStarted",
+        "ReplyFailed",
+        "AttemptStarted",
+        "ReplyReceived",
+        "ToolStarted",
+        "ToolFinished",
+        "AttemptStarted",
+        "ReplyReceived",
+        "AnswerRejected",
+        "AttemptStarted",
+        "ReplyReceived",
+        "CallCompleted",
+    ]
+
+
+@every_kind
+def test_a_call_that_fails_is_told_with_its_error(kind: str) -> None:
+    told = Told()
+    with pytest.raises(ServiceOutputError) as caught:
+        KINDS[kind](counter("many", told=told, retry=None))
+    assert (told.names[-1], told.events[-1].error) == ("CallFailed", caught.value)
+    assert [attempt.text for attempt in told.events[-1].error.attempts] == ["many"]
+
+
+@every_kind
+def test_a_listener_that_fails_breaks_nothing_and_is_logged(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(event: Any) -> None:
+        raise ZeroDivisionError(type(event).__name__)
+
+    with caplog.at_level(logging.ERROR, logger="aiservices"):
+        assert KINDS[kind](counter(ONE, told=broken)) == 1
+    assert caplog.messages[0] == "a listener failed at CallStarted"
+
+
+def test_a_listener_of_async_calls_may_be_async() -> None:
+    told: list[str] = []
+
+    async def listen(event: Any) -> None:
+        await asyncio.sleep(0)
+        told.append(type(event).__name__)
+
+    assert asyncio.run(counter(ONE, told=listen).acount("x")) == 1
+    assert told == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
+
+
+def test_the_answer_is_told_as_interceptors_left_it() -> None:
+    told = Told()
+    counter(ONE, told=told).count("x")
+    last = told.events[-1]
+    assert isinstance(last, CallCompleted)
+    assert (last.answer.value, last.turn.plan.where, len(last.turn.context.attempts)) == (
+        1,
+        "Counter.count",
+        1,
+    )
+
+
+def test_a_request_that_failed_is_told_with_its_model() -> None:
+    told = Told()
+    counter(DOWN, ONE, told=told).count("x")
+    (failed,) = [event for event in told.events if isinstance(event, ReplyFailed)]
+    assert (failed.model, failed.error) == ("scripted", DOWN)
+
+
+def test_items_are_told_of_as_well() -> None:
+    told = Told()
+    assert list(counter('{"value": [1, 2]}', told=told).each("x")) == [1, 2]
+    assert (told.names[0], told.names[-1]) == ("CallStarted", "CallCompleted")
+    assert not any(isinstance(event, CallFailed) for event in told.events)
