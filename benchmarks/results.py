@@ -118,5 +118,9 @@ def lines(stage: Stage) -> Iterable[str]:
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    figures = ("" if ratio is None else f"{ratio:.2f}" for ratio in (*row.spread, row.cpu))
-    return row.case, row.against, *figures, "" if row.target is None else f"≤ {row.target:.2f}", row.note
+    figures = ("" if ratio is None else _figure(ratio) for ratio in (*row.spread, row.cpu))
+    return row.case, row.against, *figures, "" if row.target is None else f"≤ {_figure(row.target)}", row.note
+
+
+def _figure(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import openai
 
@@ -71,6 +72,8 @@ def _beside_the_sdk(
         raise AssertionError(f"{name}: all of them should stream the same")
     yield Comparison.of(f"Stream[Customers], {name}", _TYPED, compare(objects, typed, effort), _TARGET)
     yield Comparison.of(f"Stream[Customers], {name}", _HELPED, compare(objects, helped, effort))
+    newest: Work = partial(_newest_records, service)
+    yield Comparison.of(f"its newest record each time, {name}", _TYPED, compare(newest, typed, effort))
     yield Comparison.of(f"Iterator[Customer], {name}", _TYPED, compare(items, typed, effort), _TARGET)
 
 
@@ -80,6 +83,16 @@ def _last_object(service: Clerk) -> Customers:
     for snapshot in stream:
         _ = snapshot.value
     return stream.result().value
+
+
+def _newest_records(service: Clerk) -> Any:
+    """The last of the records in each snapshot: so much of a view is built as it takes to show it."""
+    newest = None
+    for snapshot in service.growing_customers(_TEXT):
+        shown: Any = snapshot.value
+        if shown is not None and shown.records:
+            newest = shown.records[-1]
+    return newest
 
 
 def _all_items(service: Clerk) -> list[Customer]:

@@ -116,7 +116,7 @@ class TypeParser(Generic[T]):
 
     def _first_exact(self, text: str) -> Any:
         """As the clean reader, which it puts in its own place: made when it is asked, for it takes long."""
-        self._exact = self._clean or _never_clean
+        self._exact = self.clean or _never_clean
         return self._exact(text)
 
     def _exact_inside(self, text: str, leniency: Leniency) -> Any:
@@ -164,7 +164,8 @@ class TypeParser(Generic[T]):
         return Reading(value, tuple(place.ledger))
 
     @cached_property
-    def _clean(self) -> Callable[[str], Any] | None:
+    def clean(self) -> Callable[[str], Any] | None:
+        """What reads exact JSON in one step, or gives ``NOT_CLEAN``; None where there is no such way."""
         return (
             None if self.plain_text else clean_reader(self._target.annotated, self._node, field=self._field)
         )

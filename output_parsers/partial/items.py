@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from typing_extensions import TypeForm
 
+from ..clean import NOT_CLEAN
 from ..errors import OutputParsingError, Problem
 from ..extract import open_reply
 from ..json_reader import read_exact, read_tolerant
@@ -64,6 +65,7 @@ class ItemReader(Generic[T]):
     ) -> None:
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
         self._node: Node[T] = parser.node
+        self._clean = parser.clean
         self._on_error = on_error
         self._leniency = leniency
         self._chunks: list[str] = []
@@ -189,6 +191,11 @@ class ItemReader(Generic[T]):
         return Problem(f"$[{self._count}]", message)
 
     def _read(self, text: str) -> None:
+        value = NOT_CLEAN if self._clean is None else self._clean(text)
+        if value is not NOT_CLEAN:  # most items are exact JSON
+            self._ready.append(value)
+            self._count += 1
+            return
         try:
             found = _json_of(text)
         except JsonFault as fault:

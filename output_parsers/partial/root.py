@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..envelope import EnvelopeNode
@@ -12,6 +13,8 @@ from .frames import Frame, Slot, settle
 from .growing_spine import Moment
 from .growing_tokens import cut_string
 from .kinds import takes
+from .late_views import LateList, LateObject
+from .members import ListFrame, ObjectFrame
 from .pieces import TextSoFar
 from .shapes import Shapes
 from .views import NO_TAIL, Tail
@@ -36,9 +39,18 @@ class Root:
         return bracket == "{" or takes(node.inner, bracket)
 
     def view(self, moment: Moment) -> Any:
-        """What the reply shows at a moment; None: nothing."""
+        """What the reply shows at a moment; None: nothing. What it shows is built when it is looked into."""
+        if not moment.spine:
+            return None
+        container, _ = moment.spine[0]
+        frame = container.frame or container.read_with(self._open(container.bracket))
+        if type(frame) is ObjectFrame:
+            return LateObject(partial(self._built, moment))
+        return LateList(partial(self._built, moment)) if type(frame) is ListFrame else self._built(moment)
+
+    def _built(self, moment: Moment) -> Any:
         levels = self._levels(moment)
-        tail = _being_written(moment, levels[-1]) if len(levels) == len(moment.spine) > 0 else NO_TAIL
+        tail = _being_written(moment, levels[-1]) if len(levels) == len(moment.spine) else NO_TAIL
         for frame, size, name in reversed(levels):
             tail = (name, frame.view(size, tail))
         return tail[1]

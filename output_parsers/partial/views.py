@@ -202,7 +202,7 @@ def plain(shown: Any) -> Any:
     kind = type(shown)
     if kind in _SCALARS:
         return shown
-    if kind is PartialObject or kind is PartialList:
+    if issubclass(kind, (PartialObject, PartialList)):
         return shown._plain()
     return to_jsonable_python(shown, by_alias=False, fallback=_members)
 
