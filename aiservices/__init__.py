@@ -21,7 +21,10 @@ from output_parsers import (
     UnsupportedTypeError,
 )
 
+from .approval import ApprovalRequiredError, TurnState
 from .budget import Budget, CallContext, Price
+from .contents import Audio, File, Image, Media
+from .conversation import ToolFinished, ToolStarted
 from .declare import (
     Description,
     History,
@@ -53,9 +56,20 @@ from .errors import (
     RateLimitError,
     RefusalError,
     ServiceOutputError,
+    ToolError,
+    ToolLimitError,
     TruncatedError,
 )
+from .events import (
+    AnswerRejected,
+    CallCompleted,
+    CallFailed,
+    CallStarted,
+    ReplyFailed,
+    ReplyReceived,
+)
 from .flow import All, Ask, Do, Emit, Flow, Pause
+from .listening import Listener
 from .messages import (
     AiMessage,
     ChatReply,
@@ -69,6 +83,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
+from .methods import resume
 from .models.base import Capabilities, ChatModel
 from .models.scripted import ScriptedChatModel
 from .pipeline import Answer, Interceptor, Proceed
@@ -87,6 +102,9 @@ from .returns import Result
 from .service import create
 from .strategy import Strategy
 from .streams import AsyncStream, AttemptStarted, Completed, FieldCompleted, Stream
+from .tool_run import ToolErrors, ToolRun
+from .toolbox import ToolLimits
+from .tools import ReturnBehavior, Tool, ToolException, ToolProvider, tool
 
 if TYPE_CHECKING:
     from .models.fallback import FallbackChatModel
@@ -99,15 +117,21 @@ __all__ = [
     "AiServiceError",
     "All",
     "Answer",
+    "AnswerRejected",
+    "ApprovalRequiredError",
     "Ask",
     "AsyncStream",
     "Attempt",
     "AttemptStarted",
+    "Audio",
     "AuthenticationError",
     "BadRequestError",
     "Budget",
     "BudgetExceededError",
+    "CallCompleted",
     "CallContext",
+    "CallFailed",
+    "CallStarted",
     "Capabilities",
     "ChatModel",
     "ChatOptions",
@@ -123,10 +147,12 @@ __all__ = [
     "FallbackChatModel",
     "Fault",
     "FieldCompleted",
+    "File",
     "FinishError",
     "FinishReason",
     "Flow",
     "History",
+    "Image",
     "Int8",
     "Int16",
     "Int32",
@@ -136,7 +162,9 @@ __all__ = [
     "JsonObjectFormat",
     "JsonSchemaFormat",
     "Leniency",
+    "Listener",
     "LocalChatModel",
+    "Media",
     "MemoryId",
     "Message",
     "ModelConnectionError",
@@ -159,22 +187,36 @@ __all__ = [
     "Reading",
     "RefusalError",
     "ReplyDelta",
+    "ReplyFailed",
+    "ReplyReceived",
     "Result",
     "Retry",
+    "ReturnBehavior",
     "ScriptedChatModel",
     "ServiceOutputError",
     "Strategy",
     "Stream",
     "SystemMessage",
     "Target",
+    "Tool",
     "ToolCall",
     "ToolCallDelta",
     "ToolContext",
+    "ToolError",
+    "ToolErrors",
+    "ToolException",
+    "ToolFinished",
+    "ToolLimitError",
+    "ToolLimits",
     "ToolMessage",
+    "ToolProvider",
+    "ToolRun",
     "ToolSpecification",
+    "ToolStarted",
     "Tooling",
     "TruncatedError",
     "Turn",
+    "TurnState",
     "UnsupportedTypeError",
     "Usage",
     "UserMessage",
@@ -183,8 +225,10 @@ __all__ = [
     "example",
     "options",
     "preview",
+    "resume",
     "structured_prompt",
     "system_message",
+    "tool",
     "user_message",
 ]
 

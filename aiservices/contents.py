@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 from urllib.parse import unquote_to_bytes, urlsplit
 
-__all__ = ["Audio", "File", "Image", "Media", "interleaved", "media_from_dict", "media_to_dict"]
+__all__ = ["Audio", "File", "Image", "Media", "interleaved"]
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -178,7 +178,6 @@ class File(_Media):
 
 
 Media: TypeAlias = Image | Audio | File
-_CLASSES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
 def _of_bytes(data: bytes) -> str | None:
@@ -200,55 +199,37 @@ def _size(count: int) -> str:
     return f"{count / 1024:.0f} KB" if count < 1024 * 1000 else f"{count / 1024 / 1024:.1f} MB"
 
 
-def media_to_dict(media: Media) -> dict[str, Any]:
-    """Media as plain JSON: the type, and the fields that say something; the data in base 64."""
-    said: dict[str, Any] = {"type": type(media).__name__.lower()}
-    fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
-    if media.data is not None:
-        fields["data"] = media.base64
-    if isinstance(media, Image):
-        fields["detail"] = media.detail
-    return said | {name: value for name, value in fields.items() if value is not None}
-
-
-def media_from_dict(said: Mapping[str, Any]) -> Media:
-    """The media of ``media_to_dict``. Raises ValueError for what is none."""
-    fields = dict(said)
-    cls = _CLASSES.get(fields.pop("type", ""))
-    if cls is None:
-        raise ValueError(f"no content of a message has the type {said.get('type')!r}")
-    if "data" in fields:
-        fields["data"] = b64decode(fields["data"], validate=True)
-    try:
-        return cls(**fields)
-    except TypeError as error:
-        raise ValueError(f"the {said['type']} has other fields: {error}") from error
-
-
 def interleaved(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
     """The text, with the media at their places in it.
 
-    The texts among ``contents`` are the text as it was when they were put in; without any the media come
-    after it. When it was changed since, media stay beside the text that stayed; those inside of what was
-    changed come after that.
+    The texts among ``contents`` are the text as it was when media were put into it; without any the media
+    come after it. When it was changed since, media stay beside the text that stayed, and follow what was
+    changed around them.
     """
     was = "".join(part for part in contents if isinstance(part, str))
-    before = len(was) if text.startswith(was) else _same(was, text)
-    after = min(_same(was[::-1], text[::-1]), len(was) - before, len(text) - before)
+    place_of = _moved(was, text) if was else lambda at: len(text)
     at = done = 0
-    if not was:
-        yield text
     for part in contents:
         if isinstance(part, str):
             at += len(part)
-            continue
-        if was:
-            place = at if at <= before else len(text) - min(len(was) - at, after)
+        else:
+            place = place_of(at)
             yield text[done:place]
+            yield part
             done = place
-        yield part
-    if was:
-        yield text[done:]
+    yield text[done:]
+
+
+def _moved(was: str, text: str) -> Callable[[int], int]:
+    """Where a place in the text as it was is now: text was put around it, cut off, or changed once."""
+    inside, around = text.find(was), was.find(text)
+    if inside >= 0:
+        return lambda at: at + inside
+    if around >= 0:
+        return lambda at: min(max(at - around, 0), len(text))
+    before = _same(was, text)
+    after = min(_same(was[::-1], text[::-1]), len(was) - before, len(text) - before)
+    return lambda at: at if at <= before else len(text) - min(len(was) - at, after)
 
 
 def _same(one: str, other: str) -> int:

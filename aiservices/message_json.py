@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from .contents import media_from_dict, media_to_dict
+from .contents import Audio, File, Image, Media
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 __all__ = ["message_from_dict", "message_to_dict", "messages_from_json", "messages_to_json"]
@@ -18,6 +19,7 @@ _KINDS: dict[str, type[Message]] = {
     "ai": AiMessage,
     "tool": ToolMessage,
 }
+_MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -25,7 +27,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
     """A message as plain JSON: its ``type`` and its fields, those left out that are None or empty."""
     said = {name: value for name, value in asdict(message).items() if value not in (None, ())}
     if isinstance(message, UserMessage) and message.contents:
-        said["contents"] = [one if isinstance(one, str) else media_to_dict(one) for one in message.contents]
+        said["contents"] = [one if isinstance(one, str) else _media_to_dict(one) for one in message.contents]
     return {"type": _NAMES[type(message)], **said}
 
 
@@ -37,7 +39,7 @@ def message_from_dict(said: dict[str, Any]) -> Message:
         raise ValueError(f"no message has the type {said.get('type')!r}")
     if "contents" in fields:
         parts = fields["contents"]
-        fields["contents"] = tuple(one if isinstance(one, str) else media_from_dict(one) for one in parts)
+        fields["contents"] = tuple(one if isinstance(one, str) else _media_from_dict(one) for one in parts)
     if "tool_calls" in fields:
         fields["tool_calls"] = tuple(ToolCall(**call) for call in fields["tool_calls"])
     try:
@@ -54,3 +56,29 @@ def messages_to_json(messages: Iterable[Message]) -> str:
 def messages_from_json(text: str) -> list[Message]:
     """The messages of ``messages_to_json``. Raises ValueError for what is none."""
     return [message_from_dict(said) for said in json.loads(text)]
+
+
+def _media_to_dict(media: Media) -> dict[str, Any]:
+    """Media as plain JSON: the type, and the fields that say something; the data in base 64."""
+    said: dict[str, Any] = {"type": type(media).__name__.lower()}
+    fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
+    if media.data is not None:
+        fields["data"] = media.base64
+    if isinstance(media, Image):
+        fields["detail"] = media.detail
+    return said | {name: value for name, value in fields.items() if value is not None}
+
+
+def _media_from_dict(said: Any) -> Media:
+    """The media of ``_media_to_dict``. Raises ValueError for what is none."""
+    fields = dict(said) if isinstance(said, Mapping) else {}
+    kind = fields.pop("type", None)
+    cls = _MEDIA.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise ValueError(f"no content of a message has the type {kind!r}")
+    if "data" in fields:
+        fields["data"] = b64decode(fields["data"], validate=True)
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise ValueError(f"the {kind} has other fields: {error}") from error

@@ -60,7 +60,7 @@ def _fields(value: Any) -> Mapping[Any, Any] | None:
         fields: Mapping[str, Any] = value._asdict()
         return fields
     if isinstance(value, Media):
-        raise TypeError(f"{value.kind} cannot stand inside of a value; make it a parameter of the method")
+        raise TypeError(f"{value.kind} is no text; give it by a parameter of type {type(value).__name__}")
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     elif hasattr(value, "__attrs_attrs__"):

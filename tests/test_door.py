@@ -31,17 +31,20 @@ TOOL_CALL_PARSERS = """
 JsonOutputKeyToolsParser JsonOutputToolsParser ParsedToolCall PydanticToolsParser ToolCallLike
 """.split()
 AISERVICES = """
-AiMessage AiServiceError All Answer Ask AsyncStream Attempt AttemptStarted AuthenticationError
-BadRequestError Budget BudgetExceededError CallContext Capabilities ChatModel ChatOptions ChatReply
-ChatRequest Coercion Completed ContentFilterError DefinitionError Description Do Emit FallbackChatModel
-Fault FieldCompleted FinishError FinishReason Flow History Int8 Int16 Int32 Int64 Interceptor
-InvalidReplyError JsonObjectFormat JsonSchemaFormat Leniency LocalChatModel MemoryId Message
+AiMessage AiServiceError All Answer AnswerRejected ApprovalRequiredError Ask AsyncStream Attempt
+AttemptStarted Audio AuthenticationError BadRequestError Budget BudgetExceededError CallCompleted
+CallContext CallFailed CallStarted Capabilities ChatModel ChatOptions ChatReply ChatRequest Coercion
+Completed ContentFilterError DefinitionError Description Do Emit FallbackChatModel Fault FieldCompleted
+File FinishError FinishReason Flow History Image Int8 Int16 Int32 Int64 Interceptor InvalidReplyError
+JsonObjectFormat JsonSchemaFormat Leniency Listener LocalChatModel Media MemoryId Message
 ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError OpenAiChatModel
 OpenAiResponsesModel OutputParser OutputParsingError ParserFactory ParserRegistry Pause Preview Price
-Problem Proceed RateLimitError Reading RefusalError ReplyDelta Result Retry ScriptedChatModel
-ServiceOutputError Strategy Stream SystemMessage Target ToolCall ToolCallDelta ToolContext ToolMessage
-ToolSpecification Tooling TruncatedError Turn UnsupportedTypeError Usage UserMessage UserName create
-example options preview structured_prompt system_message user_message
+Problem Proceed RateLimitError Reading RefusalError ReplyDelta ReplyFailed ReplyReceived Result Retry
+ReturnBehavior ScriptedChatModel ServiceOutputError Strategy Stream SystemMessage Target Tool ToolCall
+ToolCallDelta ToolContext ToolError ToolErrors ToolException ToolFinished ToolLimitError ToolLimits
+ToolMessage ToolProvider ToolRun ToolSpecification ToolStarted Tooling TruncatedError Turn TurnState
+UnsupportedTypeError Usage UserMessage UserName create example options preview resume structured_prompt
+system_message tool user_message
 """.split()
 DOORS: tuple[types.ModuleType, ...] = (
     output_parsers,

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from ..contents import Audio, Image, Media
 from ..messages import Message, SystemMessage, ToolMessage, UserMessage
 from ..requests import ChatRequest, JsonSchemaFormat, ResponseFormat, Tooling
 from .openai_body import wire_name
+from .openai_dialect import UnsayableError
 from .openai_place import Place
 
 __all__ = ["chat_body", "chat_messages", "chat_path"]
@@ -78,14 +80,16 @@ def _wire_tooling(tooling: Tooling | None, *, of_openai: bool) -> dict[str, Any]
 
 
 def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages. Raises UnsayableError when they hold media in a form that the API does not take."""
     return [_wire_message(message) for message in messages]
 
 
 def _wire_message(message: Message) -> dict[str, Any]:
     if isinstance(message, UserMessage):
+        said = [_part(part) for part in message.parts] if message.contents else message.text
         if message.name is None:
-            return {"role": "user", "content": message.text}
-        return {"role": "user", "content": message.text, "name": message.name}
+            return {"role": "user", "content": said}
+        return {"role": "user", "content": said, "name": message.name}
     if isinstance(message, SystemMessage):
         return {"role": "system", "content": message.text}
     if isinstance(message, ToolMessage):
@@ -97,3 +101,25 @@ def _wire_message(message: Message) -> dict[str, Any]:
         for call in message.tool_calls
     ]
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+
+
+_SOUNDS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+
+
+def _part(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if isinstance(part, Image):
+        detail = {} if part.detail is None else {"detail": part.detail}
+        return {"type": "image_url", "image_url": {"url": part.address, **detail}}
+    if part.data is None:
+        raise UnsayableError(
+            f"chat completions do not fetch {part.kind} {part}; "
+            f"pass its bytes by {type(part).__name__}.from_bytes"
+        )
+    if isinstance(part, Audio):
+        form = _SOUNDS.get(str(part.media_type))
+        if form is None:
+            raise UnsayableError(f"chat completions take audio as WAV or MP3, and not {part}")
+        return {"type": "input_audio", "input_audio": {"data": part.base64, "format": form}}
+    return {"type": "file", "file": {"filename": part.file_name, "file_data": part.address}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..contents import Audio, Image, Media
 from ..messages import AiMessage, Message, SystemMessage, ToolMessage
 from ..requests import ChatRequest, JsonSchemaFormat, ResponseFormat, Tooling
 from .openai_body import wire_name
@@ -69,7 +70,7 @@ def _wire_tooling(tooling: Tooling) -> dict[str, Any]:
 
 
 def responses_items(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The items of ``input``. Raises UnsayableError when a user has a name."""
+    """The items of ``input``. Raises UnsayableError when a user has a name, or says something by audio."""
     return [item for message in messages for item in _items(message)]
 
 
@@ -96,4 +97,17 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
             "put the name into the text, or use OpenAiChatModel"
         )
     else:
-        yield {"role": "user", "content": message.text}
+        said = [_part(part) for part in message.parts] if message.contents else message.text
+        yield {"role": "user", "content": said}
+
+
+def _part(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": part.address, "detail": part.detail or "auto"}
+    if isinstance(part, Audio):
+        raise UnsayableError(f"the Responses API takes no audio ({part}); use OpenAiChatModel")
+    if part.url is not None:
+        return {"type": "input_file", "file_url": part.url}
+    return {"type": "input_file", "filename": part.file_name, "file_data": part.address}

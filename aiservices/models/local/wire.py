@@ -53,11 +53,22 @@ def _message(message: Message) -> dict[str, Any]:
     if isinstance(message, SystemMessage):
         return {"role": "system", "content": message.text}
     if isinstance(message, UserMessage):
+        if message.contents:
+            _refuse_media(message)
         named = {} if message.name is None else {"name": message.name}
         return {"role": "user", "content": message.text, **named}
     if isinstance(message, ToolMessage):  # its templates know no tools yet: what a tool said is told as text
         return {"role": "user", "content": message.text}
     return {"role": "assistant", "content": message.text}
+
+
+def _refuse_media(message: UserMessage) -> None:
+    for part in message.contents:
+        if not isinstance(part, str):
+            raise BadRequestError(
+                f"the embedded model reads text alone, and the message holds {part.kind} {part}: "
+                'leave it out, or use another model, as in create(..., model="openai:NAME")'
+            )
 
 
 def format_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:

@@ -1,0 +1,55 @@
+"""Images as arguments: put where the prompt names them, or after it; a PDF or sound goes the same way."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiservices import ChatModel, Image, create, preview, user_message
+
+
+@dataclass
+class Difference:
+    what: str
+    in_first: str
+    in_second: str
+
+
+class Eye(Protocol):
+    @user_message("Which colour has this picture: {{picture}}? Answer in {{language}}.")
+    def colour(self, picture: Image, language: str) -> str: ...
+
+    @user_message("In what do these pictures differ?")
+    def differences(self, *pictures: Image) -> list[Difference]: ...
+
+
+def coloured(red: int, green: int, blue: int, side: int = 64) -> Image:
+    """A square of one colour, as a PNG; mostly one writes Image.from_path("photo.jpg")."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\x00" + bytes((red, green, blue)) * side) * side
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return Image.from_bytes(b"\x89PNG\r\n\x1a\n" + parts)
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print what would be sent; with a ``model`` that sees, such as "openai:gpt-5-mini", its answers too."""
+    eye = create(Eye, model or "openai:gpt-5-mini")
+    red, blue = coloured(200, 0, 0), coloured(0, 0, 200)
+    (message,) = preview(eye.colour, red, "French").messages
+    print(message.text)
+    for part in getattr(message, "parts", ()):
+        print("  ", part)
+    if model is not None:
+        print(eye.colour(red, "French"))
+        for difference in eye.differences(red, blue):
+            print(f"{difference.what}: {difference.in_first} / {difference.in_second}")
+
+
+if __name__ == "__main__":
+    main()
