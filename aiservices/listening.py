@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,7 +14,6 @@ __all__ = ["Listener", "heard"]
 T = TypeVar("T")
 # Is told of each event; what it returns does not matter, and what it raises is logged and goes no further.
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
-_log = logging.getLogger("aiservices")
 
 
 def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
@@ -47,7 +45,9 @@ def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
         try:
             yield Do(_call(listener, event))
         except Exception:
-            _log.exception("a listener failed at %s", type(event).__name__)
+            import logging  # listeners seldom fail
+
+            logging.getLogger("aiservices").exception("a listener failed at %s", type(event).__name__)
 
 
 def _call(listener: Listener, event: Any) -> Callable[[], Any]:
