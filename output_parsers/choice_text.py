@@ -48,10 +48,10 @@ _LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
 _COUNTS = late(r"[ \t]++(?!is\b)\w")
 # After a choice that a reply begins with, these take it back at once, or give it a value of its own.
 _TAKEN_BACK = late(
-    r"[\"'`*”’)\]]*\s*[,.;:=–—-]*\s*(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
+    r"[\"'`*”’)\]]*+\s*+[,.;:=–—-]*+\s*+(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
     r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
     r"|on second thought|correction)(?!\w)"
-    r"|[\"'`*”’)\]]*\s*[:=]\s*[\"'`*]*(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
+    r"|[\"'`*”’)\]]*+\s*+[:=]\s*+[\"'`*]*+(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
 )
 # A writer who is positive, or done, says so of himself; who is positive that something is so, is certain.
 _ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"

@@ -153,6 +153,12 @@ def test_nor_up_to_ten_megabytes(form: str, unit: str) -> None:
     assert growth(TYPES[form], "", UNITS[unit], LONGEST) <= MOST
 
 
+@pytest.mark.parametrize("unit", [" ", "\n", "-", ".", "yes ", "very "])
+@pytest.mark.parametrize("form", [bool, Literal["yes", "no", 3, None]])
+def test_nor_behind_a_choice(form: Any, unit: str) -> None:
+    assert growth(form, "yes", unit, LONG) <= MOST
+
+
 @pytest.mark.parametrize(
     "text", ['[{"name": "Ann", "age": 3}' + ', {"name": "Ann", "age": 3}' * 40_000 + "]"]
 )
