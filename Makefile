@@ -11,7 +11,8 @@ demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour $(DEMO_MODEL)
 
 test: check model
-	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=97
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term:skip-covered \
+		--cov-fail-under=97
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check .

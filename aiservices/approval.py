@@ -11,6 +11,7 @@ from .errors import AiServiceError
 from .message_json import message_from_dict, message_to_dict
 from .messages import Message, ToolCall
 from .plan import Turn
+from .strategies import INSTRUCTIONS_PLACE
 
 __all__ = ["ApprovalRequiredError", "TurnState", "state_of"]
 
@@ -35,6 +36,7 @@ class TurnState:
         """The state as JSON text. Raises TypeError for a memory id that has no JSON form."""
         return json.dumps(
             {
+                "place": INSTRUCTIONS_PLACE,
                 "where": self.where,
                 "messages": [message_to_dict(message) for message in self.messages],
                 "exchanged": [message_to_dict(message) for message in self.exchanged],
@@ -50,6 +52,8 @@ class TurnState:
         """The state of ``to_json``. Raises ValueError for what is none."""
         said = json.loads(text)
         try:
+            here = json.dumps(said, ensure_ascii=False).replace(said["place"], INSTRUCTIONS_PLACE)
+            said = json.loads(here)  # the place of the instructions has another mark in each process
             return TurnState(
                 said["where"],
                 tuple(map(message_from_dict, said["messages"])),
@@ -76,13 +80,16 @@ class ApprovalRequiredError(AiServiceError):
         self.state = state
 
 
-def state_of(turn: Turn, pending: Sequence[ToolCall]) -> TurnState:
-    """Where a turn stands whose last message calls tools that have to be approved."""
+def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
+    """Where a turn stands whose last message calls tools that have to be approved.
+
+    ``since`` is how much of what was said since the first request is in the present one.
+    """
     context = turn.context
     return TurnState(
         turn.plan.where,
         turn.request.messages,
-        tuple(context.exchanged),
+        tuple(context.exchanged[since:]),
         tuple(call.id for call in pending),
         turn.memory_id,
         context.rounds - 1,

@@ -46,7 +46,7 @@ def ask(turn: Turn) -> Flow[Asked]:
         request = _in_time(request, context)
         if turn.plan.transform is not None:
             request = turn.plan.transform(request)
-        yield Emit(AttemptStarted(len(context.attempts) + 1, name, wire))
+        yield Emit(AttemptStarted(len(context.attempts) - context.aside + 1, name, wire))
         began = time.monotonic()
         try:
             reply: ChatReply = yield Ask(model, request)

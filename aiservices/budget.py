@@ -98,7 +98,9 @@ class CallContext:
 
     ``wire`` is how the last request was asked, ``route`` of whom. ``ways`` are those taken so far, by the
     models that were to be asked. ``exchanged`` is what was said with tools since the request, in so many
-    ``rounds``, and ``tool_runs`` what ran.
+    ``rounds``, and ``tool_runs`` what ran. ``aside`` counts the attempts that were not made at the answer, as
+    those at a summary. ``kept`` is what interceptors want to know of the call when it goes on after it
+    waited for approval: plain JSON, under names of their own.
     """
 
     budget: Budget
@@ -111,6 +113,8 @@ class CallContext:
     exchanged: list[Message] = field(default_factory=list)
     tool_runs: list[ToolRun] = field(default_factory=list)
     rounds: int = 0
+    aside: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
     _spread: float = 0.0
 
     @property
@@ -142,7 +146,8 @@ class CallContext:
     def exceeded(self) -> BudgetExceededError | None:
         """Why no further request may be made; None when one may."""
         budget, left = self.budget, self.seconds_left
-        made = len(self.attempts) - self.rounds  # a request that led to a round of tools was no vain attempt
+        # a request that led to a round of tools was no vain attempt
+        made = len(self.attempts) - self.rounds - self.aside
         if made >= budget.attempts:
             return _exceeded("attempts", f"{made} of {budget.attempts} attempts were made")
         if left is not None and left <= 0:

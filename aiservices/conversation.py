@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from .approval import ApprovalRequiredError, state_of
 from .asking import Asked, ask
-from .errors import ToolLimitError
+from .budget import CallContext
+from .declare import MemoryId
+from .errors import DefinitionError, Fault, ToolError, ToolLimitError
 from .finish import check_finish
 from .flow import All, Do, Emit, Flow
-from .messages import AiMessage, ChatReply, ToolCall
+from .messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from .plan import Turn
 from .strategies import Wire
 from .tool_run import ToolRun, run_of
-from .toolbox import Toolbox
-from .tools import ReturnBehavior, ToolProvider, tools_of
+from .toolbox import Toolbox, ToolLimits, faults_of
+from .tools import ReturnBehavior, Tool, ToolFault, tools_of
 
 __all__ = ["Conversed", "ToolFinished", "ToolStarted", "converse"]
 
@@ -44,7 +48,8 @@ class Conversed(NamedTuple):
 def converse(turn: Turn) -> Flow[Conversed]:
     """The reply of a model that calls no more tools; each round is kept in the turn's context.
 
-    Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and what ``ask`` raises.
+    Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and what ``ask`` raises; a round
+    that an error ended leaves nothing behind.
     """
     toolbox = turn.plan.toolbox
     if toolbox is None:
@@ -52,65 +57,112 @@ def converse(turn: Turn) -> Flow[Conversed]:
         check_finish(asked.reply, turn.plan.where)
         return Conversed(*asked)
     toolbox = yield from _with_provided(toolbox, turn)
-    context = turn.context
-    waiting = _unanswered(context.exchanged)
-    since = len(context.exchanged) if waiting is None else 0  # what was said before is in the request
+    exchanged, waiting = turn.context.exchanged, _unanswered(turn.context)
+    since = len(exchanged) if waiting is None else 0  # what was said before is in the request
     while True:
         if waiting is None:
-            now = replace(turn, request=turn.request.plus(*context.exchanged[since:]), toolbox=toolbox)
+            now = replace(turn, request=turn.request.plus(*exchanged[since:]), toolbox=toolbox)
             asked = yield from ask(now)
             check_finish(asked.reply, turn.plan.where)
-            message = asked.reply.message
-            if _is_final(asked, message.tool_calls):
-                return Conversed(*asked)
-            context.exchanged.append(message)
+            if _is_final(asked):
+                return Conversed(_answer_of(asked), asked.wire)
+            message = _told_apart(asked.reply.message, exchanged)
+            exchanged.append(message)
+            turn = replace(turn, approvals={})  # they are for the calls that waited, whatever ids come later
         else:
             message, waiting = waiting, None
-        runs = yield from _round(message, toolbox, turn)
+        begun = len(exchanged) - 1
+        try:
+            runs = yield from _round(message, toolbox, turn, since)
+        except BaseException:
+            del exchanged[begun:]
+            raise
         immediate = _immediate(runs, toolbox)
         if immediate is not None:
-            last = context.attempts[-1].reply
-            assert last is not None, "a round follows a reply"
-            assert context.wire is not None, "a round follows a request"
-            return Conversed(last, context.wire, immediate)
+            return _ended_by(immediate, message, turn)
 
 
-def _is_final(asked: Asked, calls: Sequence[ToolCall]) -> bool:
+def _is_final(asked: Asked) -> bool:
     """Whether the model is done: it calls nothing, or the tool whose arguments are the answer."""
-    output = asked.wire.tooling.choice if asked.wire.tooling is not None else None
+    calls, output = asked.reply.message.tool_calls, _output_of(asked)
     return not calls or any(call.name == output for call in calls)
 
 
-def _unanswered(exchanged: Sequence[Any]) -> AiMessage | None:
+def _output_of(asked: Asked) -> str | None:
+    """The name of the tool whose arguments are the answer, where there is one."""
+    return None if asked.wire.tooling is None else asked.wire.tooling.choice
+
+
+def _answer_of(asked: Asked) -> ChatReply:
+    """The reply without calls of other tools beside the answer: they are not run; the attempt has them."""
+    message, output = asked.reply.message, _output_of(asked)
+    calls = tuple(call for call in message.tool_calls if call.name == output)
+    if calls == message.tool_calls:
+        return asked.reply
+    return replace(asked.reply, message=replace(message, tool_calls=calls))
+
+
+def _ended_by(run: ToolRun, message: AiMessage, turn: Turn) -> Conversed:
+    """The end of a conversation by a tool whose result is the answer."""
+    context = turn.context
+    last = context.attempts[-1].reply if context.attempts else None
+    reply = last or ChatReply(message, FinishReason.TOOL_CALLS)  # a call that waited has asked nobody since
+    return Conversed(reply, context.wire or turn.plan.wire, run)
+
+
+def _unanswered(context: CallContext) -> AiMessage | None:
     """The tool calls that a call waited with, when it goes on now."""
-    last = exchanged[-1] if exchanged else None
+    last = context.exchanged[-1] if context.exchanged else None
     return last if isinstance(last, AiMessage) and last.tool_calls else None
 
 
-def _round(message: AiMessage, toolbox: Toolbox, turn: Turn) -> Flow[list[ToolRun]]:
+def _told_apart(message: AiMessage, exchanged: Sequence[Message]) -> AiMessage:
+    """The message with an id of its own for each call; some servers give none, or the same again."""
+    known = {said.call_id for said in exchanged if isinstance(said, ToolMessage)}
+    calls = []
+    for call in message.tool_calls:
+        id, number = call.id, len(known)
+        while not id or id in known:
+            number += 1
+            id = f"call_{number}"
+        known.add(id)
+        calls.append(replace(call, id=id))
+    return replace(message, tool_calls=tuple(calls))
+
+
+def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow[list[ToolRun]]:
     """Run what a message calls, side by side, and keep what came of it."""
     context, calls = turn.context, message.tool_calls
     context.rounds += 1
-    limits = toolbox.limits
-    if context.rounds > limits.rounds or len(context.tool_runs) + len(calls) > limits.calls:
-        said = f"{limits.rounds} rounds" if context.rounds > limits.rounds else f"{limits.calls} calls"
-        raise ToolLimitError(
-            f"{turn.plan.where}: the model called tools beyond the limit of {said}; raise ToolLimits",
-            call=calls[0],
-        )
-    _check_approvals(calls, toolbox, turn)
+    _check_limits(calls, toolbox.limits, turn)
+    _check_approvals(calls, toolbox, turn, since)
     for call in calls:
         yield Emit(ToolStarted(call))
     needs = tuple(_need(call, toolbox, turn) for call in calls)
-    runs: list[ToolRun] = yield All(needs, limits.parallel)
+    runs: list[ToolRun] = yield All(needs, toolbox.limits.parallel)
+    context.tool_runs.extend(runs)
+    context.exchanged.extend(run.message for run in runs)
     for run in runs:
-        context.tool_runs.append(run)
-        context.exchanged.append(run.message)
         yield Emit(ToolFinished(run))
     return runs
 
 
-def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, turn: Turn) -> None:
+def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, turn: Turn) -> None:
+    context = turn.context
+    made = sum(isinstance(said, ToolMessage) for said in context.exchanged)  # those before a wait included
+    if context.rounds > limits.rounds:
+        said = f"{limits.rounds} rounds"
+    elif made + len(calls) > limits.calls:
+        said = f"{limits.calls} calls"
+    else:
+        return
+    raise ToolLimitError(
+        f"{turn.plan.where}: the model called tools beyond the limit of {said}; raise ToolLimits",
+        call=calls[0],
+    )
+
+
+def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, turn: Turn, since: int) -> None:
     pending = tuple(
         call
         for call in calls
@@ -119,37 +171,58 @@ def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, turn: Turn) ->
         and call.id not in turn.approvals
     )
     if pending:
-        raise ApprovalRequiredError(turn.plan.where, pending, state_of(turn, pending))
+        raise ApprovalRequiredError(turn.plan.where, pending, state_of(turn, pending, since))
 
 
 def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:
     verdict = turn.approvals.get(call.id, True)
     if verdict is not True:
-        said = verdict if isinstance(verdict, str) else "no reason was given"
-        refused = ToolRun(call, None, None, f"The call was not approved: {said}.", None, 0.0)
+        said = f"The call was not approved: {verdict or 'no reason was given'}."
+        refused = ToolRun(call, None, None, said, ToolError(said, call=call), 0.0)
         return Do(lambda: refused)
     route = turn.context.route or turn.plan.routes[0]  # a call that goes on has asked nobody yet
     offered = toolbox.offered(route.model.capabilities)
     readers = {} if offered is None else offered.readers
-    limits = toolbox.limits
-    return run_of(call, toolbox.tools, readers, _injected(turn), turn.plan.tool_errors, limits.timeout)
+    tool = toolbox.tools.get(call.name)
+    injected = {} if tool is None else _injected(tool, turn)
+    timeout = None if tool is None else _timeout(tool, toolbox.limits, turn)
+    return run_of(call, toolbox.tools, readers, injected, turn.plan.tool_errors, timeout)
 
 
-def _injected(turn: Turn) -> Mapping[str, Any]:
-    """What tools may be given that the model does not see, by the names of the method's parameters."""
-    return {**turn.arguments, **turn.tool_context}
+def _injected(tool: Tool, turn: Turn) -> Mapping[str, Any]:
+    """What a tool may be given that the model does not see, by the names of the method's parameters."""
+    remembered = {name: turn.memory_id for name, role in tool.injected.items() if role is MemoryId}
+    return {**remembered, **turn.arguments, **turn.tool_context}
+
+
+def _timeout(tool: Tool, limits: ToolLimits, turn: Turn) -> float | None:
+    """Seconds for a tool. One that blocks, and has no timeout, stays in its thread and cannot be stopped."""
+    timeout, left = tool.timeout or limits.timeout, turn.context.seconds_left
+    if left is None or (timeout is None and not tool.asynchronous):
+        return timeout
+    return max(0.001, left if timeout is None else min(timeout, left))
 
 
 def _with_provided(toolbox: Toolbox, turn: Turn) -> Flow[Toolbox]:
-    """The toolbox with the tools that its providers have for this call."""
-    more: list[Any] = []
+    """The toolbox with the tools that its providers have for this call. Raises DefinitionError."""
+    plan, more = turn.plan, []
     for provider in toolbox.providers:
-        more += yield Do(_asked_of(provider, turn))
-    return toolbox.with_tools([found for source in more for found in tools_of(source)]) if more else toolbox
-
-
-def _asked_of(provider: ToolProvider, turn: Turn) -> Any:
-    return lambda: provider.tools(turn)
+        blocks = not inspect.iscoroutinefunction(provider.tools)
+        more += yield Do(partial(provider.tools, turn), in_thread=blocks)
+    try:
+        found = [tool for source in more for tool in tools_of(source)]
+        whole = toolbox.with_tools(found)
+    except ToolFault as error:
+        raise DefinitionError([Fault(plan.where, str(error))]) from error
+    waits = plan.returns.asynchronous
+    faults = [
+        fault
+        for tool in found
+        for fault in faults_of(tool, _injected(tool, turn), asynchronous=waits, where=plan.where)
+    ]
+    if faults:
+        raise DefinitionError(faults)
+    return whole if found else toolbox
 
 
 def _immediate(runs: Sequence[ToolRun], toolbox: Toolbox) -> ToolRun | None:

@@ -66,7 +66,8 @@ class Parts:
             raise Unmended(last.where, error.text, error.problems, attempts, whole) from error
         mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         steps = (*mended, *answer.coercions, *reading.coercions)
-        return replace(answer, value=reading.value, coercions=steps)
+        said = (*answer.said[:-1], AiMessage(whole.write(reading.value)))  # and not the parts alone
+        return replace(answer, value=reading.value, coercions=steps, said=said)
 
 
 def parts_of(begun: Turn, error: ServiceOutputError, proceed: Proceed) -> Parts | None:

@@ -187,3 +187,10 @@ class Turn:
     examples: tuple[Shown, ...] = ()
     toolbox: Toolbox | None = None
     approvals: Mapping[str, bool | str] = field(default_factory=dict)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the call waited for approval: its request holds what was put into it before."""
+        exchanged = self.context.exchanged
+        last = exchanged[-1] if exchanged else None
+        return isinstance(last, AiMessage) and bool(last.tool_calls)

@@ -15,9 +15,10 @@ from pydantic_core import to_json
 from output_parsers.errors import OutputParsingError
 from output_parsers.parser import TypeParser
 
-from .errors import ToolError
+from .errors import AiServiceError, ToolError
 from .flow import Do
 from .messages import ToolCall, ToolMessage
+from .returns import Result
 from .tools import Tool, ToolException
 
 __all__ = ["ToolErrors", "ToolRun", "run_of"]
@@ -55,6 +56,8 @@ Told = Callable[[ToolRun], str]
 class ToolErrors:
     """What the model is told when a call fails; each gives the text, or raises to end the method's call.
 
+    What is raised is the ``__cause__`` of a ToolError, unless it is an error of ours.
+
     ``unknown``: there is no such tool. ``arguments``: they cannot be read. ``execution``: the tool raised;
     the default tells the text of a ToolException, and of all other errors only that the tool failed.
     """
@@ -89,13 +92,23 @@ def run_of(
             f"the tool {tool.name} needs {', '.join(missing)}, which the call does not give", call=call
         )
     context = {name: injected[name] for name in tool.injected}
-    return _running(call, tool, given, context, errors, tool.timeout or timeout)
+    return _running(call, tool, given, context, errors, timeout)
 
 
 def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Do:
     run = ToolRun(call, given, None, said, error, 0.0)
-    text = told(run)
+    text = _text_of(told, run)
     return Do(lambda: replace(run, text=text))
+
+
+def _text_of(told: Told, run: ToolRun) -> str:
+    """What the model is told. Raises AiServiceError where the one who says it raises."""
+    try:
+        return told(run)
+    except AiServiceError:
+        raise
+    except Exception as error:
+        raise ToolError(f"the call of {run.name} is not answered: {error}", call=run.call) from error
 
 
 def _running(
@@ -107,30 +120,53 @@ def _running(
     timeout: float | None,
 ) -> Do:
     function = tool.function
-    began = time.monotonic()
+    began = time.monotonic()  # again when its turn has come
 
     def done(result: Any) -> ToolRun:
         return ToolRun(call, given, result, _written(result), None, time.monotonic() - began)
 
     def failed(error: Exception) -> ToolRun:
         run = ToolRun(call, given, None, _safe(tool, error), error, time.monotonic() - began)
-        return replace(run, text=errors.execution(run))
+        return replace(run, text=_text_of(errors.execution, run))
 
     def work() -> ToolRun:
+        nonlocal began
+        began = time.monotonic()
         try:
             return done(_within(timeout, lambda: function(**given, **context)))
         except Exception as error:
             return failed(error)
+        except BaseException as error:
+            return failed(_cancelled(error))
 
     async def awork() -> ToolRun:
         import asyncio
 
+        nonlocal began
+        began = time.monotonic()
         try:
-            return done(await asyncio.wait_for(function(**given, **context), timeout))
+            made = function(**given, **context)
+            return done(await asyncio.wait_for(made, timeout) if inspect.isawaitable(made) else made)
         except Exception as error:
             return failed(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # it is the call that is cancelled
+                raise
+            return failed(_cancelled(error))
 
     return Do(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
+
+
+def _cancelled(error: BaseException) -> Exception:
+    """The error of a tool that cancelled itself, which is not to cancel the call. Raises all others."""
+    import asyncio  # blocking calls do without
+
+    if not isinstance(error, asyncio.CancelledError):
+        raise error
+    failure = RuntimeError("the tool was cancelled from within")
+    failure.__cause__ = error
+    return failure
 
 
 def _within(timeout: float | None, work: Callable[[], Any]) -> Any:
@@ -169,6 +205,10 @@ def _written(result: Any) -> str:
     """A result as the model reads it: text as it is, nothing as "Done.", all else as JSON."""
     if result is None:
         return "Done."
+    if isinstance(result, Result):  # of a method of a service
+        result = result.value
     if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
         raise TypeError("the tool gave an awaitable; declare it with async def")
-    return result if isinstance(result, str) else to_json(result, fallback=str).decode()
+    return result if isinstance(result, str) else to_json(result, fallback=str, bytes_mode="base64").decode()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from output_parsers.parser import TypeParser
 
-from .errors import Fault
+from .errors import DefinitionError, Fault
 from .models.base import Capabilities, ChatModel
 from .requests import Tooling, ToolSpecification
-from .tools import Tool, ToolFault, ToolProvider, ToolSource, tools_of
+from .tools import Tool, ToolFault, ToolProvider, ToolSource, tool_methods, tools_of
 
-__all__ = ["ToolLimits", "Toolbox", "plan_toolbox", "toolbox_of"]
+__all__ = ["ToolLimits", "Toolbox", "faults_of", "plan_toolbox", "toolbox_of"]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what every provider takes for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,18 @@ class ToolLimits:
     calls: int = 50
     parallel: int = 8
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        least = (("rounds", self.rounds, 1), ("calls", self.calls, 1), ("parallel", self.parallel, 1))
+        faults = [
+            Fault("ToolLimits", f"{name} is {value}; it must be at least {low}")
+            for name, value, low in least
+            if value < low
+        ]
+        if self.timeout is not None and not self.timeout > 0:
+            faults.append(Fault("ToolLimits", f"timeout is {self.timeout}; it must be greater than 0"))
+        if faults:
+            raise DefinitionError(faults)
 
 
 class Offered(NamedTuple):
@@ -47,7 +63,7 @@ class Toolbox:
     limits: ToolLimits = ToolLimits()
 
     def with_tools(self, more: Iterable[Tool]) -> Toolbox:
-        """The same with further tools. Raises ToolFault where two have the same name."""
+        """The same with further tools. Raises ToolFault where a name is taken, or none."""
         return Toolbox(_by_name([*self.tools.values(), *more]), (), self.limits)
 
     def offered(self, capabilities: Capabilities) -> Offered | None:
@@ -78,30 +94,42 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key != "title"}
 
 
-def toolbox_of(sources: Sequence[ToolSource], limits: ToolLimits) -> Toolbox:
-    """The toolbox of what was given for tools. Raises ToolFault with what is wrong with one."""
-    providers = tuple(
-        source for source in sources if isinstance(source, ToolProvider) and not isinstance(source, type)
-    )
-    others = [source for source in sources if not isinstance(source, ToolProvider)]
-    return Toolbox(_by_name([found for source in others for found in tools_of(source)]), providers, limits)
+def toolbox_of(
+    sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, Any] | None = None
+) -> Toolbox:
+    """The toolbox of what was given for tools. Raises ToolFault with what is wrong with one.
+
+    ``namespace`` holds local names that string annotations may use.
+    """
+    providers = tuple(source for source in sources if _provides(source))
+    others = [source for source in sources if not _provides(source)]
+    found = [tool for source in others for tool in tools_of(source, namespace)]
+    return Toolbox(_by_name(found), providers, limits)
+
+
+def _provides(source: ToolSource) -> TypeGuard[ToolProvider]:
+    """Whether it is asked for its tools at each call; what has tools of its own may call one so."""
+    if isinstance(source, type) or not callable(getattr(source, "tools", None)):
+        return False
+    return not tool_methods(source)
 
 
 def plan_toolbox(
     sources: Sequence[ToolSource],
     limits: ToolLimits,
-    names: Iterable[str],
+    names: Collection[str],
     models: Iterable[ChatModel],
     *,
     asynchronous: bool,
     where: str,
     faults: list[Fault],
+    namespace: Mapping[str, Any] | None = None,
 ) -> Toolbox | None:
     """The toolbox of a method; None where it has no tools. What is wrong goes to ``faults``."""
     if not sources:
         return None
     try:
-        toolbox = toolbox_of(sources, limits)
+        toolbox = toolbox_of(sources, limits, namespace)
     except ToolFault as error:
         faults.append(Fault(where, str(error)))
         return None
@@ -110,19 +138,33 @@ def plan_toolbox(
         for model in models
         if not model.capabilities.tools
     ]
+    if not asynchronous:
+        faults += [
+            Fault(where, f"{type(provider).__name__}.tools is async; only async methods can ask it")
+            for provider in toolbox.providers
+            if inspect.iscoroutinefunction(provider.tools)
+        ]
     for tool in toolbox.tools.values():
-        if tool.asynchronous and not asynchronous:
-            faults.append(Fault(where, f"the tool {tool.name} is async; only async methods can call it"))
-        missing = [name for name in tool.injected if name not in names]
-        if missing:
-            said = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
-            faults.append(Fault(where, said))
+        faults += faults_of(tool, names, asynchronous=asynchronous, where=where)
     return toolbox
+
+
+def faults_of(tool: Tool, names: Collection[str], *, asynchronous: bool, where: str) -> Iterator[Fault]:
+    """What keeps a method, with parameters of such names, from calling a tool."""
+    if tool.asynchronous and not asynchronous:
+        yield Fault(where, f"the tool {tool.name} is async; only async methods can call it")
+    missing = [name for name in tool.injected if name not in names]
+    if missing:
+        said = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
+        yield Fault(where, said)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
+        if not _NAME.fullmatch(tool.name):
+            said = "a name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
+            raise ToolFault(f"no provider takes {tool.name!r} as the name of a tool; {said}")
         if tool.name in found:
             raise ToolFault(f"two tools have the name {tool.name}; give one of them another")
         found[tool.name] = tool

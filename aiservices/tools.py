@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import (
-    Annotated,
     Any,
-    NotRequired,
     Protocol,
     TypeAlias,
     TypeVar,
-    get_origin,
-    get_type_hints,
     overload,
     runtime_checkable,
 )
@@ -25,9 +21,8 @@ from typing_extensions import TypedDict
 from output_parsers.errors import UnsupportedTypeError
 from output_parsers.parse import parser_for
 from output_parsers.parser import TypeParser
-from output_parsers.target import Description, Target
 
-from .declare import MemoryId, ToolContext, UserName
+from .tool_parameters import ToolFault, inside_of, is_async, name_of, parameters_of, summary_of
 
 __all__ = [
     "ReturnBehavior",
@@ -37,15 +32,12 @@ __all__ = [
     "ToolProvider",
     "ToolSource",
     "tool",
+    "tool_methods",
     "tools_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ATTRIBUTE = "__aiservices_tool__"
-_INJECTED = (ToolContext, MemoryId, UserName)
-_SECTIONS = re.compile(r"^\s*(?:Args|Arguments|Parameters|Returns|Raises|:param|:return)", re.MULTILINE)
-_PARAMETER = r"^\s*(?::param (?:[\w.\[\]]+ )?(\w+):|(\w+)(?: \([^)]*\))?:)[ \t]*(\S.*)$"
-_LISTED = re.compile(_PARAMETER, re.MULTILINE)
 
 
 class ReturnBehavior(StrEnum):
@@ -63,10 +55,6 @@ class ReturnBehavior(StrEnum):
 
 class ToolException(Exception):
     """Raised by a tool to tell the model something. The text of no other error is shown to the model."""
-
-
-class ToolFault(TypeError):  # becomes a Fault once it is known where it stands
-    """A function that cannot be a tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +119,9 @@ def tool(
     timeout: float | None = None,
     needs_approval: bool = False,
 ) -> Any:
-    """Make a function or a method a tool; it comes back unchanged. A plain function is one without it too.
+    """Make a function or a method a tool; it comes back unchanged, a method of an object as a partial of it.
+
+    A plain function is a tool without it too.
 
     The model is told of it by its ``name`` (by default that of the function), its ``description`` (by default
     the docstring) and its parameters: their types, defaults, and what ``Description``, ``Field`` or the
@@ -141,10 +131,19 @@ def tool(
     said = ToolDeclaration(name, description, ReturnBehavior(return_behavior), timeout, needs_approval)
 
     def decorate(decorated: Any) -> Any:
-        setattr(decorated, _ATTRIBUTE, said)
+        try:
+            setattr(_holder(decorated), _ATTRIBUTE, said)
+        except AttributeError:  # a method of an object holds nothing of its own
+            decorated = partial(decorated)
+            setattr(decorated, _ATTRIBUTE, said)
         return decorated
 
     return decorate if function is None else decorate(function)
+
+
+def _holder(decorated: Any) -> Any:
+    """What keeps what is said of a function: of a static or a class method the function inside."""
+    return decorated.__func__ if isinstance(decorated, (staticmethod, classmethod)) else decorated
 
 
 def tools_of(source: ToolSource, namespace: Mapping[str, Any] | None = None) -> list[Tool]:
@@ -156,14 +155,9 @@ def tools_of(source: ToolSource, namespace: Mapping[str, Any] | None = None) -> 
         return [source]
     if isinstance(source, type):
         raise ToolFault(f"{source.__name__} is a class; pass an object of it, or its methods")
-    if inspect.isroutine(source):
+    if inspect.isroutine(source) or isinstance(source, partial):
         return [_tool(source, namespace or {})]
-    found = [
-        method
-        for attribute in dir(type(source))
-        if hasattr(getattr(type(source), attribute, None), _ATTRIBUTE)
-        and callable(method := getattr(source, attribute))
-    ]
+    found = tool_methods(source)
     if found:
         return [_tool(method, namespace or {}) for method in found]
     if callable(source):
@@ -171,36 +165,37 @@ def tools_of(source: ToolSource, namespace: Mapping[str, Any] | None = None) -> 
     raise ToolFault(f"{type(source).__name__} has no tools: decorate its methods with @tool")
 
 
+def tool_methods(source: object) -> list[Callable[..., Any]]:
+    """The methods of an object that are decorated."""
+    cls = type(source)
+    names = [name for name in dir(cls) if _declared(getattr(cls, name, None)) is not None]
+    return [method for name in names if callable(method := getattr(source, name))]
+
+
+def _declared(function: object) -> ToolDeclaration | None:
+    said = getattr(function, _ATTRIBUTE, None)
+    return said if isinstance(said, ToolDeclaration) else None
+
+
 def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
-    said: ToolDeclaration = getattr(function, _ATTRIBUTE, None) or ToolDeclaration()
-    name = str(said.name or getattr(function, "__name__", type(function).__name__))
-    docs = inspect.getdoc(function) or ""
-    hints = _hints(function, name, namespace)
-    fields: dict[str, Any] = {}
-    injected: dict[str, type] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ToolFault(f"the tool {name} has the parameter {parameter}; a model gives arguments by name")
-        hint = hints.get(parameter.name, Any)
-        role = _role(hint)
-        if role is not None:
-            injected[parameter.name] = role
-            continue
-        if parameter.name not in hints:
-            raise ToolFault(f"the tool {name} does not say of what type its parameter {parameter.name} is")
-        fields[parameter.name] = _described(hint, parameter, docs)
-    made = _record(f"{name}_arguments", fields)
+    inner = inside_of(function)
+    said = _declared(function) or _declared(inner) or ToolDeclaration()
+    name = str(said.name or name_of(inner))
+    if said.timeout is not None and said.timeout <= 0:
+        raise ToolFault(f"the timeout of the tool {name} is {said.timeout:g}; it must be greater than 0")
+    docs = inspect.getdoc(inner) or ""
     try:
-        arguments: TypeParser[dict[str, Any]] = parser_for(made)
+        fields, injected = parameters_of(function, inner, name, docs, namespace)
+        arguments: TypeParser[dict[str, Any]] = parser_for(_record(f"{name}_arguments", fields))
     except UnsupportedTypeError as error:
         raise ToolFault(f"the tool {name}: {error}") from error
     return Tool(
         name,
-        said.description or _summary(docs) or name,
+        said.description or summary_of(docs) or name,
         function,
         arguments,
         injected,
-        inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(function),
+        is_async(function, inner),
         said.return_behavior,
         said.timeout,
         said.needs_approval,
@@ -209,37 +204,3 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
 
 def _record(name: str, fields: dict[str, Any]) -> Any:
     return TypedDict(name, fields)  # type: ignore[operator]  # its fields are known when the tool is
-
-
-def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
-    target = inspect.unwrap(function)
-    if not inspect.isroutine(target):
-        target = type(target).__call__
-    try:
-        return get_type_hints(target, localns=dict(namespace), include_extras=True)
-    except Exception as error:  # a string annotation may hold any expression
-        raise ToolFault(f"an annotation of the tool {name} cannot be resolved: {error}") from error
-
-
-def _role(hint: Any) -> type | None:
-    """The role of a parameter that the model never sees."""
-    if get_origin(hint) is not Annotated:
-        return None
-    marks = [mark if isinstance(mark, type) else type(mark) for mark in hint.__metadata__]
-    return next((mark for mark in marks if mark in _INJECTED), None)
-
-
-def _described(hint: Any, parameter: inspect.Parameter, docs: str) -> Any:
-    """The type of an argument with what is said of it; one with a default may be left out."""
-    told = {first or second: text.strip() for first, second, text in _LISTED.findall(docs)}
-    if parameter.name in told and Target.of(hint).description is None:
-        hint = Annotated[hint, Description(told[parameter.name])]
-    return hint if parameter.default is parameter.empty else NotRequired[hint]
-
-
-def _summary(docs: str) -> str:
-    """A docstring without what it says of single parameters and of the result."""
-    text = re.split(
-        r"^\s*(?:Args|Arguments|Parameters|Returns|Raises|:param|:return)", docs, flags=re.MULTILINE
-    )[0]
-    return text.strip()

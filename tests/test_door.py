@@ -12,6 +12,13 @@ from typing import Any
 import pytest
 
 import aiservices
+import aiservices.agents
+import aiservices.guardrails
+import aiservices.integrations.mcp
+import aiservices.memory
+import aiservices.moderation
+import aiservices.retrieval
+import aiservices.synthesis
 import output_parsers
 import output_parsers.text
 import output_parsers.tool_calls
@@ -46,11 +53,42 @@ ToolMessage ToolProvider ToolRun ToolSpecification ToolStarted Tooling Truncated
 UnsupportedTypeError Usage UserMessage UserName create example options preview resume structured_prompt
 system_message tool user_message
 """.split()
+# The doors beside: what is no part of a plain call is imported from its own package.
+AGENTS = "HookHandle Msg ReActAgent Round".split()
+GUARDRAILS = """
+AskAgain Guard GuardFunction GuardrailError GuardrailRan InputGuardrails OutputGuardrails Passed Refused
+Rewritten Verdict ensure forbidden masked max_length no_injection passed refused reprompt retry rewritten
+""".split()
+MCP = "McpServerError McpTools".split()
+MEMORY = """
+ChatMemory ChatMemoryStore Exchange InMemoryChatMemoryStore MemoryBusyError MemoryConflictError
+MessageWindow RedisChatMemoryStore Seen SqlAlchemyChatMemoryStore SqliteChatMemoryStore Stored
+SummarizingWindow TokenWindow Window estimated_tokens
+""".split()
+MODERATION = "Moderation ModerationError ModerationRan ModerationResult Moderator OpenAiModerator".split()
+RETRIEVAL = """
+ChromaStore CompressingQueryTransformer Content DocumentLike EmbeddingModel EmbeddingRetriever
+EmbeddingStore ExpandingQueryTransformer Fusion Injection Injector OpenAiEmbeddingModel Passages Query
+QueryRouter QueryTransformer ReRank ReRanker ReciprocalRankFusion RetrievalAugmentor Retrieved Retriever
+RouteBy RouteByModel RouteToAll SentenceTransformerModel Source VectorStore contents_of found_by
+retriever_tool split unchanged
+""".split()
+SYNTHESIS = "Mode SynthesisPrompts Synthesizer".split()
+BESIDE = {
+    aiservices.agents: AGENTS,
+    aiservices.guardrails: GUARDRAILS,
+    aiservices.integrations.mcp: MCP,
+    aiservices.memory: MEMORY,
+    aiservices.moderation: MODERATION,
+    aiservices.retrieval: RETRIEVAL,
+    aiservices.synthesis: SYNTHESIS,
+}
 DOORS: tuple[types.ModuleType, ...] = (
     output_parsers,
     output_parsers.text,
     output_parsers.tool_calls,
     aiservices,
+    *BESIDE,
 )
 PUBLIC = [(module, name) for module in DOORS for name in module.__all__]
 
@@ -66,6 +104,11 @@ def test_the_door_of_the_services_is_pinned() -> None:
 def test_the_doors_of_the_parsers_in_the_manner_of_others_are_pinned() -> None:
     assert sorted(output_parsers.text.__all__) == TEXT_PARSERS
     assert sorted(output_parsers.tool_calls.__all__) == TOOL_CALL_PARSERS
+
+
+@pytest.mark.parametrize(("module", "names"), BESIDE.items(), ids=[door.__name__ for door in BESIDE])
+def test_the_doors_beside_the_services_are_pinned(module: types.ModuleType, names: list[str]) -> None:
+    assert module.__all__ == names
 
 
 @pytest.mark.parametrize("module", DOORS)

@@ -15,27 +15,12 @@ ASKED_AT_CORNERS = [asking for asking in ASKINGS if asking.server is not Server.
 WAY = pytest.mark.parametrize("way", list(Way)[:4], ids=lambda way: way.value)
 
 
-# What is known not to come back. Each is expected to fail, so that it is heard of when it does no more.
-FAULTS = {
-    ("long docstring", "output_tool, strict"): "a tool's description has 1024 characters at most",
-}
-
-
 def cells(cases: list[Case], askings: list[Asking]) -> pytest.MarkDecorator:
     """All of these cases asked for in all of these ways."""
     return pytest.mark.parametrize(
         ("case", "asking"),
-        [
-            pytest.param(case, asking, id=f"{case.name}-{asking.name}", marks=marks_of(case, asking))
-            for case in cases
-            for asking in askings
-        ],
+        [pytest.param(case, asking, id=f"{case.name}-{asking.name}") for case in cases for asking in askings],
     )
-
-
-def marks_of(case: Case, asking: Asking) -> list[pytest.MarkDecorator]:
-    reason = FAULTS.get((case.name, asking.name))
-    return [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
 
 
 def check(outcome: Outcome, case: Case, strategy: Strategy, bench: Bench) -> None:

@@ -39,7 +39,14 @@ FILES = sorted(FOLDER.glob("*.py"))
 # The tour chooses and pulls weights itself, as no service does.
 DOORS = {
     "aiservices",
+    "aiservices.agents",
+    "aiservices.guardrails",
+    "aiservices.integrations.mcp",
+    "aiservices.memory",
+    "aiservices.moderation",
+    "aiservices.retrieval",
     "aiservices.structured",
+    "aiservices.synthesis",
     "output_parsers",
     "output_parsers.lint",
     "output_parsers.profiles",

@@ -219,6 +219,7 @@ REFUSALS = {
     "the key stands twice",
     "an item before it is left out",
     "no item of this name is expected",  # the same, where a branch of a union has fewer items
+    "expected an object with 'option_2' alone",  # the key that stands twice, told by the next branch
 }
 JSON_TEXT = "written as JSON text in this string"
 

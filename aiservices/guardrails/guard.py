@@ -1,0 +1,88 @@
+"""Runs a guard, and knows what it is called and what it is shown."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..errors import Fault
+from ..flow import Do, Emit, Flow
+from ..plan import Turn
+from .errors import GuardrailError
+from .verdicts import GuardrailRan, Refused, Verdict, Where
+
+__all__ = ["Guard", "GuardFunction", "On", "check_guards", "failed", "judged", "name_of"]
+
+On: TypeAlias = Literal["text", "value"]
+
+# Is shown the text or the value, and the turn; gives a verdict, or in async calls also an awaitable of one.
+GuardFunction: TypeAlias = Callable[[Any, Turn], Verdict | Awaitable[Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A guard with a name of its own, which says whether it is shown the text of an answer or its value."""
+
+    function: GuardFunction
+    name: str = ""
+    on: On = "text"
+
+    def __call__(self, subject: Any, turn: Turn, /) -> Verdict | Awaitable[Verdict]:
+        return self.function(subject, turn)
+
+
+def name_of(guard: GuardFunction) -> str:
+    """The name of a guard, as errors and events have it."""
+    if isinstance(guard, Guard):
+        return guard.name or name_of(guard.function)
+    return getattr(guard, "__name__", None) or type(guard).__name__
+
+
+def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[Fault]:
+    """What is wrong with the guards that are given."""
+    if not guards:
+        return [Fault(owner, "no guard is given; pass functions of (subject, turn) that give a verdict")]
+    faults = []
+    for number, guard in enumerate(guards, 1):
+        if not callable(guard):
+            said = f"it takes functions of (subject, turn), and number {number} is {guard!r}"
+            faults.append(Fault(owner, said))
+        elif isinstance(guard, Guard) and guard.on not in get_args(On):
+            said = f"on is {guard.on!r} for {name_of(guard)}; it must be one of text, value"
+            faults.append(Fault(owner, said))
+    return faults
+
+
+def judged(guard: GuardFunction, subject: Any, where: Where, turn: Turn) -> Flow[Verdict]:
+    """The verdict of a guard, told to listeners. Raises GuardrailError where it refuses, or fails itself."""
+    name = name_of(guard)
+    try:
+        verdict = yield _need(guard, name, subject, turn)
+        if not isinstance(verdict, Verdict):
+            said = "it must give passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
+            raise TypeError(f"{said}, and gave {verdict!r}")
+    except Exception as error:
+        raise failed(name, where, turn, error) from error
+    yield Emit(GuardrailRan(name, where, verdict), shown=False)
+    if isinstance(verdict, Refused):
+        said = f"{turn.plan.where}: the {where} guard {name} refused: {verdict.message}"
+        raise GuardrailError(said, guard=name, where=where, reason=verdict.message)
+    return verdict
+
+
+def failed(name: str, where: Where, turn: Turn, error: Exception) -> GuardrailError:
+    """What a guard did wrong, as an error of its own."""
+    reason = f"{type(error).__name__}: {error}"
+    said = f"{turn.plan.where}: the {where} guard {name} failed: {reason}"
+    return GuardrailError(said, guard=name, where=where, reason=reason)
+
+
+def _need(guard: GuardFunction, name: str, subject: Any, turn: Turn) -> Do:
+    def judge() -> Any:
+        return guard(subject, turn)
+
+    judge.__qualname__ = name
+    function = guard.function if isinstance(guard, Guard) else guard
+    return Do(judge, in_thread=not inspect.iscoroutinefunction(function))

@@ -1,0 +1,1 @@
+"""What connects services to other systems, each in a module that is imported for itself."""

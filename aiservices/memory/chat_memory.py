@@ -1,0 +1,177 @@
+"""Remembers conversations: a call is given what was said before, and what it says is kept once accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+from uuid import UUID
+
+from ..errors import DefinitionError, Fault
+from ..flow import Do, Flow, Pause
+from ..message_json import message_from_dict, message_to_dict
+from ..messages import Message, SystemMessage, UserMessage
+from ..parameters import Role
+from ..pipeline import Answer, Proceed
+from ..plan import Turn
+from .exchanges import Exchange, exchanges_of, flat, system_of
+from .in_memory import InMemoryChatMemoryStore
+from .line import Line, MemoryBusyError, Place, line_of
+from .store import ChatMemoryStore, Stored
+from .taken import Sent, asked_of, exchange_of
+from .windows import MessageWindow, Seen, Window
+
+__all__ = ["ChatMemory"]
+
+_DEFAULT = MessageWindow(40)
+_KEPT = "memory.asked"
+_CONVERSATION = "default"  # of methods without a MemoryId
+_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02
+WhenBusy = Literal["wait", "refuse"]
+
+
+class _Recalled(NamedTuple):
+    """A turn that holds the past, and how its exchange is to be written."""
+
+    turn: Turn
+    write: Callable[[Exchange], int]
+
+
+class ChatMemory:
+    """Gives a service a memory; an interceptor, for ``create(…, interceptors=[ChatMemory()])``.
+
+    A conversation is named by the parameter ``Annotated[str, MemoryId]`` of a method (an int or a UUID will
+    do); the methods that have none share one. ``window`` says how much of it a model is shown, ``store``
+    where it is kept: by default in this process.
+
+    What is kept are the user message, the calls of tools with their results, and the answer, all at once and
+    only when the answer was accepted: a call that fails, is refused, cancelled, or whose stream is left
+    before its end leaves no trace. So put it before the interceptors that may refuse an answer or put what
+    they retrieved into the message, and after those that change what the user said, such as one that takes
+    out names. With ``store_as_sent`` the user message is kept as the model saw it, with what was retrieved
+    and with format instructions.
+
+    The system message is that of the method; where it has none, the newest that the store holds. It goes
+    first, and is not written to the store. All exchanges stay in the store as a history, unless
+    ``forget_evicted``: then those that do not fit the window any more are removed.
+
+    Calls in one conversation wait for each other, in the order in which they come, but no longer than their
+    budget has seconds, or ``longest_wait`` seconds (None: without end); with ``when_busy="refuse"`` they
+    raise MemoryBusyError at once. Other processes do not wait: of two that wrote at the same time, the later
+    gets a MemoryConflictError, and nothing is written over.
+    """
+
+    def __init__(
+        self,
+        window: Window = _DEFAULT,
+        *,
+        store: ChatMemoryStore | None = None,
+        when_busy: WhenBusy = "wait",
+        longest_wait: float | None = 300.0,
+        store_as_sent: bool = False,
+        forget_evicted: bool = False,
+    ) -> None:
+        if when_busy not in get_args(WhenBusy):
+            said = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
+            raise DefinitionError([Fault("ChatMemory", said)])
+        self.window = window
+        self.store: ChatMemoryStore = InMemoryChatMemoryStore() if store is None else store
+        self._line: Line = line_of(self.store)
+        self._in_thread: bool = getattr(self.store, "blocks", True)
+        self._refuse = when_busy == "refuse"
+        self._longest_wait = longest_wait
+        self._as_sent = store_as_sent
+        self._forget = forget_evicted
+
+    def messages(self, conversation: str = _CONVERSATION) -> tuple[Message, ...]:
+        """All that the store holds of a conversation. Blocks as the store does."""
+        return self.store.load(conversation).messages
+
+    def forget(self, conversation: str = _CONVERSATION) -> None:
+        """Remove a conversation from the store. Blocks as the store does."""
+        self.store.delete(conversation)
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        place = self._line.join(_conversation_of(turn))
+        try:
+            yield from self._wait(place, turn)
+            place.enter()
+            stored = yield Do(partial(self.store.load, place.conversation), self._in_thread)
+            turn, write = yield from self._recall(place.conversation, stored, turn)
+            asked, sent = _asked(turn), Sent()
+            answer = yield from proceed(sent.noting(turn) if self._as_sent else turn)
+            exchange = exchange_of(sent.message() or asked, answer)
+            yield Do(place.finishing(partial(write, exchange)), self._in_thread)
+            return answer
+        finally:
+            place.leave()
+
+    def _wait(self, place: Place, turn: Turn) -> Flow[None]:
+        """Wait until the conversation is free. Raises MemoryBusyError or BudgetExceededError."""
+        wait, waited, context = _FIRST_WAIT, 0.0, turn.context
+        while not place.first:
+            if self._refuse:
+                raise MemoryBusyError(place.conversation, "another call is in it; make this one later")
+            if self._longest_wait is not None and waited >= self._longest_wait:
+                said = f"another call was in it for {waited:.1f} s; raise longest_wait"
+                raise MemoryBusyError(place.conversation, said)
+            exceeded = context.exceeded()
+            if exceeded is not None:
+                raise exceeded
+            left = context.seconds_left
+            wait = wait if left is None else min(wait, max(left, 0.0))
+            yield Pause(wait)
+            waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
+
+    def _recall(self, conversation: str, stored: Stored, turn: Turn) -> Flow[_Recalled]:
+        """The turn with what was said before it."""
+        append = partial(self.store.append, conversation, stored.version)
+        if turn.goes_on:
+            return _Recalled(turn, append)
+        own = turn.request.messages
+        system = system_of(own) or system_of(stored.messages)
+        first: tuple[Message, ...] = () if system is None else (system,)
+        rest = tuple(message for message in own if not isinstance(message, SystemMessage))
+        past = exchanges_of(stored.messages)
+        seen: Seen = yield from self.window.view(past, (*first, *rest), turn)
+        request = replace(turn.request, messages=(*first, *flat(seen.exchanges), *rest))
+        recalled = replace(turn, request=request)
+        evicted = self._forget and len(seen.exchanges) < len(past)
+        if not (evicted if seen.instead is None else seen.instead):
+            return _Recalled(recalled, append)
+        kept_system = system_of(stored.messages)
+        kept = (*(() if kept_system is None else (kept_system,)), *flat(seen.exchanges))
+
+        def rewrite(exchange: Exchange) -> int:
+            return self.store.replace(conversation, stored.version, (*kept, *exchange))
+
+        return _Recalled(recalled, rewrite)
+
+
+def _conversation_of(turn: Turn) -> str:
+    """The id of the conversation that a turn belongs to. Raises TypeError or ValueError when it is none."""
+    given: Any = turn.memory_id
+    where = turn.plan.where
+    if given is None and all(parameter.role is not Role.MEMORY_ID for parameter in turn.plan.parameters):
+        return _CONVERSATION
+    if isinstance(given, bool) or not isinstance(given, (str, int, UUID)):
+        kind = "None" if given is None else type(given).__name__
+        raise TypeError(f"{where}: the memory id is {kind}; it must be a str, an int or a UUID")
+    named = str(given)
+    if not named.strip():
+        said = "it must name a conversation, else all users without a name would share one"
+        raise ValueError(f"{where}: the memory id is {named!r}; {said}")
+    return named
+
+
+def _asked(turn: Turn) -> UserMessage | None:
+    """What the user says; of a call that waited, what was said then, without what was put into it since."""
+    kept = turn.context.kept
+    if turn.goes_on and _KEPT in kept:
+        message = message_from_dict(kept[_KEPT])
+        return message if isinstance(message, UserMessage) else None
+    asked = asked_of(turn)
+    if asked is not None:
+        kept[_KEPT] = message_to_dict(asked)
+    return asked

@@ -1,0 +1,53 @@
+"""Has what users say moderated beside the model, and its answers too if asked."""
+
+from __future__ import annotations
+
+from ..errors import DefinitionError, Fault
+from ..flow import Flow
+from ..guardrails.subject import text_of
+from ..messages import UserMessage
+from ..pipeline import Answer, Proceed
+from ..plan import Turn
+from ..returns import Shape
+from ..strategies import INSTRUCTIONS_PLACE
+from .beside import beside
+from .check import Check
+from .results import Moderator
+
+__all__ = ["Moderation"]
+
+_WHOLE = (Shape.VALUE, Shape.RESULT)
+
+
+class Moderation:
+    """Has the messages of the user moderated while the model answers; with ``answers`` the answer, too.
+
+    What is flagged is a ModerationError, before anything of an answer is handed over and before a tool runs.
+    A moderator that fails lets nothing through: ModelErrors of it leave as they are, all else as a
+    ModerationError. Streams ask the model when the verdict has come, so that they flow from then on; with
+    ``answers`` they show nothing before the answer has passed. An interceptor; all messages of the user that
+    it sees in the request are moderated, so before ChatMemory it is those of this call.
+    """
+
+    def __init__(self, moderator: Moderator, *, answers: bool = False) -> None:
+        if not callable(getattr(moderator, "moderate", None)):
+            raise DefinitionError([Fault("Moderation", f"{moderator!r} has no method moderate(texts)")])
+        self._moderator = moderator
+        self._answers = answers
+        self.holds_back = answers
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        texts = () if turn.goes_on else _said_by_users(turn)
+        check = Check(self._moderator, texts, "input", turn)
+        if texts and turn.plan.returns.shape not in _WHOLE and not self.holds_back:
+            yield from check.run()
+        answer = yield from beside(proceed(turn), check)
+        if self._answers and (text := text_of(answer, turn)).strip():
+            yield from Check(self._moderator, (text,), "output", turn).run()
+        return answer
+
+
+def _said_by_users(turn: Turn) -> tuple[str, ...]:
+    said = (message.text for message in turn.request.messages if isinstance(message, UserMessage))
+    texts = (text.replace(INSTRUCTIONS_PLACE, "") for text in said)
+    return tuple(text for text in texts if text.strip())

@@ -1,0 +1,94 @@
+"""What is looked for and what is found: queries, contents, and who retrieves them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..messages import Message, UserMessage
+from ..plan import Turn
+from ..strategies import INSTRUCTIONS_PLACE
+
+__all__ = ["Content", "DocumentLike", "Query", "Retriever", "contents_of", "last_said"]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A piece of text that was found, or that can be.
+
+    ``id`` is what a model cites it by; two contents with one id are the same. ``score`` is that of whoever
+    ranked it last, the higher the better; None when nobody did.
+    """
+
+    text: str
+    id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    score: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from other contents: the id, else the text."""
+        return self.id or self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for. ``turn`` is the call that needs it, with its arguments and memory id, if any."""
+
+    text: str
+    turn: Turn | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What was said in the conversation before the message that is asked for now."""
+        if self.turn is None:
+            return ()
+        messages = self.turn.request.messages
+        at = last_said(messages)
+        return () if at is None else messages[:at]
+
+    @staticmethod
+    def of(turn: Turn) -> Query | None:
+        """The query of a call: its last user message; None when it has none."""
+        messages = turn.request.messages
+        at = last_said(messages)
+        return None if at is None else Query(messages[at].text.replace(INSTRUCTIONS_PLACE, "").strip(), turn)
+
+
+class Retriever(Protocol):
+    """Finds contents, the best first. ``retrieve`` may be ``async def``, for async calls."""
+
+    def retrieve(self, query: Query, /) -> Sequence[Content] | Awaitable[Sequence[Content]]: ...
+
+
+class DocumentLike(Protocol):
+    """A document as the loaders and splitters of LangChain give it."""
+
+    @property
+    def page_content(self) -> str: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+def contents_of(pieces: Iterable[str | DocumentLike | Content], name: str = "chunk") -> list[Content]:
+    """Texts or documents as contents. Those without an id get one: ``name``, and their number from 1.
+
+    A document's id is taken from its ``id``, where it has one that is a text.
+    """
+    return [_content(piece, f"{name}-{number}") for number, piece in enumerate(pieces, 1)]
+
+
+def _content(piece: str | DocumentLike | Content, name: str) -> Content:
+    if isinstance(piece, Content):
+        return piece if piece.id else Content(piece.text, name, piece.metadata, piece.score)
+    if isinstance(piece, str):
+        return Content(piece, name)
+    own = getattr(piece, "id", None)
+    return Content(piece.page_content, own if isinstance(own, str) and own else name, dict(piece.metadata))
+
+
+def last_said(messages: Sequence[Message]) -> int | None:
+    """Where the last user message is; None when there is none."""
+    places = [at for at, message in enumerate(messages) if isinstance(message, UserMessage)]
+    return places[-1] if places else None

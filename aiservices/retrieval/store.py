@@ -1,0 +1,133 @@
+"""A store of vectors in this process: a matrix, searched whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from .content import Content
+from .optional import needed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["EmbeddingStore"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Contents, and their vectors as rows of length 1."""
+
+    contents: tuple[Content, ...]
+    rows: NDArray[np.float32]
+
+
+class EmbeddingStore:
+    """Keeps contents with their vectors in memory; each search compares with all of them.
+
+    That takes some milliseconds for ten thousand. Safe to use from several threads. ``save`` writes one
+    npz file without pickles, for which the metadata must be JSON. Needs numpy.
+    """
+
+    def __init__(self) -> None:
+        self._kept: _Kept | None = None
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return 0 if self._kept is None else len(self._kept.contents)
+
+    def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
+        """Keep contents, one for each row. Raises ValueError when the rows do not fit to them, or are not as
+        long as those that are kept."""
+        if not contents:
+            return
+        rows = _unit(vectors)
+        if rows.ndim != 2 or len(rows) != len(contents):
+            raise ValueError(
+                f"{len(contents)} contents have vectors of shape {rows.shape}; give one row for each"
+            )
+        with self._lock:
+            self._kept = _joined(self._kept, _Kept(tuple(contents), rows))
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Forget the contents with these ids; those that are not kept are passed over."""
+        gone = set(ids)
+        with self._lock:
+            if self._kept is not None:
+                self._kept = _chosen(self._kept, [one.key not in gone for one in self._kept.contents])
+
+    def search(
+        self, vector: NDArray[np.float32], limit: int = 4, /, *, where: Mapping[str, Any] | None = None
+    ) -> list[Content]:
+        """The nearest contents, the best first, each with its cosine as its score."""
+        kept = self._kept
+        if kept is not None and where:
+            kept = _chosen(kept, [_fits(content, where) for content in kept.contents])
+        if kept is None:
+            return []
+        wanted = _unit(vector)
+        if wanted.shape != kept.rows.shape[1:]:
+            said = f"the vector has the shape {wanted.shape}, those that are kept {kept.rows.shape[1:]}"
+            raise ValueError(f"{said}; embed the query with the model that embedded the contents")
+        scores = kept.rows @ wanted
+        best = (-scores).argsort(kind="stable")[:limit]
+        return [replace(kept.contents[at], score=float(scores[at])) for at in best]
+
+    def save(self, path: str | Path) -> None:
+        """Write all that is kept to a file."""
+        numpy = needed("numpy", "retrieval")
+        kept = self._kept
+        contents = [] if kept is None else [[c.text, c.id, dict(c.metadata)] for c in kept.contents]
+        rows = numpy.zeros((0, 0), numpy.float32) if kept is None else kept.rows
+        with Path(path).open("wb") as file:
+            numpy.savez_compressed(file, rows=rows, contents=numpy.array(json.dumps(contents)))
+
+    @staticmethod
+    def load(path: str | Path) -> EmbeddingStore:
+        """A store with what was saved."""
+        store = EmbeddingStore()
+        with needed("numpy", "retrieval").load(path, allow_pickle=False) as file:
+            contents = [Content(*one) for one in json.loads(str(file["contents"]))]
+            store.add(contents, file["rows"])
+        return store
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same with a length of 1 in its last axis; zeros stay zeros."""
+    numpy = needed("numpy", "retrieval")
+    rows = numpy.asarray(vectors, numpy.float32)
+    lengths = numpy.linalg.norm(rows, axis=-1, keepdims=True)
+    unit: NDArray[np.float32] = rows / numpy.where(lengths == 0, 1, lengths)
+    return unit
+
+
+def _joined(old: _Kept | None, new: _Kept) -> _Kept:
+    """Both, of contents with the same id the last one only."""
+    numpy = needed("numpy", "retrieval")
+    both = new
+    if old is not None:
+        if old.rows.shape[1] != new.rows.shape[1]:
+            said = f"the vectors have {new.rows.shape[1]} numbers, those that are kept {old.rows.shape[1]}"
+            raise ValueError(f"{said}; embed all contents with the same model")
+        both = _Kept(old.contents + new.contents, numpy.concatenate([old.rows, new.rows]))
+    last = {content.key: at for at, content in enumerate(both.contents)}
+    return _chosen(both, [last[content.key] == at for at, content in enumerate(both.contents)]) or both
+
+
+def _chosen(kept: _Kept, wanted: Sequence[bool]) -> _Kept | None:
+    """Those for which ``wanted`` says so; None when there are none."""
+    if all(wanted):
+        return kept
+    contents = tuple(one for one, yes in zip(kept.contents, wanted, strict=True) if yes)
+    at = [number for number, yes in enumerate(wanted) if yes]
+    return _Kept(contents, kept.rows[at]) if contents else None
+
+
+def _fits(content: Content, where: Mapping[str, Any]) -> bool:
+    missing = object()
+    return all(content.metadata.get(name, missing) == value for name, value in where.items())

@@ -1,0 +1,9 @@
+"""Typed answers from more text than a model is shown at once: the response modes of LlamaIndex."""
+
+from __future__ import annotations
+
+from .modes import Mode
+from .questions import SynthesisPrompts
+from .synthesizer import Synthesizer
+
+__all__ = ["Mode", "SynthesisPrompts", "Synthesizer"]

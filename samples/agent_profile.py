@@ -1,0 +1,72 @@
+"""A ReActAgent: text for the reader and a typed profile in one reply, its constraints enforced."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from aiservices import AiMessage, ChatModel, ChatReply, ScriptedChatModel, ToolCall
+from aiservices.agents import ReActAgent
+
+ENCYCLOPEDIA = {
+    "Albert Einstein": (
+        "Albert Einstein (14 March 1879 - 18 April 1955) was a German-born theoretical physicist, best known "
+        "for the theory of relativity. He received the 1921 Nobel Prize in Physics for his discovery of the "
+        "law of the photoelectric effect."
+    )
+}
+
+
+class Profile(BaseModel):
+    name: Annotated[str, Field(min_length=3, max_length=40)]
+    age: Annotated[int, Field(ge=0, le=120, description="in years, at death")]
+    field: Literal["physics", "chemistry", "medicine", "literature", "peace"]
+    honors: Annotated[list[str], Field(min_length=1, max_length=3)]
+
+
+def look_up(person: str) -> str:
+    """Looks a person up in the encyclopedia."""
+    return ENCYCLOPEDIA.get(person, "There is no article of that name.")
+
+
+def scripted() -> ScriptedChatModel:
+    """A model that looks the person up, gives an age that nobody reaches, and puts it right."""
+    wrong = {
+        "response": "Albert Einstein was the physicist who gave us relativity.",
+        "name": "Albert Einstein",
+        "age": 176,
+        "field": "physics",
+        "honors": ["Nobel Prize in Physics 1921"],
+    }
+    return ScriptedChatModel(
+        [
+            called("look_up", {"person": "Albert Einstein"}, "First I look him up."),
+            called("generate_response", wrong),
+            called("generate_response", {**wrong, "age": 76}),
+            "You are welcome.",
+        ]
+    )
+
+
+def called(tool: str, arguments: dict[str, object], text: str = "") -> ChatReply:
+    """A reply that calls a tool."""
+    return ChatReply(AiMessage(text, (ToolCall("call_1", tool, json.dumps(arguments)),)))
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print what the agent did and its reply. Without a model a scripted one is asked."""
+    friday = ReActAgent("Friday", "You are an archivist named Friday.", model or scripted(), [look_up])
+    hook = friday.on("pre_acting", lambda call: print(f"(Friday is about to call {call.name})"))
+    reply = friday.reply("Who was Albert Einstein?", structured_model=Profile)
+    hook.remove()
+    for number, done in enumerate(reply.trace, 1):
+        print(f"{number}. " + str(done).replace("\n", "\n   "))
+    print(f"{reply.name}: {reply.content}")
+    print(repr(reply.metadata))
+    print(f"{friday.reply('Thank you!').content}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Tools: functions that the model calls before it answers, what it hears of faults, and how far it may go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from aiservices import (
+    AiMessage,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolException,
+    ToolLimitError,
+    ToolLimits,
+    create,
+    system_message,
+    tool,
+)
+
+SHELF = {"lamp": (3, 40.0), "chair": (0, 85.0)}
+
+
+def in_stock(article: str) -> int:
+    """How many pieces of an article are in the shop.
+
+    Args:
+        article: its name, in the singular
+    """
+    if article not in SHELF:
+        raise ToolException(f"There is no article {article!r}. There are: {', '.join(SHELF)}.")
+    return SHELF[article][0]
+
+
+@tool(name="price_of", description="The price of an article.", timeout=5)
+def price(article: str, currency: Literal["EUR", "GBP"] = "EUR") -> float:
+    """Of a KeyError the model hears only that the tool failed, for its text is not meant for models."""
+    return SHELF[article][1] * (0.85 if currency == "GBP" else 1)
+
+
+@dataclass
+class Offer:
+    article: str
+    in_stock: bool
+    price: float
+
+
+class Clerk(Protocol):
+    @system_message("You are the clerk of a furniture shop. Look up what you do not know.")
+    def offer(self, wish: str) -> Result[Offer]: ...
+
+
+def called(*calls: tuple[str, dict[str, object]]) -> ChatReply:
+    """A reply that calls tools."""
+    made = (ToolCall(f"call_{at}", name, json.dumps(given)) for at, (name, given) in enumerate(calls, 1))
+    return ChatReply(AiMessage("", tuple(made)))
+
+
+def scripted() -> ScriptedChatModel:
+    """A model that takes a wrong name first; asked a second time, it never comes to an end."""
+
+    def replies() -> Iterator[ChatReply | str]:
+        yield called(("in_stock", {"article": "lamps"}), ("price_of", {"article": "lamps"}))
+        yield called(("in_stock", {"article": "lamp"}), ("price_of", {"article": "lamp", "currency": "GBP"}))
+        yield '{"article": "lamp", "in_stock": true, "price": 34.0}'
+        while True:
+            yield called(("in_stock", {"article": "chair"}))
+
+    script = replies()
+
+    def reply(request: ChatRequest) -> ChatReply | str:
+        return next(script)
+
+    return ScriptedChatModel(reply)
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print what ran for an answer, and where a model is stopped. Without a model a scripted one is asked."""
+    limits = ToolLimits(rounds=4, calls=10, parallel=2)
+    clerk = create(Clerk, model or scripted(), tools=[in_stock, price], tool_limits=limits)
+    result = clerk.offer("Two lamps, please. What are they in pounds?")
+    for run in result.tool_runs:
+        print(f"{run.name}({run.call.arguments}) → {run.text}")
+    print(result.value)
+    try:
+        print(clerk.offer("And a chair?").value)
+    except ToolLimitError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,549 @@
+"""An agent that acts with its tools and ends with a text and a typed value."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired
+
+import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    BadRequestError,
+    Budget,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    DefinitionError,
+    Retry,
+    ScriptedChatModel,
+    ServiceOutputError,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from aiservices.agents import Msg, ReActAgent, Round
+from aiservices.agents.generate_response import Finished, finish_parser
+from aiservices.errors import ToolError, ToolLimitError
+from aiservices.memory import ChatMemory
+from aiservices.tool_run import ToolRun
+from aiservices.tools import tool
+from output_parsers.encoding import encoded
+from output_parsers.profiles import PROFILES
+
+
+class Person(BaseModel):
+    name: Annotated[str, Field(min_length=2, max_length=20)]
+    age: Annotated[int, Field(ge=0, le=120)]
+    mood: Literal["happy", "sad"] = "happy"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+def capital(country: str) -> str:
+    """Tells the capital of a country."""
+    return {"Italy": "Rome", "France": "Paris"}[country]
+
+
+async def slow_capital(country: str) -> str:
+    """Tells the capital of a country, after a while."""
+    await asyncio.sleep(0)
+    return capital(country)
+
+
+def calls(name: str, text: str = "", /, **arguments: Any) -> ChatReply:
+    return ChatReply(AiMessage(text, (ToolCall("call_1", name, json.dumps(arguments)),)))
+
+
+def finishes(**arguments: Any) -> ChatReply:
+    return calls("generate_response", **arguments)
+
+
+def agent(*replies: ChatReply | str, **settings: Any) -> tuple[ReActAgent, ScriptedChatModel]:
+    model = ScriptedChatModel(replies)
+    return ReActAgent("Friday", "You are Friday.", model, **settings), model
+
+
+def test_plain_text_ends_a_reply_that_wants_no_structure() -> None:
+    friday, model = agent("Hello.")
+    assert friday.reply("Hi") == Msg("Friday", "Hello.", None)
+    assert model.requests == [ChatRequest((SystemMessage("You are Friday."), UserMessage("Hi")))]
+
+
+def test_a_reply_holds_text_and_a_typed_value() -> None:
+    friday, _ = agent(finishes(response="Ann is thirty.", name="Ann", age=30, mood="sad"))
+    reply = friday.reply("Who is Ann?", Person)
+    assert reply == Msg("Friday", "Ann is thirty.", Person(name="Ann", age=30, mood="sad"))
+
+
+def test_tools_run_before_the_finish_function_ends_it() -> None:
+    friday, model = agent(
+        calls("capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[capital]
+    )
+    assert friday.reply("Where?", Point) == Msg("Friday", "Rome.", Point(1, 2))
+    assert model.requests[1].messages[2:] == (
+        calls("capital", country="Italy").message,
+        ToolMessage("call_1", "capital", "Rome"),
+    )
+
+
+def test_the_finish_function_stands_beside_the_tools_and_a_call_is_required() -> None:
+    friday, model = agent(finishes(response="Rome.", x=1, y=2), tools=[capital])
+    friday.reply("Where?", Point)
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert ([tool.name for tool in tooling.tools], tooling.choice) == (
+        ["capital", "generate_response"],
+        "required",
+    )
+
+
+def test_the_fields_and_their_constraints_are_parameters_of_the_finish_function() -> None:
+    model = ScriptedChatModel(
+        [finishes(response="Ann.", name="Ann", age=30)], capabilities=Capabilities(tools=True)
+    )
+    ReActAgent("Friday", "You are Friday.", model).reply("Who?", Person)
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    (tool,) = tooling.tools
+    assert tool.description == (
+        "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
+    )
+    assert tool.parameters == {
+        "type": "object",
+        "description": tool.description,
+        "properties": {
+            "response": {"type": "string", "description": "the answer in full, as it is to be read"},
+            "name": {"type": "string", "minLength": 2, "maxLength": 20},
+            "age": {"type": "integer", "minimum": 0, "maximum": 120},
+            "mood": {"type": "string", "enum": ["happy", "sad"]},
+        },
+        "required": ["response", "name", "age"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_call_that_breaks_constraints_is_answered_with_its_problems() -> None:
+    friday, model = agent(
+        finishes(response="Ann.", name="A", age=300), finishes(response="Ann.", name="Ann", age=30)
+    )
+    assert friday.reply("Who?", Person).metadata == Person(name="Ann", age=30)
+    assert model.requests[1].messages[-1] == ToolMessage(
+        "call_1",
+        "generate_response",
+        "That answer cannot be read:\n"
+        '- $.name: string should have at least 2 characters, found "A"\n'
+        "- $.age: input should be less than or equal to 120, found 300\n"
+        "Answer again in full, with these problems put right.",
+    )
+
+
+def test_a_missing_text_is_a_problem_as_a_missing_field_is() -> None:
+    friday, model = agent(finishes(x=1), finishes(response="Here.", x=1, y=2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+    assert model.requests[1].messages[-1].text.splitlines()[1:3] == [
+        "- $.response: the required field 'response' is missing",
+        "- $.y: the required field 'y' is missing",
+    ]
+
+
+def test_plain_text_is_asked_for_again_where_structure_is_wanted() -> None:
+    friday, model = agent("Somewhere.", finishes(response="Here.", x=1, y=2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+    assert model.requests[1].messages[-2] == AiMessage("Somewhere.")
+
+
+def test_a_tool_that_is_called_beside_the_finish_function_is_not_run() -> None:
+    answer = finishes(response="R", x=1, y=2).message
+    both = (ToolCall("1", "capital", '{"country": "Italy"}'), *answer.tool_calls)
+    friday, _ = agent(ChatReply(AiMessage("", both)), tools=[capital])
+    reply = friday.reply("Where?", Point)
+    assert (reply.metadata, [one.runs for one in reply.trace]) == (Point(1, 2), [()])
+
+
+def test_the_only_iteration_is_for_the_answer() -> None:
+    friday, model = agent("Rome.", tools=[capital], max_iters=1)
+    assert friday.reply("Where?").content == "Rome."
+    assert model.requests[0].tooling is None
+
+
+def test_what_never_fits_is_an_error_with_all_attempts() -> None:
+    friday, _ = agent(*[finishes(response="Ann.", name="Ann", age=300)] * 3)
+    with pytest.raises(ServiceOutputError) as caught:
+        friday.reply("Who?", Person)
+    assert [problem.path for problem in caught.value.problems] == ["$.age"]
+    assert len(caught.value.attempts) == 3
+
+
+def test_a_type_without_fields_is_one_parameter() -> None:
+    friday, model = agent(finishes(response="Two.", metadata=[1, 2]))
+    assert friday.reply("Which?", list[int]) == Msg("Friday", "Two.", [1, 2])
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert tooling.tools[0].parameters["properties"]["metadata"] == {
+        "type": "array",
+        "items": {"type": "integer"},
+    }
+
+
+def test_each_reply_may_want_another_type() -> None:
+    friday, _ = agent(finishes(response="a", x=1, y=2), "b", finishes(response="c", name="Ann", age=1))
+    assert [friday.reply("?", Point).metadata, friday.reply("?"), friday.reply("?", Person).metadata] == [
+        Point(1, 2),
+        Msg("Friday", "b", None),
+        Person(name="Ann", age=1),
+    ]
+
+
+def test_a_model_without_tools_is_asked_for_the_same_in_another_way() -> None:
+    model = ScriptedChatModel(['{"response": "Here.", "x": 1, "y": 2}'], capabilities=Capabilities())
+    reply = ReActAgent("Friday", "You are Friday.", model).reply("Where?", Point)
+    assert reply == Msg("Friday", "Here.", Point(1, 2))
+    assert model.requests[0].messages[-1].text == (
+        "Where?\n\nReply with JSON only, in this form:\n{\n"
+        '  "response": string,  // the answer in full, as it is to be read\n'
+        '  "x": integer, "y": integer,\n}'
+    )
+
+
+def test_a_key_in_another_form_is_understood() -> None:
+    friday, _ = agent(finishes(Response="Here.", X=1, Y=2))
+    assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
+
+
+def test_awaited_its_tools_may_be_async() -> None:
+    friday, _ = agent(
+        calls("slow_capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[slow_capital]
+    )
+    reply = asyncio.run(friday.areply("Where?", Point))
+    assert reply == Msg("Friday", "Rome.", Point(1, 2))
+    assert [run.text for run in reply.trace[0].runs] == ["Rome"]
+
+
+def test_a_blocking_reply_with_an_async_tool_is_told_what_to_use() -> None:
+    friday, _ = agent(tools=[slow_capital])
+    with pytest.raises(TypeError) as caught:
+        friday.reply("Where?")
+    assert str(caught.value) == "Friday.reply: the tool slow_capital is async; use areply"
+
+
+def test_the_trace_shows_the_rounds() -> None:
+    friday, _ = agent(
+        calls("capital", "I look it up.", country="Italy"),
+        finishes(response="Rome.", x="far"),
+        finishes(response="Rome.", x=1, y=2),
+        tools=[capital],
+    )
+    trace = friday.reply("Where?", Point).trace
+    assert [str(one) for one in trace] == [
+        'I look it up.\ncapital({"country": "Italy"}) → Rome',
+        'generate_response({"response": "Rome.", "x": "far"})\n'
+        "not taken: $.x: expected an integer, found \"far\"; $.y: the required field 'y' is missing",
+        'generate_response({"response": "Rome.", "x": 1, "y": 2})',
+    ]
+
+
+def test_equal_calls_in_two_rounds_have_their_own_runs_in_the_trace() -> None:
+    found = iter(["one", "two"])
+
+    def look() -> str:
+        """Looks."""
+        return next(found)
+
+    friday, _ = agent(calls("look"), calls("look"), "Done.", tools=[look])
+    assert [[run.text for run in one.runs] for one in friday.reply("?").trace] == [["one"], ["two"], []]
+
+
+def test_it_may_reason_so_often_and_no_more() -> None:
+    friday, model = agent(*[calls("capital", country="Italy")] * 3, tools=[capital], max_iters=2)
+    with pytest.raises(ToolLimitError) as caught:
+        friday.reply("Where?")
+    assert str(caught.value) == "Friday.reply: there is no answer after 2 iterations; raise max_iters"
+    assert (len(model.requests), len(caught.value.attempts)) == (2, 2)
+
+
+def test_other_agents_are_heard_by_their_names() -> None:
+    friday, model = agent("Fine.")
+    friday.reply([Msg.of_user("Hi", "Ann"), Msg("Friday", "Hello.", None), Msg("Bob", "And I?", 42)])
+    assert model.requests[0].messages[1:] == (
+        UserMessage("Hi", "Ann"),
+        AiMessage("Hello."),
+        UserMessage("And I?", "Bob"),
+    )
+
+
+def test_a_memory_holds_what_was_spoken() -> None:
+    memory = ChatMemory()
+    friday, model = agent(finishes(response="I am Ann.", name="Ann", age=3), "Ann, I said.", memory=memory)
+    friday.reply("Who are you?", Person)
+    friday.reply("Who?")
+    assert model.requests[1].messages == (
+        SystemMessage("You are Friday."),
+        UserMessage("Who are you?"),
+        AiMessage("I am Ann."),
+        UserMessage("Who?"),
+    )
+
+
+def test_a_type_with_a_field_response_is_refused() -> None:
+    class Answer(BaseModel):
+        Response: str
+
+    friday, _ = agent()
+    with pytest.raises(DefinitionError) as caught:
+        friday.reply("?", Answer)
+    assert str(caught.value) == (
+        "Friday.reply: Answer has a field 'response', which is that of generate_response; "
+        "give it another name"
+    )
+
+
+def test_all_faults_of_an_agent_are_told_at_once() -> None:
+    def generate_response() -> None:
+        """Is not the agent's own."""
+
+    with pytest.raises(DefinitionError) as caught:
+        ReActAgent("Friday", "", ScriptedChatModel([]), [generate_response], max_iters=0)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "Friday.reply: max_iters is 0; it must be at least 1",
+        "Friday.reply: a tool has the name generate_response, by which the agent answers",
+    ]
+
+
+def test_an_unknown_model_is_a_fault() -> None:
+    with pytest.raises(DefinitionError, match=r"^Friday\.reply: .*nobody"):
+        ReActAgent("Friday", "", "nobody:else")
+
+
+class Seen:
+    """Keeps what hooks were given."""
+
+    def __init__(self, friday: ReActAgent) -> None:
+        self.steps: list[str] = []
+        self.handles = [
+            friday.on("pre_reasoning", lambda request: self.see(f"asks with {len(request.messages)}")),
+            friday.on("post_reasoning", lambda reply: self.see(f"reads {reply.text!r}")),
+            friday.on("pre_acting", lambda call: self.see(f"calls {call.name}")),
+            friday.on("post_acting", lambda run: self.see(f"got {run.text}")),
+        ]
+
+    def see(self, what: str) -> None:
+        self.steps.append(what)
+
+
+STEPS = ["asks with 2", "reads 'Hm.'", "calls capital", "got Rome", "asks with 4", "reads 'Rome.'"]
+
+
+def test_hooks_see_each_step_until_they_are_removed() -> None:
+    friday, _ = agent(calls("capital", "Hm.", country="Italy"), "Rome.", "Again.", tools=[capital])
+    seen = Seen(friday)
+    friday.reply("Where?")
+    for handle in seen.handles * 2:
+        handle.remove()
+    friday.reply("Where?")
+    assert seen.steps == STEPS
+
+
+def test_awaited_hooks_see_the_same() -> None:
+    friday, _ = agent(calls("capital", "Hm.", country="Italy"), "Rome.", tools=[capital])
+    seen = Seen(friday)
+    asyncio.run(friday.areply("Where?"))
+    assert seen.steps == STEPS
+
+
+def test_a_hook_that_was_put_in_twice_is_removed_once() -> None:
+    friday, _ = agent("One.", "Two.")
+    seen: list[str] = []
+
+    def see(reply: ChatReply) -> None:
+        seen.append(reply.text)
+
+    first, _ = friday.on("post_reasoning", see), friday.on("post_reasoning", see)
+    friday.reply("?")
+    first.remove()
+    friday.reply("?")
+    assert seen == ["One.", "One.", "Two."]
+
+
+def test_hooks_may_change_a_request_a_reply_and_a_result() -> None:
+    friday, model = agent(calls("capital", country="Italy"), "It is Rome.", tools=[capital])
+
+    def hint(request: ChatRequest) -> ChatRequest:
+        return request.plus(UserMessage("Be brief."))
+
+    def shout(reply: ChatReply) -> ChatReply | None:
+        return ChatReply(AiMessage(reply.text.upper())) if reply.text else None
+
+    def hide(run: ToolRun) -> ToolRun:
+        return ToolRun(run.call, run.arguments, run.result, "a city", run.error, run.seconds)
+
+    friday.on("pre_reasoning", hint)
+    friday.on("post_reasoning", shout)
+    friday.on("post_acting", hide)
+    reply = friday.reply("Where?")
+    assert reply.content == "IT IS ROME."
+    assert [message.text for message in model.requests[1].messages] == [
+        "You are Friday.",
+        "Where?",
+        "",
+        "a city",
+        "Be brief.",
+    ]
+    assert [run.text for run in reply.trace[0].runs] == ["a city"]
+
+
+def test_a_hook_may_be_async() -> None:
+    friday, _ = agent("Hello.")
+    seen: list[str] = []
+
+    async def see(reply: ChatReply) -> None:
+        await asyncio.sleep(0)
+        seen.append(reply.text)
+
+    friday.on("post_reasoning", see)
+    assert asyncio.run(friday.areply("Hi")).content == "Hello."
+    assert seen == ["Hello."]
+
+
+def test_what_a_hook_raises_ends_the_reply() -> None:
+    friday, model = agent(calls("capital", country="Italy"), "Rome.", tools=[capital])
+
+    class Forbidden(AiServiceError):
+        pass
+
+    def forbid(call: ToolCall) -> None:
+        raise Forbidden(f"{call.name} is forbidden")
+
+    friday.on("pre_acting", forbid)
+    with pytest.raises(Forbidden) as caught:
+        friday.reply("Where?")
+    assert (str(caught.value), len(caught.value.attempts)) == ("capital is forbidden", 1)
+    assert len(model.requests) == 1
+
+
+def test_a_step_that_there_is_not_is_told() -> None:
+    friday, _ = agent()
+    with pytest.raises(
+        ValueError, match=r"^there is no step 'pre_print'; there are: pre_reasoning, "
+    ) as caught:
+        friday.on("pre_print", print)  # type: ignore[call-overload]
+    assert str(caught.value) == (
+        "there is no step 'pre_print'; there are: pre_reasoning, post_reasoning, pre_acting, post_acting"
+    )
+
+
+def test_a_round_is_a_plain_value() -> None:
+    assert str(Round(AiMessage("Hello."))) == "Hello."
+
+
+class Tree(BaseModel):
+    """A tree."""
+
+    name: str
+    sizes: dict[str, int] = {}
+    children: list[Tree] = []
+
+
+Tree.model_rebuild()
+
+
+class Place(TypedDict):
+    city: str
+    country: NotRequired[str]
+
+
+@pytest.mark.parametrize(
+    "capabilities", [Capabilities(tools=True), Capabilities(tools=True, strict_schema=True)]
+)
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (Tree, Tree(name="a", sizes={"x": 1}, children=[Tree(name="b")])),
+        (Place, {"city": "Rome"}),
+        (Person | Point, Point(1, 2)),
+        (dict[str, int], {"a": 1}),
+        (Annotated[list[str], Field(min_length=1)], ["a"]),
+        (bool, True),
+    ],
+)
+def test_types_of_every_kind_go_there_and_back(form: Any, value: Any, capabilities: Capabilities) -> None:
+    written = finish_parser(form).write(Finished("Here.", value))
+    call = ChatReply(
+        AiMessage("", (ToolCall("1", "generate_response", _as_sent(form, written, capabilities)),))
+    )
+    model = ScriptedChatModel([call], capabilities=capabilities)
+    assert ReActAgent("Friday", "", model).reply("?", form) == Msg("Friday", "Here.", value)
+
+
+def _as_sent(form: Any, written: str, capabilities: Capabilities) -> str:
+    """The arguments as a model writes them in strict mode, or without it."""
+    if not capabilities.strict_schema:
+        return written
+    parser, encoding = encoded(finish_parser(form), PROFILES["openai"])
+    return parser.write(finish_parser(form).parse(written)) if encoding.fits else written
+
+
+def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:
+    schema = finish_parser(Tree).schema or {}
+    assert list(schema["properties"]) == ["response", "name", "sizes", "children"]
+    assert schema["properties"]["children"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
+    assert list(schema["$defs"]["Tree"]["properties"]) == ["name", "sizes", "children"]
+
+
+def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
+    model = ScriptedChatModel(
+        ['{"response": "Ann.", "name": "Ann", "age": 300}', '{"age": 30}'],
+        capabilities=Capabilities(json_mode=True),
+    )
+    reply = ReActAgent("Friday", "", model, retry=Retry(mode="fields")).reply("?", Person)
+    assert reply.metadata == Person(name="Ann", age=30)
+
+
+def test_a_budget_bounds_a_reply() -> None:
+    friday, _ = agent(finishes(response="Ann."), budget=Budget(attempts=1))
+    with pytest.raises(ServiceOutputError) as caught:
+        friday.reply("Who?", Person)
+    assert len(caught.value.attempts) == 1
+
+
+def test_a_provider_that_refuses_tools_is_asked_in_another_way() -> None:
+    refusal = BadRequestError("tools are not supported", status=400)
+    model = ScriptedChatModel([refusal, '{"response": "Here.", "x": 1, "y": 2}'])
+    reply = ReActAgent("Friday", "", model).reply("Where?", Point)
+    assert reply == Msg("Friday", "Here.", Point(1, 2))
+    assert [one.tooling is None for one in model.requests] == [False, True]
+
+
+def test_a_tool_whose_result_is_the_answer_ends_a_reply_of_text_alone() -> None:
+    @tool(return_behavior="immediate")
+    def clock() -> str:
+        """Tells the time."""
+        return "noon"
+
+    friday, _ = agent(calls("clock"), calls("clock"), tools=[clock])
+    assert friday.reply("When?") == Msg("Friday", "noon", None)
+    with pytest.raises(ToolError) as caught:
+        friday.reply("When?", Point)
+    assert str(caught.value) == "Friday.reply: the result of clock is no Point: 'noon'"
+
+
+def test_one_agent_may_reply_to_many_at_once() -> None:
+    def said(request: ChatRequest) -> ChatReply:
+        return finishes(response=request.messages[1].text, metadata=len(request.messages))
+
+    friday = ReActAgent("Friday", "", ScriptedChatModel(said))
+
+    async def ask() -> list[Msg[int]]:
+        return await asyncio.gather(*[friday.areply(str(number), int) for number in range(5)])
+
+    assert asyncio.run(ask()) == [Msg("Friday", str(number), 2) for number in range(5)]

@@ -1,0 +1,209 @@
+"""Guards hold in every kind of call: nothing of what they rewrite or refuse is shown, in streams neither."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AsyncStream,
+    AttemptStarted,
+    ModelServerError,
+    ReplyDelta,
+    ScriptedChatModel,
+    Stream,
+    create,
+)
+from aiservices.guardrails import (
+    GuardrailError,
+    InputGuardrails,
+    OutputGuardrails,
+    forbidden,
+    masked,
+    reprompt,
+    retry,
+)
+
+
+@dataclass
+class Note:
+    text: str
+
+
+class Kinds(Protocol):
+    def blocking(self, about: str) -> list[Note]: ...
+
+    async def asynchronous(self, about: str) -> list[Note]: ...
+
+    def items(self, about: str) -> Iterator[Note]: ...
+
+    def aitems(self, about: str) -> AsyncIterator[Note]: ...
+
+    def growing(self, about: str) -> Stream[list[Note]]: ...
+
+    def agrowing(self, about: str) -> AsyncStream[list[Note]]: ...
+
+    def texts(self, about: str) -> Iterator[str]: ...
+
+    def atexts(self, about: str) -> AsyncIterator[str]: ...
+
+
+async def gathered(pieces: AsyncIterator[Any]) -> list[Any]:
+    return [piece async for piece in pieces]
+
+
+async def agrown(stream: AsyncStream[Any]) -> list[Any]:
+    return [event async for event in stream.events()]
+
+
+# Each gives all that a caller is handed over.
+TYPED: dict[str, Callable[[Kinds], list[Any]]] = {
+    "blocking": lambda kinds: [kinds.blocking("x")],
+    "async": lambda kinds: [asyncio.run(kinds.asynchronous("x"))],
+    "Iterator[Item]": lambda kinds: list(kinds.items("x")),
+    "AsyncIterator[Item]": lambda kinds: asyncio.run(gathered(kinds.aitems("x"))),
+    "Stream": lambda kinds: list(kinds.growing("x").events()),
+    "AsyncStream": lambda kinds: asyncio.run(agrown(kinds.agrowing("x"))),
+}
+TEXT: dict[str, Callable[[Kinds], list[Any]]] = {
+    "Iterator[str]": lambda kinds: list(kinds.texts("x")),
+    "AsyncIterator[str]": lambda kinds: asyncio.run(gathered(kinds.atexts("x"))),
+}
+CALLS = {**TYPED, **TEXT}
+SAID = '{"value": [{"text": "the SECRET plan"}, {"text": "tea"}]}'
+GOOD = '{"value": [{"text": "tea"}]}'
+every_kind = pytest.mark.parametrize("kind", CALLS)
+
+
+def values_of(kind: str, handed: list[Any]) -> Any:
+    """The value that a kind of call gave in the end."""
+    if "Stream" in kind:
+        return handed[-1].result.value
+    return handed[0] if kind in ("blocking", "async") else handed
+
+
+@every_kind
+def test_what_is_rewritten_is_never_shown(kind: str) -> None:
+    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(masked("SECRET"))])
+    handed = CALLS[kind](kinds)
+    shown = [event for event in handed if not hasattr(event, "result")]
+    assert "SECRET" not in repr(shown)
+    assert not any(isinstance(event, ReplyDelta) for event in handed)
+    expected: Any = [Note("the *** plan"), Note("tea")]
+    assert values_of(kind, handed) == ([SAID.replace("SECRET", "***")] if kind in TEXT else expected)
+
+
+@every_kind
+def test_nothing_of_what_is_refused_is_shown(kind: str) -> None:
+    guards = OutputGuardrails(forbidden("secret"))
+    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[guards])
+    with pytest.raises(GuardrailError) as caught:
+        CALLS[kind](kinds)
+    where = caught.value.__notes__[0].removeprefix("in ")
+    assert (str(caught.value), len(caught.value.attempts)) == (
+        f"{where}: the output guard forbidden refused: the text holds 'SECRET', which must not be in it",
+        1,
+    )
+
+
+@pytest.mark.parametrize("pieces", [Kinds.items, Kinds.texts, Kinds.growing])
+def test_a_stream_that_is_refused_hands_nothing_over(pieces: Any) -> None:
+    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
+    seen: list[Any] = []
+    with pytest.raises(GuardrailError):
+        seen.extend(getattr(kinds, pieces.__name__)("x"))
+    assert seen == []
+
+
+def test_a_stream_that_is_refused_tells_but_that_it_began() -> None:
+    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
+    stream, events = kinds.growing("x"), []
+    with pytest.raises(GuardrailError):
+        events.extend(stream.events())
+    assert ([type(event) for event in events], stream.snapshot.value) == ([AttemptStarted], None)
+
+
+@every_kind
+def test_an_answer_is_asked_for_again_until_it_passes(kind: str) -> None:
+    model = ScriptedChatModel([SAID, GOOD])
+    guards = OutputGuardrails(forbidden("secret", otherwise=reprompt))
+    handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
+    assert values_of(kind, handed) == ([GOOD] if kind in TEXT else [Note("tea")])
+    assert [(type(said).__name__, said.text) for said in model.requests[1].messages[1:]] == [
+        ("AiMessage", SAID),
+        ("UserMessage", "the text holds 'SECRET', which must not be in it"),
+    ]
+
+
+@every_kind
+def test_a_model_that_fails_when_it_is_asked_again_ends_the_call(kind: str) -> None:
+    model = ScriptedChatModel([SAID, ModelServerError("500")])
+    guards = OutputGuardrails(forbidden("secret", otherwise=reprompt))
+    with pytest.raises(ModelServerError) as caught:
+        CALLS[kind](create(Kinds, model, interceptors=[guards]))
+    assert str(caught.value) == "500"
+    assert [(attempt.text, attempt.error) for attempt in caught.value.attempts] == [
+        (SAID, None),
+        ("", caught.value),
+    ]
+
+
+@every_kind
+def test_input_guards_refuse_before_the_model_is_asked(kind: str) -> None:
+    model = ScriptedChatModel([])
+    kinds = create(Kinds, model, interceptors=[InputGuardrails(forbidden("x"))])
+    with pytest.raises(GuardrailError, match="the input guard forbidden refused: the text holds 'x'"):
+        CALLS[kind](kinds)
+    assert model.requests == []
+
+
+@every_kind
+def test_input_guards_rewrite_what_the_model_is_asked(kind: str) -> None:
+    model = ScriptedChatModel([GOOD])
+    handed = CALLS[kind](create(Kinds, model, interceptors=[InputGuardrails(masked("x", by="y"))]))
+    assert model.requests[0].messages[0].text == "y"
+    assert values_of(kind, handed) == (handed if kind in TEXT else [Note("tea")])
+
+
+def test_streams_flow_where_only_the_input_is_guarded() -> None:
+    kinds = create(Kinds, ScriptedChatModel(["to be"]), interceptors=[InputGuardrails(masked("secret"))])
+    assert list(kinds.texts("x")) == ["to ", "be"]
+
+
+@every_kind
+def test_a_retry_makes_the_same_request_again(kind: str) -> None:
+    model = ScriptedChatModel([SAID, GOOD])
+    guards = OutputGuardrails(forbidden("secret", otherwise=retry))
+    handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
+    assert values_of(kind, handed) == ([GOOD] if kind in TEXT else [Note("tea")])
+    assert model.requests[0] == model.requests[1]
+
+
+@pytest.mark.parametrize("kind", ["async", "AsyncIterator[Item]", "AsyncStream", "AsyncIterator[str]"])
+def test_a_guard_may_be_async_in_async_calls(kind: str) -> None:
+    async def hide(text: str, turn: Any) -> Any:
+        await asyncio.sleep(0)
+        return masked("SECRET")(text, turn)
+
+    model = ScriptedChatModel([SAID])
+    handed = CALLS[kind](create(Kinds, model, interceptors=[InputGuardrails(hide), OutputGuardrails(hide)]))
+    expected: Any = [Note("the *** plan"), Note("tea")]
+    assert values_of(kind, handed) == ([SAID.replace("SECRET", "***")] if kind in TEXT else expected)
+
+
+@pytest.mark.parametrize("kind", ["blocking", "Iterator[Item]", "Stream", "Iterator[str]"])
+def test_an_async_guard_is_told_of_in_blocking_calls(kind: str) -> None:
+    async def hide(text: str, turn: Any) -> Any:
+        raise NotImplementedError
+
+    kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(hide)])
+    with pytest.raises(GuardrailError) as caught:
+        CALLS[kind](kinds)
+    assert str(caught.value).partition(": ")[2] == (
+        "the output guard hide failed: TypeError: hide is async and cannot run in a blocking call: "
+        "use async def"
+    )

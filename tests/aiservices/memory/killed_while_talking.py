@@ -1,0 +1,71 @@
+"""Talks in one conversation until it is killed: the program of test_memory_killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    Message,
+    ScriptedChatModel,
+    ToolCall,
+    UserMessage,
+    create,
+)
+from aiservices.memory import ChatMemory, MessageWindow, SqliteChatMemoryStore
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+def look() -> str:
+    """Look around."""
+    return "nothing " * 50
+
+
+def reply(request: ChatRequest) -> ChatReply:
+    """Two rounds of tools, then a text."""
+    since = [message for message in request.messages if isinstance(message, UserMessage)][-1]
+    rounds = (len(request.messages) - request.messages.index(since) - 1) // 3
+    if rounds < 2:
+        calls = (ToolCall(f"{rounds}a", "look", "{}"), ToolCall(f"{rounds}b", "look", "{}"))
+        return ChatReply(AiMessage("", calls), FinishReason.TOOL_CALLS)
+    return ChatReply(AiMessage(f"re {since.text}"))
+
+
+class Fragile(SqliteChatMemoryStore):
+    """A store whose process is killed in the midst of a write, when a part of its messages is written."""
+
+    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+        return super().append(conversation, expected, Deadly(messages))
+
+
+class Deadly(list[Message]):
+    """Messages of which the sixth kills the process that asks for it."""
+
+    def __iter__(self) -> Iterator[Message]:
+        for number, message in enumerate(super().__iter__()):
+            if number == 5 and "turn 3" in self[0].text:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield message
+
+
+def main(path: str, first: int, *, fragile: bool) -> None:
+    store = (Fragile if fragile else SqliteChatMemoryStore)(path)
+    memory = ChatMemory(MessageWindow(30), store=store)
+    chat = create(Chat, ScriptedChatModel(reply), tools=[look], interceptors=[memory])
+    for number in range(first, sys.maxsize):
+        chat.chat(f"turn {number}")
+        print(number, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), fragile="fragile" in sys.argv)

@@ -1,0 +1,306 @@
+"""What a call is given of the past, and what of it is kept: accepted exchanges, whole, as they were asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Protocol
+from uuid import UUID
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    Answer,
+    ChatReply,
+    DefinitionError,
+    FinishReason,
+    Flow,
+    History,
+    MemoryId,
+    Message,
+    ModelServerError,
+    Proceed,
+    RefusalError,
+    Retry,
+    ScriptedChatModel,
+    ServiceOutputError,
+    SystemMessage,
+    ToolCall,
+    TruncatedError,
+    Turn,
+    UserMessage,
+    create,
+    system_message,
+    user_message,
+)
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow
+
+
+class Chat(Protocol):
+    def chat(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+
+
+class Single(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+class Counter(Protocol):
+    @user_message("Count {{text}}.\n\n{{format_instructions}}")
+    def count(self, text: str) -> int: ...
+
+
+def test_a_call_is_given_what_was_said_before_in_its_conversation() -> None:
+    model = ScriptedChatModel(["hello Ann", "you are Ann", "who are you"])
+    chat = create(Chat, model, interceptors=[ChatMemory()])
+    chat.chat("a", "I am Ann")
+    chat.chat("a", "who am I?")
+    chat.chat("b", "who am I?")
+    assert [request.messages for request in model.requests] == [
+        (UserMessage("I am Ann"),),
+        (UserMessage("I am Ann"), AiMessage("hello Ann"), UserMessage("who am I?")),
+        (UserMessage("who am I?"),),
+    ]
+
+
+def test_each_conversation_holds_what_was_said_in_it() -> None:
+    memory = ChatMemory()
+    chat = create(Chat, ScriptedChatModel(["1", "2", "3"]), interceptors=[memory])
+    for id, text in (("a", "x"), ("b", "y"), ("a", "z")):
+        chat.chat(id, text)
+    assert (memory.messages("a"), memory.messages("b")) == (
+        (UserMessage("x"), AiMessage("1"), UserMessage("z"), AiMessage("3")),
+        (UserMessage("y"), AiMessage("2")),
+    )
+
+
+def test_methods_without_a_memory_id_share_one_conversation() -> None:
+    memory = ChatMemory()
+    create(Single, ScriptedChatModel(["1"]), interceptors=[memory]).chat("x")
+    assert memory.messages() == memory.messages("default") == (UserMessage("x"), AiMessage("1"))
+
+
+def test_a_conversation_can_be_forgotten_without_naming_it() -> None:
+    memory = ChatMemory()
+    create(Single, ScriptedChatModel(["1"]), interceptors=[memory]).chat("x")
+    memory.forget()
+    assert memory.messages() == ()
+
+
+@pytest.mark.parametrize(("given", "named"), [(7, "7"), (UUID(int=7), str(UUID(int=7)))])
+def test_a_number_or_a_uuid_names_a_conversation(given: Any, named: str) -> None:
+    class Numbered(Protocol):
+        def chat(self, id: Annotated[int | UUID, MemoryId], text: str) -> str: ...
+
+    memory = ChatMemory()
+    create(Numbered, ScriptedChatModel(["1"]), interceptors=[memory]).chat(given, "x")
+    assert memory.messages(named) == (UserMessage("x"), AiMessage("1"))
+
+
+@pytest.mark.parametrize(
+    ("id", "kind", "said"),
+    [
+        (None, TypeError, "Chat.chat: the memory id is None; it must be a str, an int or a UUID"),
+        (True, TypeError, "Chat.chat: the memory id is bool; it must be a str, an int or a UUID"),
+        (("a", 1), TypeError, "Chat.chat: the memory id is tuple; it must be a str, an int or a UUID"),
+        (
+            " ",
+            ValueError,
+            "Chat.chat: the memory id is ' '; it must name a conversation, else all users without a name "
+            "would share one",
+        ),
+    ],
+)
+def test_what_names_no_conversation_is_refused(id: Any, kind: type[Exception], said: str) -> None:
+    model = ScriptedChatModel([])
+    with pytest.raises(kind) as caught:
+        create(Chat, model, interceptors=[ChatMemory()]).chat(id, "x")
+    assert (str(caught.value), model.requests) == (said, [])
+
+
+def test_the_system_message_is_that_of_the_method_and_goes_first_and_is_not_kept() -> None:
+    class Two(Protocol):
+        @system_message("Be brief.")
+        def brief(self, text: str) -> str: ...
+
+        @system_message("Be kind.")
+        def kind(self, text: str) -> str: ...
+
+    memory, model = ChatMemory(), ScriptedChatModel(["1", "2"])
+    service = create(Two, model, interceptors=[memory])
+    service.brief("x")
+    service.kind("y")
+    assert model.requests[1].messages == (
+        SystemMessage("Be kind."),
+        UserMessage("x"),
+        AiMessage("1"),
+        UserMessage("y"),
+    )
+    assert memory.messages() == (UserMessage("x"), AiMessage("1"), UserMessage("y"), AiMessage("2"))
+
+
+@pytest.mark.parametrize(("own", "sent"), [(None, "new"), ("own", "own")])
+def test_a_system_message_in_the_store_is_sent_where_the_method_has_none(own: str | None, sent: str) -> None:
+    store = InMemoryChatMemoryStore()
+    before = (SystemMessage("old"), UserMessage("x"), SystemMessage("new"), AiMessage("1"))
+    store.append("default", 0, before)
+    model = ScriptedChatModel(["2"])
+    create(Single, model, interceptors=[ChatMemory(store=store)], system_message=own).chat("y")
+    said = (SystemMessage(sent), UserMessage("x"), AiMessage("1"), UserMessage("y"))
+    assert model.requests[0].messages == said
+
+
+def test_a_history_that_is_an_argument_follows_what_is_remembered_and_is_not_kept() -> None:
+    class Told(Protocol):
+        def chat(self, past: Annotated[list[Message], History], text: str) -> str: ...
+
+    memory, model = ChatMemory(), ScriptedChatModel(["1", "2"])
+    service = create(Told, model, interceptors=[memory])
+    service.chat([], "x")
+    service.chat([UserMessage("p"), AiMessage("q")], "y")
+    said = ("x", "1", "p", "q", "y")
+    assert tuple(message.text for message in model.requests[1].messages) == said
+    assert memory.messages() == (UserMessage("x"), AiMessage("1"), UserMessage("y"), AiMessage("2"))
+
+
+def retrieving(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    *before, asked = turn.request.messages
+    told = replace(asked, text=f"{asked.text}\nUse this: 42")
+    request = replace(turn.request, messages=(*before, told))
+    return (yield from proceed(replace(turn, request=request)))
+
+
+def test_what_was_retrieved_and_instructions_are_sent_and_not_kept() -> None:
+    memory = ChatMemory()
+    model = ScriptedChatModel(["7"])
+    create(Counter, model, strategy="prompt", interceptors=[memory, retrieving]).count("x")
+    sent = "Count x.\n\nReply with the value only, in this form: integer\nUse this: 42"
+    assert model.requests[0].messages == (UserMessage(sent),)
+    assert memory.messages() == (UserMessage("Count x."), AiMessage("7"))
+
+
+def test_the_message_is_kept_as_it_was_sent_when_that_is_wanted() -> None:
+    memory = ChatMemory(store_as_sent=True)
+    model = ScriptedChatModel(["many", "7"])
+    create(Counter, model, strategy="prompt", interceptors=[memory, retrieving]).count("x")
+    assert memory.messages() == (model.requests[1].messages[0], AiMessage("7"))
+    assert "Use this: 42" in memory.messages()[0].text
+
+
+def test_a_transformer_is_not_lost_when_the_message_is_kept_as_it_was_sent() -> None:
+    memory = ChatMemory(store_as_sent=True)
+    model = ScriptedChatModel(["1", "2"])
+    service = create(
+        Single,
+        model,
+        interceptors=[memory],
+        transform=lambda request: replace(
+            request, messages=(*request.messages[:-1], UserMessage(request.messages[-1].text.upper()))
+        ),
+    )
+    service.chat("x")
+    service.chat("y")
+    assert memory.messages() == (UserMessage("X"), AiMessage("1"), UserMessage("Y"), AiMessage("2"))
+    assert model.requests[1].messages == (UserMessage("X"), AiMessage("1"), UserMessage("Y"))
+
+
+def test_what_was_taken_out_before_the_memory_stays_out_of_it() -> None:
+    def redact(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        said = tuple(replace(one, text=one.text.replace("Ann", "***")) for one in turn.request.messages)
+        return (yield from proceed(replace(turn, request=replace(turn.request, messages=said))))
+
+    memory = ChatMemory()
+    create(Single, ScriptedChatModel(["hi"]), interceptors=[redact, memory, retrieving]).chat("I am Ann")
+    assert memory.messages() == (UserMessage("I am ***"), AiMessage("hi"))
+
+
+class Refused(AiServiceError):
+    """A guardrail refused the answer."""
+
+
+def refusing(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    yield from proceed(turn)
+    raise Refused("not that")
+
+
+FAILED: list[tuple[Any, type[AiServiceError], list[Any]]] = [
+    (ModelServerError("500", status=500), ModelServerError, []),
+    (ChatReply(AiMessage("no"), refusal="no"), RefusalError, []),
+    (ChatReply(AiMessage("4"), FinishReason.LENGTH), TruncatedError, []),
+    ("many", ServiceOutputError, []),
+    ('{"value": 7}', Refused, [refusing]),
+]
+
+
+@pytest.mark.parametrize(("reply", "kind", "inner"), FAILED)
+def test_a_call_that_fails_leaves_no_trace(reply: Any, kind: type[AiServiceError], inner: list[Any]) -> None:
+    memory = ChatMemory()
+    model = ScriptedChatModel(['{"value": 1}', reply, '{"value": 2}'])
+    counter = create(Counter, model, interceptors=[memory], retry=None)
+    counter.count("x")
+    before = memory.messages()
+    failing = create(Counter, model, interceptors=[memory, *inner], retry=None)
+    with pytest.raises(kind):
+        failing.count("y")
+    assert memory.messages() == before
+    counter.count("z")
+    assert memory.messages() == (*before, UserMessage("Count z."), AiMessage('{"value": 2}'))
+
+
+def test_an_answer_that_was_asked_for_again_is_kept_and_the_rejected_one_is_not() -> None:
+    memory = ChatMemory()
+    model = ScriptedChatModel(["many", '{"value": 7}'])
+    create(Counter, model, interceptors=[memory], retry=Retry()).count("x")
+    assert memory.messages() == (UserMessage("Count x."), AiMessage('{"value": 7}'))
+
+
+def test_an_answer_of_an_interceptor_is_kept_as_one_of_the_model() -> None:
+    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        return Answer(7, ChatReply(AiMessage("7")), ())
+        yield
+
+    memory = ChatMemory(store_as_sent=True)
+    create(Counter, ScriptedChatModel([]), interceptors=[memory, known]).count("x")
+    assert memory.messages() == (UserMessage("Count x."), AiMessage("7"))
+
+
+def test_an_answer_that_is_the_call_of_a_tool_is_kept_as_text() -> None:
+    memory = ChatMemory()
+    call = ToolCall("1", "answer", '{"value": 7}')
+    model = ScriptedChatModel(
+        lambda request: ChatReply(AiMessage("", (replace(call, name=request.tooling.choice),)))  # type: ignore[union-attr]
+    )
+    assert create(Counter, model, strategy="output_tool", interceptors=[memory]).count("x") == 7
+    assert memory.messages() == (UserMessage("Count x."), AiMessage('{"value": 7}'))
+
+
+def test_all_is_kept_as_a_history_and_the_window_is_what_the_model_sees() -> None:
+    memory, model = ChatMemory(MessageWindow(3)), ScriptedChatModel(["1", "2", "3"])
+    chat = create(Single, model, interceptors=[memory])
+    for text in "xyz":
+        chat.chat(text)
+    assert [message.text for message in model.requests[2].messages] == ["y", "2", "z"]
+    assert [message.text for message in memory.messages()] == ["x", "1", "y", "2", "z", "3"]
+
+
+def test_what_leaves_the_window_can_be_forgotten() -> None:
+    memory = ChatMemory(MessageWindow(3), forget_evicted=True)
+    chat = create(Single, ScriptedChatModel(["1", "2", "3"]), interceptors=[memory])
+    for text in "xyz":
+        chat.chat(text)
+    assert [message.text for message in memory.messages()] == ["y", "2", "z", "3"]
+
+
+def test_a_system_message_that_the_store_holds_stays_when_others_are_forgotten() -> None:
+    memory = ChatMemory(MessageWindow(4), forget_evicted=True)
+    memory.store.append("default", 0, (SystemMessage("s"), UserMessage("w"), AiMessage("0")))
+    chat = create(Single, ScriptedChatModel(["1", "2"]), interceptors=[memory])
+    chat.chat("x")
+    chat.chat("y")
+    assert [message.text for message in memory.messages()] == ["s", "x", "1", "y", "2"]
+
+
+def test_a_word_for_when_busy_that_is_none_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ChatMemory(when_busy="maybe")  # type: ignore[arg-type]
+    assert str(caught.value) == "ChatMemory: when_busy is 'maybe'; it must be one of wait, refuse"

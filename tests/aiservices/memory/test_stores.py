@@ -1,0 +1,212 @@
+"""Every store keeps the same promises: what was written is read back whole, and no write is lost."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from aiservices import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from aiservices.contents import Image
+from aiservices.memory import (
+    ChatMemoryStore,
+    InMemoryChatMemoryStore,
+    MemoryConflictError,
+    RedisChatMemoryStore,
+    SqlAlchemyChatMemoryStore,
+    SqliteChatMemoryStore,
+    Stored,
+)
+
+Opened = Callable[[], ChatMemoryStore]
+X: tuple[Message, ...] = (UserMessage("x"), AiMessage("1"))
+ALL: tuple[Message, ...] = (
+    SystemMessage("s"),
+    UserMessage("张三 {{x}} 'quoted' \n\u0000", "ann"),
+    AiMessage("", (ToolCall("1", "look", '{"a": "é"}'),), "thinking"),
+    ToolMessage("1", "look", ""),
+    AiMessage("🙂"),
+    UserMessage("see", contents=(Image.from_bytes(b"\x89PNG\r\n\x1a\n"), "see")),
+)
+
+
+class Breaking(tuple[Message, ...]):
+    """Messages of which the second cannot be had."""
+
+    def __iter__(self) -> Iterator[Message]:
+        yield self[0]
+        raise ZeroDivisionError
+
+
+CONFLICT = (
+    "the conversation 'a' was changed by another process while this call was made; nothing was written over "
+    "it; make the call again"
+)
+
+
+def test_a_conversation_that_nobody_wrote_to_is_empty(opened: Opened) -> None:
+    assert opened().load("a") == Stored((), 0)
+
+
+def test_messages_of_every_kind_are_read_back_as_they_were(opened: Opened) -> None:
+    version = opened().append("a", 0, ALL)
+    assert opened().load("a") == Stored(ALL, version)
+
+
+def test_messages_are_added_at_the_end_and_give_a_new_version(opened: Opened) -> None:
+    store = opened()
+    first = store.append("a", 0, X)
+    second = store.append("a", first, ALL)
+    assert store.load("a") == Stored((*X, *ALL), second)
+    assert len({0, first, second}) == 3
+
+
+def test_conversations_are_apart(opened: Opened) -> None:
+    store = opened()
+    store.append("a", 0, X)
+    store.append("A", 0, ALL)
+    assert (store.load("a").messages, store.load("A").messages) == (X, ALL)
+
+
+def test_a_write_upon_an_old_version_is_refused_and_writes_nothing(opened: Opened) -> None:
+    store, other = opened(), opened()
+    first = store.append("a", 0, X)
+    second = other.append("a", first, X)
+    for write in (store.append, store.replace):
+        for old in (0, first):
+            with pytest.raises(MemoryConflictError) as caught:
+                write("a", old, ALL)
+            assert (str(caught.value), caught.value.conversation) == (CONFLICT, "a")
+    assert store.load("a") == Stored((*X, *X), second)
+
+
+def test_what_is_replaced_is_gone(opened: Opened) -> None:
+    store = opened()
+    version = store.replace("a", store.append("a", 0, (*X, *X)), ALL)
+    assert store.load("a") == Stored(ALL, version)
+
+
+def test_what_is_deleted_is_gone_and_its_version_does_not_come_again(opened: Opened) -> None:
+    store = opened()
+    old = store.append("a", 0, X)
+    store.delete("a")
+    assert store.load("a") == Stored((), 0)
+    with pytest.raises(MemoryConflictError):
+        store.append("a", old, X)
+    assert store.append("a", 0, X) != old
+    store.delete("unknown")
+
+
+def test_of_many_that_write_at_once_each_is_kept_or_told(opened: Opened) -> None:
+    stores = [opened() for _ in range(4)]
+
+    def write(number: int) -> int:
+        store, refused = stores[number % 4], 0
+        while True:
+            try:
+                store.append("a", store.load("a").version, (UserMessage(str(number)), AiMessage(str(number))))
+            except MemoryConflictError:
+                refused += 1
+            else:
+                return refused
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(24)))
+    said = [message.text for message in stores[0].load("a").messages]
+    assert said[::2] == said[1::2]
+    assert sorted(map(int, said[::2])) == list(range(24))
+
+
+def test_the_conversations_of_a_store_can_be_listed(tmp_path: Path) -> None:
+    with SqliteChatMemoryStore(tmp_path / "m.db") as sqlite:
+        for store in (InMemoryChatMemoryStore(), sqlite):
+            store.append("b", 0, X)
+            store.append("b", store.append("a", 0, X) and store.load("b").version, X)
+            assert store.conversations() == ("b", "a")
+
+
+def test_a_file_is_read_by_a_later_process(tmp_path: Path) -> None:
+    with SqliteChatMemoryStore(tmp_path / "m.db") as store:
+        version = store.append("a", 0, X)
+    with SqliteChatMemoryStore(tmp_path / "m.db") as store:
+        assert store.load("a") == Stored(X, version)
+        store.close()
+        assert store.load("a") == Stored(X, version)
+
+
+def test_a_file_has_one_row_a_message_as_plain_json(tmp_path: Path) -> None:
+    with SqliteChatMemoryStore(tmp_path / "m.db") as store:
+        store.append("a", 0, X)
+    connection = sqlite3.connect(tmp_path / "m.db")
+    rows = connection.execute("SELECT conversation, message FROM chat_memory ORDER BY number").fetchall()
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    connection.close()
+    assert (rows, mode) == (
+        [("a", '{"type": "user", "text": "x"}'), ("a", '{"type": "ai", "text": "1"}')],
+        "wal",
+    )
+
+
+def test_a_write_that_fails_in_the_midst_leaves_nothing_of_it(opened: Opened) -> None:
+    store = opened()
+    version = store.append("a", 0, X)
+    for write in (store.append, store.replace):
+        with pytest.raises(ZeroDivisionError):
+            write("a", version, Breaking(X))
+    assert store.load("a") == Stored(X, version)
+    store.append("a", version, X)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads of other tests are no matter here
+def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
+    with SqliteChatMemoryStore(tmp_path / "m.db") as store:
+        version = store.append("a", 0, X)
+        child = os.fork()
+        if not child:
+            try:
+                store.append("a", version, X)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert store.load("a").messages == (*X, *X)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: RedisChatMemoryStore("redis://localhost"),
+            'RedisChatMemoryStore needs the package redis: pip install "aiservices[redis]"',
+        ),
+        (
+            lambda: SqlAlchemyChatMemoryStore("sqlite://"),
+            'SqlAlchemyChatMemoryStore needs the package sqlalchemy: pip install "aiservices[sqlalchemy]"',
+        ),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(
+    make: Callable[[], object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    for module in ("redis_store", "sqlalchemy_store"):
+        found = importlib.import_module(f"aiservices.memory.{module}")
+        monkeypatch.setattr(found, "import_module", missing)
+    with pytest.raises(ImportError) as caught:
+        make()
+    assert str(caught.value) == said
+
+
+def test_a_conversation_in_redis_is_forgotten_after_its_time(redis_url: str, tmp_path: Path) -> None:
+    import redis
+
+    with redis.Redis.from_url(redis_url) as client:
+        store = RedisChatMemoryStore(client, prefix=f"{tmp_path}:", expires=60)
+        store.append("a", 0, X)
+        assert 50 < int(client.ttl(f"{tmp_path}:a")) <= 60

@@ -1,0 +1,203 @@
+"""What a model is shown of a conversation: the newest exchanges that fit, each of them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    DefinitionError,
+    FinishReason,
+    Message,
+    ScriptedChatModel,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create,
+)
+from aiservices.contents import Image
+from aiservices.memory import (
+    ChatMemory,
+    InMemoryChatMemoryStore,
+    MessageWindow,
+    SummarizingWindow,
+    TokenWindow,
+    Window,
+    estimated_tokens,
+)
+from aiservices.memory.exchanges import exchanges_of
+
+CALLS = AiMessage("", (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{}")))
+ROUND = (CALLS, ToolMessage("1", "look", "a"), ToolMessage("2", "look", "b"))
+PLAIN: tuple[Message, ...] = (UserMessage("x"), AiMessage("1"))
+WITH_TOOLS: tuple[Message, ...] = (UserMessage("y"), *ROUND, AiMessage("2"))
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+def is_valid(messages: Sequence[Message]) -> bool:
+    """Whether a provider would take it: system?, then user, (ai with calls, all results)*, ai, and so on."""
+    rest = [*messages]
+    if rest and isinstance(rest[0], SystemMessage):
+        rest.pop(0)
+    while rest:
+        if not isinstance(rest.pop(0), UserMessage):
+            return False
+        while rest and isinstance(rest[0], AiMessage) and rest[0].tool_calls:
+            calls = rest.pop(0)
+            assert isinstance(calls, AiMessage)
+            results, rest = rest[: len(calls.tool_calls)], rest[len(calls.tool_calls) :]
+            ids = sorted(one.call_id for one in results if isinstance(one, ToolMessage))
+            if ids != sorted(call.id for call in calls.tool_calls):
+                return False
+        if rest and not isinstance(rest.pop(0), AiMessage):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("room", "shown"),
+    [
+        (1, ()),
+        (5, ()),
+        (6, WITH_TOOLS),
+        (7, WITH_TOOLS),
+        (8, (*PLAIN, *WITH_TOOLS)),
+        (99, (*PLAIN, *WITH_TOOLS)),
+    ],
+)
+def test_calls_and_their_results_leave_the_window_together(room: int, shown: tuple[Message, ...]) -> None:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*PLAIN, *WITH_TOOLS))
+    model = ScriptedChatModel(["3"])
+    create(Chat, model, interceptors=[ChatMemory(MessageWindow(room), store=store)]).chat("z")
+    assert model.requests[0].messages == (*shown, UserMessage("z"))
+
+
+def test_the_system_message_counts_and_stays() -> None:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*PLAIN, *PLAIN))
+    model = ScriptedChatModel(["3"])
+    memory = ChatMemory(MessageWindow(4), store=store)
+    create(Chat, model, interceptors=[memory], system_message="S").chat("z")
+    assert model.requests[0].messages == (SystemMessage("S"), *PLAIN, UserMessage("z"))
+
+
+def test_tokens_are_counted_by_the_function_that_is_given() -> None:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*PLAIN, *PLAIN, *PLAIN))
+    model = ScriptedChatModel(["3"])
+    window = TokenWindow(5, lambda message: len(message.text))
+    create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("z")
+    assert model.requests[0].messages == (*PLAIN, *PLAIN, UserMessage("z"))
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        (UserMessage(""), 4),
+        (UserMessage("hello"), 6),
+        (UserMessage("hello", contents=(Image.from_url("https://a.b/c.png"), "hello")), 1006),
+        (UserMessage("张三今年30岁"), 10),
+        (AiMessage("", (ToolCall("1", "look", '{"a": 1}'),)), 7),
+    ],
+)
+def test_tokens_are_estimated(message: Message, tokens: int) -> None:
+    assert estimated_tokens(message) == tokens
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: MessageWindow(0), "MessageWindow: max_messages is 0; it must be at least 1"),
+        (lambda: TokenWindow(-1), "TokenWindow: max_tokens is -1; it must be at least 1"),
+    ],
+)
+def test_a_window_without_room_is_a_definition_error(make: Any, said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        make()
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (AiMessage("hello"),),
+        (ToolMessage("1", "look", "a"),),
+        (UserMessage("unanswered"),),
+        (UserMessage("x"), CALLS),
+        (UserMessage("x"), CALLS, ROUND[1]),
+        (UserMessage("x"), CALLS, ROUND[1], AiMessage("1")),
+        (UserMessage("x"), ROUND[1], AiMessage("1")),
+        (UserMessage("x"), AiMessage("1"), AiMessage("2")),
+        (UserMessage("x"), CALLS, ROUND[1], ROUND[1], AiMessage("1")),
+    ],
+)
+def test_what_is_no_whole_exchange_is_not_sent(broken: tuple[Message, ...]) -> None:
+    assert exchanges_of((*broken, *PLAIN)) == (PLAIN,)
+    assert exchanges_of((*WITH_TOOLS, *broken))[1:] == ()
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        st.just(SystemMessage("s")),
+        st.just(UserMessage("u")),
+        st.just(AiMessage("a")),
+        st.just(CALLS),
+        st.sampled_from(ROUND[1:]),
+    ),
+    max_size=20,
+)
+WINDOWS = st.one_of(
+    st.builds(MessageWindow, st.integers(1, 12)),
+    st.builds(TokenWindow, st.integers(1, 60)),
+    st.builds(
+        lambda within, keep: SummarizingWindow(
+            ScriptedChatModel(lambda request: "s"), within=MessageWindow(within), keep=MessageWindow(keep)
+        ),
+        st.integers(1, 12),
+        st.integers(1, 12),
+    ),
+)
+
+
+@given(st.lists(st.integers(0, 3), max_size=12), WINDOWS, st.booleans(), st.booleans())
+def test_any_turns_with_rounds_of_tools_leave_a_valid_conversation(
+    rounds: list[int], window: Window, forget: bool, system: bool
+) -> None:
+    store = InMemoryChatMemoryStore()
+    script: list[Any] = []
+    for number in rounds:
+        script += [ChatReply(CALLS, FinishReason.TOOL_CALLS)] * number + ["done"]
+    model = ScriptedChatModel(script)
+    memory = ChatMemory(window, store=store, forget_evicted=forget)
+    chat = create(Chat, model, tools=[look], interceptors=[memory], system_message="S" if system else None)
+    for number in range(len(rounds)):
+        chat.chat(f"turn {number}")
+        assert is_valid(store.load("default").messages)
+    assert all(is_valid(request.messages) for request in model.requests)
+    assert all(isinstance(request.messages[0], SystemMessage) is system for request in model.requests)
+
+
+@given(MESSAGES, WINDOWS)
+def test_whatever_a_store_holds_what_is_sent_is_valid(held: list[Message], window: Window) -> None:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, held)
+    model = ScriptedChatModel(["done"])
+    create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("now")
+    assert is_valid(model.requests[0].messages)
+    assert model.requests[0].messages[-1] == UserMessage("now")
+
+
+def look() -> str:
+    """Look around."""
+    return "nothing"

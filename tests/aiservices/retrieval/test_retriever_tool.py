@@ -1,0 +1,121 @@
+"""A retriever as a tool: the model reads ids and texts, and the runs hold what was found."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    DefinitionError,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    create,
+)
+from aiservices.retrieval import Content, Passages, Query, found_by, retriever_tool
+
+NINE = Content("The ferry leaves at nine.", "ferry-1", score=0.9)
+TEN = Content("It comes back at ten.", "ferry-2", score=0.8)
+CALL = ToolCall("1", "timetable", '{"query": "departure"}')
+CALLED = ChatReply(AiMessage("", (CALL,)))
+ANSWERED = '{"text": "At nine.", "sources": ["ferry-1"]}'
+
+
+class Shelf:
+    def __init__(self, *contents: Content) -> None:
+        self.contents = contents
+        self.asked: list[str] = []
+
+    def retrieve(self, query: Query, /) -> Sequence[Content]:
+        self.asked.append(query.text)
+        return self.contents
+
+
+class FarShelf:
+    async def retrieve(self, query: Query, /) -> Sequence[Content]:
+        return [NINE]
+
+
+@dataclass
+class Answer:
+    text: str
+    sources: list[str]
+
+
+class Guide(Protocol):
+    def answer(self, question: str) -> Result[Answer]: ...
+
+
+class FarGuide(Protocol):
+    async def answer(self, question: str) -> Result[Answer]: ...
+
+
+def test_the_model_reads_ids_and_texts_and_cites_what_it_found() -> None:
+    shelf, model = Shelf(NINE, TEN), ScriptedChatModel([CALLED, ANSWERED])
+    tool = retriever_tool(shelf, "timetable", "Finds lines of the timetable.")
+    result = create(Guide, model, tools=[tool]).answer("When does it leave?")
+    assert result.value == Answer("At nine.", ["ferry-1"])
+    assert shelf.asked == ["departure"]
+    told = "[ferry-1]\nThe ferry leaves at nine.\n\n[ferry-2]\nIt comes back at ten."
+    assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", told)
+    [run] = result.tool_runs
+    assert isinstance(run.result, Passages)
+    assert run.result.contents == (NINE, TEN)
+    assert found_by(result.tool_runs) == {"ferry-1": NINE, "ferry-2": TEN}
+
+
+def test_the_model_is_told_what_the_tool_is_for() -> None:
+    model = ScriptedChatModel([ANSWERED])
+    create(Guide, model, tools=[retriever_tool(Shelf(), "timetable", "Finds lines.")]).answer("When?")
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    [offered] = [one for one in tooling.tools if one.name == "timetable"]
+    assert offered.description == "Finds lines."
+    assert offered.parameters["properties"] == {
+        "query": {"type": "string", "description": "what to look for, as a question or in keywords"}
+    }
+
+
+def test_a_model_that_finds_nothing_is_told_so() -> None:
+    model = ScriptedChatModel([CALLED, ANSWERED])
+    result = create(Guide, model, tools=[retriever_tool(Shelf(), "timetable")]).answer("When?")
+    assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", "Nothing was found.")
+    assert found_by(result.tool_runs) == {}
+
+
+def test_an_async_retriever_serves_async_methods() -> None:
+    tools = [retriever_tool(FarShelf(), "timetable")]
+    result = asyncio.run(create(FarGuide, ScriptedChatModel([CALLED, ANSWERED]), tools=tools).answer("When?"))
+    assert found_by(result.tool_runs) == {"ferry-1": NINE}
+    with pytest.raises(DefinitionError) as caught:
+        create(Guide, ScriptedChatModel([]), tools=tools)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "Guide.answer: the tool timetable is async; only async methods can call it"
+    ]
+
+
+def test_a_blocking_retriever_serves_async_methods_too() -> None:
+    tools = [retriever_tool(Shelf(NINE), "timetable")]
+    result = asyncio.run(create(FarGuide, ScriptedChatModel([CALLED, ANSWERED]), tools=tools).answer("When?"))
+    assert result.value == Answer("At nine.", ["ferry-1"])
+
+
+def test_what_was_found_can_be_copied_and_pickled() -> None:
+    found = Passages([NINE, TEN])
+    for again in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert (again, again.contents, type(again)) == (found, (NINE, TEN), Passages)
+
+
+def test_contents_have_a_hash_whatever_their_metadata() -> None:
+    assert {Content("x", metadata={"tags": ["a"]}), Content("x", metadata={"tags": ["a"]})} == {
+        Content("x", metadata={"tags": ["a"]})
+    }

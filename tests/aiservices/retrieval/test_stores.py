@@ -1,0 +1,194 @@
+"""Contents are kept with their vectors, found by meaning and by metadata, and survive a file."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiservices.retrieval import ChromaStore, Content, EmbeddingRetriever, EmbeddingStore, Query, VectorStore
+
+numpy = pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
+
+EAST = Content("east", "e", {"half": "right", "year": 1})
+NORTH = Content("north", "n", {"half": "none", "year": 1})
+WEST = Content("west", "w", {"half": "left", "year": 2})
+DIRECTIONS = {"east": [2, 0], "north": [0, 3], "west": [-1, 0], "north-east": [1, 1]}
+
+
+class Compass:
+    """Embeds the names of directions."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def embed(self, texts: Sequence[str], /) -> Any:
+        self.batches.append(len(texts))
+        return numpy.array([DIRECTIONS[text] for text in texts], numpy.float32)
+
+
+def vectors(*names: str) -> Any:
+    return Compass().embed(names)
+
+
+def chroma() -> ChromaStore:
+    library = pytest.importorskip(
+        "chromadb", reason='chromadb is not installed: pip install "aiservices[chroma]"'
+    )
+    client = library.EphemeralClient(settings=library.Settings(anonymized_telemetry=False, allow_reset=True))
+    client.reset()
+    return ChromaStore.at(client=client)
+
+
+def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
+    return [(content.id, round(content.score or 0.0, 4)) for content in contents]
+
+
+@pytest.fixture(params=[EmbeddingStore, chroma])
+def store(request: pytest.FixtureRequest) -> Any:
+    made: Callable[[], VectorStore] = request.param
+    kept = made()
+    kept.add([EAST, NORTH, WEST], vectors("east", "north", "west"))
+    return kept
+
+
+def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
+    [vector] = vectors("east")
+    assert found(store.search(vector, 2)) == [("e", 1.0), ("n", 0.0)]
+    assert store.search(vector, 1)[0].metadata == EAST.metadata
+    assert store.search(vector, 1)[0].text == "east"
+
+
+def test_metadata_must_have_the_values_that_are_wanted(store: Any) -> None:
+    [vector] = vectors("east")
+    assert found(store.search(vector, 3, where={"year": 1})) == [("e", 1.0), ("n", 0.0)]
+    assert found(store.search(vector, 3, where={"year": 1, "half": "none"})) == [("n", 0.0)]
+    assert store.search(vector, 3, where={"year": 3}) == []
+
+
+def test_a_content_takes_the_place_of_one_with_its_id(store: Any) -> None:
+    store.add([Content("new east", "e"), Content("newer east", "e")][1:], vectors("west"))
+    assert len(store) == 3
+    [vector] = vectors("west")
+    assert {content.text for content in store.search(vector, 2)} == {"west", "newer east"}
+
+
+def test_contents_are_forgotten_by_their_ids(store: Any) -> None:
+    store.remove(["e", "w", "unknown"])
+    [vector] = vectors("east")
+    assert found(store.search(vector, 3)) == [("n", 0.0)]
+
+
+def test_a_retriever_embeds_what_it_keeps_and_what_it_looks_for(store: Any) -> None:
+    model = Compass()
+    retriever = EmbeddingRetriever(model, store, limit=3, at_least=0.5)
+    retriever.add([Content("north-east", "ne")])
+    assert found(retriever.retrieve(Query("north-east"))) == [("ne", 1.0), ("e", 0.7071), ("n", 0.7071)]
+    assert model.batches == [1, 1]
+
+
+def test_a_filter_may_depend_on_the_query() -> None:
+    def where(query: Query) -> dict[str, Any]:
+        return {"half": "left"} if query.text == "east" else {}
+
+    retriever = EmbeddingRetriever(Compass(), where=where)
+    retriever.add([EAST, WEST])
+    assert found(retriever.retrieve(Query("east"))) == [("w", -1.0)]
+    assert found(retriever.retrieve(Query("north"))) == [("e", 0.0), ("w", 0.0)]
+
+
+def test_many_contents_are_embedded_in_batches() -> None:
+    model = Compass()
+    retriever = EmbeddingRetriever(model, limit=1000)
+    retriever.add([Content("east", f"e-{number}") for number in range(600)])
+    assert model.batches == [256, 256, 88]
+    assert len(retriever.retrieve(Query("east"))) == 600
+
+
+def test_a_store_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
+    store = EmbeddingStore()
+    store.add([EAST, NORTH], vectors("east", "north"))
+    store.save(tmp_path / "kept")
+    loaded = EmbeddingStore.load(tmp_path / "kept")
+    [vector] = vectors("north-east")
+    assert loaded.search(vector) == store.search(vector)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_an_empty_store_finds_nothing_and_comes_out_of_its_file_empty(tmp_path: Path) -> None:
+    EmbeddingStore().save(tmp_path / "kept.npz")
+    loaded = EmbeddingStore.load(tmp_path / "kept.npz")
+    loaded.add([], vectors())
+    [vector] = vectors("east")
+    assert (len(loaded), loaded.search(vector)) == (0, [])
+
+
+def test_a_store_of_which_all_is_forgotten_is_empty() -> None:
+    store = EmbeddingStore()
+    store.remove(["e"])
+    store.add([EAST], vectors("east"))
+    store.remove(["e"])
+    store.add([WEST], vectors("west"))
+    assert len(store) == 1
+
+
+def test_zeros_have_no_direction_and_no_division_fails() -> None:
+    store = EmbeddingStore()
+    store.add([EAST], numpy.zeros((1, 2), numpy.float32))
+    assert found(store.search(numpy.zeros(2, numpy.float32))) == [("e", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (
+            lambda store: store.add([EAST, WEST], vectors("east")),
+            "2 contents have vectors of shape (1, 2); give one row for each",
+        ),
+        (
+            lambda store: store.add([WEST], numpy.ones((1, 3))),
+            "the vectors have 3 numbers, those that are kept 2; embed all contents with the same model",
+        ),
+        (
+            lambda store: store.search(numpy.ones(3)),
+            "the vector has the shape (3,), those that are kept (2,); embed the query with the model that "
+            "embedded the contents",
+        ),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(use: Callable[[EmbeddingStore], Any], said: str) -> None:
+    store = EmbeddingStore()
+    store.add([EAST], vectors("east"))
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        use(store)
+    assert len(store) == 1
+
+
+def test_threads_may_add_and_search_at_once() -> None:
+    store = EmbeddingStore()
+    [vector] = vectors("east")
+
+    def work(name: int) -> None:
+        for number in range(50):
+            store.add([Content("east", f"{name}-{number}")], vectors("east"))
+            store.search(vector)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store) == 200
+
+
+def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "aiservices[chroma]"')
+    ChromaStore.at(tmp_path, "kept").add([EAST, Content("no id")], vectors("east", "north"))
+    [vector] = vectors("north")
+    again = ChromaStore.at(tmp_path, "kept")
+    assert len(again) == 2
+    assert again.search(vector, 1) == [Content("no id", "", {}, pytest.approx(1.0))]

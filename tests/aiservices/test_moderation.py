@@ -1,0 +1,502 @@
+"""Moderation: verified before anything is handed over, in every kind of call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pytest
+from loopback import Loopback, Reply, as_json, error, raw
+
+from aiservices import (
+    AiMessage,
+    All,
+    Answer,
+    Ask,
+    AsyncStream,
+    AuthenticationError,
+    Budget,
+    ChatReply,
+    ChatRequest,
+    DefinitionError,
+    Do,
+    Flow,
+    InvalidReplyError,
+    ModelServerError,
+    ModelTimeoutError,
+    Proceed,
+    RateLimitError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    ToolCall,
+    Turn,
+    UserMessage,
+    create,
+    tool,
+    user_message,
+)
+from aiservices.guardrails import InputGuardrails, masked
+from aiservices.memory import ChatMemory
+from aiservices.moderation import (
+    Moderation,
+    ModerationError,
+    ModerationRan,
+    ModerationResult,
+    OpenAiModerator,
+)
+
+FINE = ModerationResult(False)
+
+
+class Kinds(Protocol):
+    def blocking(self, text: str) -> str: ...
+
+    async def asynchronous(self, text: str) -> str: ...
+
+    def texts(self, text: str) -> Iterator[str]: ...
+
+    def atexts(self, text: str) -> AsyncIterator[str]: ...
+
+    def items(self, text: str) -> Iterator[int]: ...
+
+    def aitems(self, text: str) -> AsyncIterator[int]: ...
+
+    def growing(self, text: str) -> Stream[list[int]]: ...
+
+    def agrowing(self, text: str) -> AsyncStream[list[int]]: ...
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> Result[str]: ...
+
+
+async def gathered(pieces: Any, into: list[Any]) -> None:
+    async for piece in pieces:
+        into.append(piece)  # noqa: PERF401  # what came before an error is kept
+
+
+CALLS: dict[str, Callable[[Kinds, list[Any]], Any]] = {
+    "blocking": lambda kinds, into: into.append(kinds.blocking("bad")),
+    "async": lambda kinds, into: into.append(asyncio.run(kinds.asynchronous("bad"))),  # type: ignore[arg-type]
+    "Iterator[str]": lambda kinds, into: into.extend(kinds.texts("bad")),
+    "AsyncIterator[str]": lambda kinds, into: asyncio.run(gathered(kinds.atexts("bad"), into)),
+    "Iterator[Item]": lambda kinds, into: into.extend(kinds.items("bad")),
+    "AsyncIterator[Item]": lambda kinds, into: asyncio.run(gathered(kinds.aitems("bad"), into)),
+    "Stream": lambda kinds, into: into.extend(kinds.growing("bad")),
+    "AsyncStream": lambda kinds, into: asyncio.run(gathered(kinds.agrowing("bad"), into)),
+}
+every_kind = pytest.mark.parametrize("kind", CALLS)
+
+
+class Flagging:
+    """Flags the texts that hold a word, and keeps what it was asked."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.asked: list[list[str]] = []
+
+    def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+        self.asked.append(list(texts))
+        return [self._of(text) for text in texts]
+
+    def _of(self, text: str) -> ModerationResult:
+        found = tuple(word for word in self.words if word in text)
+        return ModerationResult(bool(found), found)
+
+
+class AsyncFlagging(Flagging):
+    async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:  # type: ignore[override]
+        return super().moderate(texts)
+
+
+def failing(moderator: Any, *, replies: Sequence[Any] = ("ok",), **settings: Any) -> ModerationError:
+    service = create(Chat, ScriptedChatModel(replies), interceptors=[Moderation(moderator)], **settings)
+    with pytest.raises(ModerationError) as caught:
+        service.chat("bad")
+    return caught.value
+
+
+@every_kind
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_is_flagged_is_an_error_before_anything_is_handed_over(kind: str, answers: bool) -> None:
+    seen: list[Any] = []
+    moderation = Moderation(Flagging("bad", "ba"), answers=answers)
+    with pytest.raises(ModerationError) as caught:
+        CALLS[kind](create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[moderation]), seen)
+    where = caught.value.__notes__[0].removeprefix("in ")
+    assert (str(caught.value), caught.value.categories, caught.value.where, seen) == (
+        f"{where}: what the user says is flagged by moderation: bad, ba",
+        ("bad", "ba"),
+        "input",
+        [],
+    )
+
+
+@every_kind
+def test_what_is_not_flagged_goes_on(kind: str) -> None:
+    seen: list[Any] = []
+    moderator = Flagging("worse")
+    kinds = create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[Moderation(moderator)])
+    CALLS[kind](kinds, seen)
+    assert (bool(seen), moderator.asked) == (True, [["bad"]])
+
+
+@every_kind
+def test_an_answer_that_is_flagged_is_never_shown(kind: str) -> None:
+    seen: list[Any] = []
+    model = ScriptedChatModel(["[1, 666]"])
+    moderation = Moderation(Flagging("666"), answers=True)
+    with pytest.raises(ModerationError) as caught:
+        CALLS[kind](create(Kinds, model, interceptors=[moderation]), seen)
+    where = caught.value.__notes__[0].removeprefix("in ")
+    assert (str(caught.value), caught.value.where, seen, len(caught.value.attempts)) == (
+        f"{where}: the answer is flagged by moderation: 666",
+        "output",
+        [],
+        1,
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CALLS if "sync" in kind.lower() and "Stream" not in kind])
+def test_a_moderator_may_be_async_in_async_calls(kind: str) -> None:
+    moderator = AsyncFlagging("bad")
+    with pytest.raises(ModerationError):
+        CALLS[kind](create(Kinds, ScriptedChatModel(["[1]"]), interceptors=[Moderation(moderator)]), [])
+
+
+@pytest.mark.parametrize("kind", ["blocking", "Iterator[str]"])
+def test_an_async_moderator_is_told_of_in_blocking_calls(kind: str) -> None:
+    kinds = create(Kinds, ScriptedChatModel(["[1]"]), interceptors=[Moderation(AsyncFlagging())])
+    with pytest.raises(TypeError) as caught:
+        CALLS[kind](kinds, [])
+    assert str(caught.value) == (
+        "AsyncFlagging.moderate is async and cannot run in a blocking call: use async def"
+    )
+
+
+def test_streams_flow_once_the_verdict_has_come() -> None:
+    kinds = create(Kinds, ScriptedChatModel(["to be"]), interceptors=[Moderation(Flagging())])
+    assert list(kinds.texts("x")) == ["to ", "be"]
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async"])
+def test_the_moderator_works_while_the_model_does(kind: str) -> None:
+    met = threading.Barrier(2, timeout=10)
+
+    class Meeting(Flagging):
+        def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            met.wait()
+            return [FINE]
+
+    class MeetingModel(ScriptedChatModel):
+        def complete(self, request: ChatRequest) -> ChatReply:
+            met.wait()
+            return super().complete(request)
+
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            return await asyncio.to_thread(self.complete, request)
+
+    CALLS[kind](create(Kinds, MeetingModel(["a"]), interceptors=[Moderation(Meeting())]), [])
+    assert met.broken is False
+
+
+def test_a_reply_beside_what_is_flagged_is_in_the_account() -> None:
+    failure = failing(Flagging("bad"), replies=["a b"])
+    assert [attempt.text for attempt in failure.attempts] == ["a b"]
+
+
+def test_no_tool_runs_for_what_is_flagged() -> None:
+    ran: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append("look")
+        return "seen"
+
+    reply = ChatReply(AiMessage("", (ToolCall("1", "look", "{}"),)))
+    failure = failing(Flagging("bad"), replies=[reply, "a"], tools=[look])
+    assert (ran, len(failure.attempts)) == ([], 1)
+
+
+def test_a_call_is_moderated_once_however_often_it_asks() -> None:
+    class Counter(Protocol):
+        def count(self, text: str) -> Result[int]: ...
+
+    moderator = Flagging()
+    replies = [ModelServerError("500", retryable=True), "many", "7"]
+    service = create(
+        Counter, ScriptedChatModel(replies), interceptors=[Moderation(moderator)], budget=Budget(first_wait=0)
+    )
+    result = service.count("x")
+    assert (result.value, len(result.attempts), moderator.asked) == (7, 3, [["x"]])
+
+
+def test_what_is_flagged_beside_a_request_that_failed_is_not_asked_again() -> None:
+    model = ScriptedChatModel([ModelServerError("500", retryable=True), "a"])
+    service = create(Chat, model, interceptors=[Moderation(Flagging("bad"))], budget=Budget(first_wait=0))
+    with pytest.raises(ModerationError) as caught:
+        service.chat("bad")
+    assert (len(model.requests), [str(one.error) for one in caught.value.attempts]) == (1, ["500"])
+
+
+def test_what_is_answered_without_a_model_is_moderated_too() -> None:
+    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        return Answer("known", ChatReply(AiMessage("known")), ())
+        yield
+
+    service = create(Chat, ScriptedChatModel([]), interceptors=[Moderation(Flagging("bad")), known])
+    with pytest.raises(ModerationError):
+        service.chat("bad")
+
+
+@pytest.mark.parametrize("at_once", [None, 2])
+def test_requests_side_by_side_have_it_beside_them(at_once: int | None) -> None:
+    def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        ask = Ask(turn.plan.model, turn.request)
+        replies = yield All((ask, Do(lambda: 1), ask), at_once)
+        said.append([replies[0].text, replies[1], replies[2].text])
+        return (yield from proceed(turn))
+
+    said: list[Any] = []
+    model = ScriptedChatModel(lambda request: "a")
+    moderator = Flagging("bad")
+    service = create(Chat, model, interceptors=[Moderation(moderator), twice])
+    assert (service.chat("x").value, said, moderator.asked) == ("a", [["a", 1, "a"]], [["x"]])
+    with pytest.raises(ModerationError):
+        service.chat("bad")
+    assert len(said) == 2  # told what came, so that it is in its account, and no further
+
+
+def test_two_moderators_are_both_heard() -> None:
+    for flagging in ([Flagging("bad"), Flagging()], [Flagging(), Flagging("bad")]):
+        interceptors = [Moderation(one) for one in flagging]
+        with pytest.raises(ModerationError):
+            create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("bad")
+        assert [one.asked for one in flagging] == [[["bad"]], [["bad"]]]
+
+
+def test_a_moderator_that_fails_lets_nothing_through() -> None:
+    class Broken:
+        def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            raise KeyError("gone")
+
+    failure = failing(Broken())
+    assert (str(failure), failure.categories, type(failure.__cause__)) == (
+        "Chat.chat: the moderator failed: KeyError: 'gone'",
+        (),
+        KeyError,
+    )
+
+
+def test_an_async_moderator_that_fails_lets_nothing_through() -> None:
+    class Broken:
+        async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            raise KeyError("gone")
+
+    kinds = create(Kinds, ScriptedChatModel(["a"]), interceptors=[Moderation(Broken())])
+    with pytest.raises(ModerationError) as caught:
+        asyncio.run(kinds.asynchronous("x"))  # type: ignore[arg-type]
+    assert str(caught.value) == "Kinds.asynchronous: the moderator failed: KeyError: 'gone'"
+
+
+def test_a_reply_that_cannot_be_read_beside_what_is_flagged_is_flagged() -> None:
+    class Counter(Protocol):
+        def count(self, text: str) -> int: ...
+
+    interceptors = [Moderation(Flagging("bad"))]
+    service = create(Counter, ScriptedChatModel(["many"]), interceptors=interceptors, retry=None)
+    with pytest.raises(ModerationError) as caught:
+        service.count("bad")
+    assert [attempt.text for attempt in caught.value.attempts] == ["many"]
+
+
+def test_a_moderator_has_to_speak_of_each_text() -> None:
+    class Silent:
+        def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            return []
+
+    assert str(failing(Silent())) == (
+        "Chat.chat: the moderator failed: ValueError: it gave 0 results for 1 texts"
+    )
+
+
+def test_what_cannot_moderate_is_told_at_once() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Moderation("strictly")  # type: ignore[arg-type]
+    assert str(caught.value) == "Moderation: 'strictly' has no method moderate(texts)"
+
+
+def test_an_error_without_categories_says_so() -> None:
+    class Vague:
+        def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            return [ModerationResult(True)]
+
+    assert str(failing(Vague())) == (
+        "Chat.chat: what the user says is flagged by moderation: no category is named"
+    )
+
+
+def test_memory_keeps_nothing_of_what_is_flagged_and_its_past_is_not_moderated_again() -> None:
+    memory, moderator = ChatMemory(), Flagging("bad")
+    service = create(Chat, ScriptedChatModel(["a", "b", "c"]), interceptors=[Moderation(moderator), memory])
+    service.chat("x")
+    with pytest.raises(ModerationError):
+        service.chat("bad")
+    service.chat("y")
+    assert moderator.asked == [["x"], ["bad"], ["y"]]
+    assert memory.messages() == (UserMessage("x"), AiMessage("a"), UserMessage("y"), AiMessage("c"))
+
+
+def test_what_was_rewritten_before_is_moderated_as_that() -> None:
+    moderator = Flagging("bad")
+    interceptors = [InputGuardrails(masked("bad")), Moderation(moderator)]
+    create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("bad")
+    assert moderator.asked == [["***"]]
+
+
+def test_instructions_and_blank_texts_are_not_moderated() -> None:
+    class Counter(Protocol):
+        @user_message("{{format_instructions}}")
+        def count(self) -> int: ...
+
+    moderator = Flagging()
+    create(Counter, ScriptedChatModel(["7"]), interceptors=[Moderation(moderator, answers=True)]).count()
+    assert moderator.asked == [["7"]]
+
+
+def test_listeners_are_told_what_a_moderator_said() -> None:
+    told: list[Any] = []
+    moderation = Moderation(Flagging(), answers=True)
+    create(Chat, ScriptedChatModel(["a"]), interceptors=[moderation], listeners=[told.append]).chat("x")
+    assert [event for event in told if isinstance(event, ModerationRan)] == [
+        ModerationRan("input", (FINE,)),
+        ModerationRan("output", (FINE,)),
+    ]
+
+
+def test_listeners_are_told_of_the_reply_beside_what_is_flagged() -> None:
+    told: list[Any] = []
+    failing(Flagging("bad"), listeners=[told.append])
+    names = [type(event).__name__ for event in told]
+    assert names == ["CallStarted", "AttemptStarted", "ModerationRan", "ReplyReceived", "CallFailed"]
+
+
+def test_a_cancelled_call_waits_for_no_verdict() -> None:
+    class Slow:
+        async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            await asyncio.sleep(30)
+            return [FINE]
+
+    async def cancelled() -> None:
+        kinds = create(Kinds, ScriptedChatModel(["a"]), interceptors=[Moderation(Slow())])
+        async with asyncio.timeout(0.05):
+            await kinds.asynchronous("x")
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())
+    assert time.monotonic() - began < 10
+
+
+def moderations(*flagged: Sequence[str]) -> Reply:
+    """What the moderations API answers: the categories in which each text is flagged."""
+    names = ("harassment/threatening", "illicit", "violence")
+    results = [
+        {
+            "flagged": bool(found),
+            "categories": {name: name in found for name in names},
+            "category_scores": dict.fromkeys(names, 0.5),
+            "category_applied_input_types": {},
+        }
+        for found in flagged
+    ]
+    return as_json({"id": "modr-1", "model": "omni-moderation-latest", "results": results})
+
+
+def openai(loopback: Loopback, **settings: Any) -> OpenAiModerator:
+    return OpenAiModerator(base_url=loopback.base_url, api_key="sk-secret-key", **settings)
+
+
+def test_openai_is_sent_the_texts_and_its_categories_are_told(loopback: Loopback) -> None:
+    loopback.reply(moderations([], ["violence", "harassment/threatening"]))
+    moderator = openai(loopback)
+    assert moderator.moderate(["a", "b"]) == [
+        FINE,
+        ModerationResult(True, ("harassment/threatening", "violence")),
+    ]
+    moderator.close()
+    (seen,) = loopback.requests
+    assert (seen.path, seen.json) == (
+        "/v1/moderations",
+        {"model": "omni-moderation-latest", "input": ["a", "b"]},
+    )
+
+
+@every_kind
+def test_openai_moderates_every_kind_of_call(kind: str, loopback: Loopback) -> None:
+    loopback.reply(moderations(["violence"]))
+    moderator, seen = openai(loopback), list[Any]()
+    with pytest.raises(ModerationError) as caught:
+        CALLS[kind](create(Kinds, ScriptedChatModel(["[1]"]), interceptors=[Moderation(moderator)]), seen)
+    moderator.close()
+    assert (caught.value.categories, seen) == (("violence",), [])
+
+
+def refused(moderator: OpenAiModerator, kind: type[Exception]) -> str:
+    service = create(Chat, ScriptedChatModel(["a", "b"]), interceptors=[Moderation(moderator)])
+    with pytest.raises(kind) as caught:
+        service.chat("x")
+    moderator.close()
+    return str(caught.value)
+
+
+def test_a_failure_of_openai_is_a_model_error_and_the_model_is_not_asked_again(loopback: Loopback) -> None:
+    loopback.reply(error(429, "slow down, sk-secret-key"))
+    assert refused(openai(loopback), RateLimitError) == (
+        f"openai:omni-moderation-latest at {loopback.base_url}: 429 too many requests: "
+        "slow down, [redacted]; ask less often"
+    )
+    assert len(loopback.requests) == 1
+
+
+def test_something_else_than_a_moderation_is_an_error(loopback: Loopback) -> None:
+    loopback.reply(as_json({"results": [{"flagged": "no", "categories": {}}]}))
+    assert refused(openai(loopback), InvalidReplyError).startswith(
+        f"openai:omni-moderation-latest at {loopback.base_url}: the answer is no moderation: "
+    )
+
+
+def test_a_page_is_no_moderation(loopback: Loopback) -> None:
+    loopback.reply(raw(b"<html>", content_type="text/html"))
+    assert refused(openai(loopback), InvalidReplyError).startswith(
+        f"openai:omni-moderation-latest at {loopback.base_url}: the answer is no moderation: "
+    )
+
+
+def test_openai_that_is_silent_is_not_waited_for(loopback: Loopback) -> None:
+    silent = threading.Event()
+    loopback.reply(Reply(after=silent))
+    assert refused(openai(loopback, timeout=0.1), ModelTimeoutError).startswith(
+        f"openai:omni-moderation-latest at {loopback.base_url}: no answer within 0.1 s"
+    )
+    silent.set()
+
+
+def test_openai_without_a_key_says_what_to_do() -> None:
+    assert refused(OpenAiModerator(), AuthenticationError) == (
+        "openai:omni-moderation-latest: no API key; set OPENAI_API_KEY or pass api_key"
+    )
+
+
+def test_a_client_of_the_user_is_used_as_it_is(loopback: Loopback) -> None:
+    from openai import OpenAI
+
+    loopback.reply(moderations([]))
+    with OpenAI(base_url=loopback.base_url, api_key="k" * 9) as client:
+        assert OpenAiModerator("my-guard", client=client).moderate(["a"]) == [FINE]
+    assert loopback.requests[0].json == {"model": "my-guard", "input": ["a"]}

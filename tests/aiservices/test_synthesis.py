@@ -1,0 +1,285 @@
+"""Answers of a type come from more text than fits one request, in each of the modes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from aiservices import (
+    Budget,
+    BudgetExceededError,
+    ChatRequest,
+    DefinitionError,
+    ModelServerError,
+    Result,
+    ScriptedChatModel,
+    ServiceOutputError,
+)
+from aiservices.retrieval import Content
+from aiservices.synthesis import Mode, SynthesisPrompts, Synthesizer
+
+PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c"), Content("four", "d")]
+PROMPTS = SynthesisPrompts(
+    answer="answer {{question}} of {{information}}",
+    refine="refine {{existing}} for {{question}} by {{information}}",
+    summarize="summarize for {{question}}: {{information}}",
+    combine="combine for {{question}}: {{information}}",
+)
+MODES = list(Mode)
+Asked = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
+
+
+@dataclass
+class Counted:
+    """How many words were read, and where."""
+
+    words: int
+    sources: list[str]
+
+
+def counting(request: ChatRequest) -> str:
+    """Says which ids it was shown: as a record, or as text where text is wanted."""
+    text = request.messages[-1].text
+    ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
+    if request.response_format is None:
+        return f"read {' and '.join(ids) or text}"
+    return json.dumps({"words": len(text.split()), "sources": ids})
+
+
+def blocking(made: Synthesizer[Any], question: str, chunks: Sequence[Any]) -> Result[Any]:
+    return made.synthesize(question, chunks)
+
+
+def awaited(made: Synthesizer[Any], question: str, chunks: Sequence[Any]) -> Result[Any]:
+    return asyncio.run(made.asynthesize(question, chunks))
+
+
+def texts(model: ScriptedChatModel) -> list[str]:
+    return [request.messages[-1].text for request in model.requests]
+
+
+both = pytest.mark.parametrize("ask", [blocking, awaited])
+
+
+@both
+def test_refine_takes_one_content_after_the_other(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    result = ask(Synthesizer(model, "refine", Counted, prompts=PROMPTS), "how?", PARTS)
+    assert texts(model) == [
+        "answer how? of [a]\none",
+        'refine {"words": 5, "sources": ["a"]} for how? by [b]\ntwo two',
+        'refine {"words": 11, "sources": ["b"]} for how? by [c]\nthree',
+        'refine {"words": 10, "sources": ["c"]} for how? by [d]\nfour',
+    ]
+    assert result.value == Counted(10, ["d"])
+    assert (result.sources, len(result.attempts), result.reply) == (
+        tuple(PARTS),
+        4,
+        result.attempts[-1].reply,
+    )
+
+
+@both
+def test_compact_takes_as_many_contents_as_fit(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    result = ask(Synthesizer(model, Mode.COMPACT, Counted, limit=20, prompts=PROMPTS), "how?", PARTS)
+    assert texts(model) == [
+        "answer how? of [a]\none\n\n[b]\ntwo two",
+        'refine {"words": 8, "sources": ["a", "b"]} for how? by [c]\nthree\n\n[d]\nfour',
+    ]
+    assert result.value == Counted(13, ["c", "d"])
+
+
+@both
+def test_a_tree_is_summarised_until_all_fits(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    made = Synthesizer(model, "tree_summarize", Counted, limit=27, prompts=PROMPTS)
+    result = ask(made, "how?", PARTS)
+    assert sorted(texts(model)[:2]) == [
+        "summarize for how?: [a]\none\n\n[b]\ntwo two",
+        "summarize for how?: [c]\nthree\n\n[d]\nfour",
+    ]
+    assert texts(model)[2:] == ["combine for how?: read a and b\n\nread c and d"]
+    assert len(result.attempts) == len(model.requests)
+    assert isinstance(result.value, Counted)
+
+
+@both
+def test_a_tree_of_what_fits_at_once_is_one_request(ask: Asked) -> None:
+    model = ScriptedChatModel(['{"value": 7}'])
+    assert ask(Synthesizer(model, "tree_summarize", int, prompts=PROMPTS), "how?", PARTS).value == 7
+    assert texts(model) == ["combine for how?: [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
+
+
+@both
+def test_a_tree_whose_texts_do_not_become_fewer_is_refined_in_the_end(ask: Asked) -> None:
+    def wordy(request: ChatRequest) -> str:
+        return '{"value": 1}' if request.response_format else "no shorter"
+
+    model = ScriptedChatModel(wordy)
+    ask(Synthesizer(model, "tree_summarize", int, limit=11, prompts=PROMPTS), "how?", PARTS[:2])
+    assert sorted(texts(model)[:2]) == ["summarize for how?: [a]\none", "summarize for how?: [b]\ntwo two"]
+    assert texts(model)[2:] == [
+        "answer how? of no shorter",
+        'refine {"value": 1} for how? by no shorter',
+    ]
+
+
+@both
+def test_accumulate_answers_from_each_content(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    result = ask(Synthesizer(model, "accumulate", Counted, prompts=PROMPTS), "how?", PARTS)
+    assert result.value == [Counted(5, ["a"]), Counted(6, ["b"]), Counted(5, ["c"]), Counted(5, ["d"])]
+    assert len(result.attempts) == 4
+
+
+@both
+def test_simple_summarize_asks_once_of_all(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    result = ask(Synthesizer(model, "simple_summarize", Counted, prompts=PROMPTS), "how?", PARTS)
+    assert texts(model) == ["answer how? of [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
+    assert result.value == Counted(12, ["a", "b", "c", "d"])
+
+
+def test_simple_summarize_cuts_the_long_contents_to_fit() -> None:
+    pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
+    model = ScriptedChatModel(counting)
+    contents = [Content("word " * 20, "a"), Content("short", "b"), Content("other " * 20, "c")]
+    Synthesizer(model, "simple_summarize", Counted, limit=50, prompts=PROMPTS).synthesize("how?", contents)
+    assert texts(model) == ["answer how? of [a]\nword word word\n\n[b]\nshort\n\n[c]\nother other"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_request_shows_more_than_the_limit_permits(mode: Any) -> None:
+    pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
+    model = ScriptedChatModel(lambda request: '{"value": 1}' if request.response_format else "brief")
+
+    def words(text: str) -> int:
+        return len(text.split())
+
+    made = Synthesizer(model, mode, int, limit=12, measure=words, prompts=PROMPTS)
+    made.synthesize("how?", [Content("very long text " * 30, "a"), Content("short", "b")])
+    shown = [re.split(r" of | by |\?: ", text, maxsplit=1)[1] for text in texts(model)]
+    assert max(map(words, shown)) <= 12
+
+
+def test_texts_without_ids_get_some_to_be_cited_by() -> None:
+    model = ScriptedChatModel(['{"value": 7}'])
+    result = Synthesizer(model, "compact", int, prompts=PROMPTS).synthesize("how?", ["one", "two"])
+    assert texts(model) == ["answer how? of [chunk-1]\none\n\n[chunk-2]\ntwo"]
+    assert result.sources == (Content("one", "chunk-1"), Content("two", "chunk-2"))
+
+
+def test_what_runs_side_by_side_runs_at_once_and_within_bounds() -> None:
+    lock, running, most = threading.Lock(), 0, 0
+    pair = threading.Barrier(2, timeout=5)
+
+    def answered(request: ChatRequest) -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        pair.wait()
+        with lock:
+            running -= 1
+        return '{"value": 1}'
+
+    made = Synthesizer(ScriptedChatModel(answered), "accumulate", int, at_once=2)
+    assert made.synthesize("how?", PARTS).value == [1, 1, 1, 1]
+    assert most == 2
+
+
+@both
+def test_each_question_has_its_own_attempts_and_all_are_in_the_account(ask: Asked) -> None:
+    down = ModelServerError("down", retryable=True)
+    model = ScriptedChatModel(["no number", '{"value": 1}', down, '{"value": 2}'])
+    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(attempts=2, first_wait=0))
+    result = ask(made, "how?", PARTS[:2])
+    assert (result.value, len(result.attempts)) == (2, 4)
+
+
+@both
+def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Asked) -> None:
+    model = ScriptedChatModel(counting)
+    made = Synthesizer(model, "refine", Counted, prompts=PROMPTS, budget=Budget(tokens=20))
+    with pytest.raises(BudgetExceededError) as caught:
+        ask(made, "how?", PARTS)
+    assert caught.value.limit == "tokens"
+    assert len(model.requests) == len(caught.value.attempts) == 2
+
+
+@both
+def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> None:
+    model = ScriptedChatModel(['{"value": 1}', "none", "none"])
+    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(attempts=2))
+    with pytest.raises(ServiceOutputError) as caught:
+        ask(made, "how?", PARTS)
+    assert len(caught.value.attempts) == 3
+
+
+@both
+def test_where_one_of_many_fails_the_others_are_not_begun(ask: Asked) -> None:
+    model = ScriptedChatModel([ModelServerError("down"), '{"value": 1}', '{"value": 2}', '{"value": 3}'])
+    made = Synthesizer(model, "accumulate", int, at_once=1)
+    with pytest.raises(ModelServerError):
+        ask(made, "how?", PARTS)
+    assert len(model.requests) <= 2
+
+
+def test_questions_and_contents_are_never_templates() -> None:
+    model = ScriptedChatModel(['{"value": 7}'])
+    Synthesizer(model, "compact", int, prompts=PROMPTS).synthesize("{{ 6 * 6 }}", ["{{question}}"])
+    assert texts(model) == ["answer {{ 6 * 6 }} of [chunk-1]\n{{question}}"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_prompts_that_are_built_in_are_of_use(mode: Any) -> None:
+    model = ScriptedChatModel(counting)
+    limit = 50 if mode is Mode.SIMPLE_SUMMARIZE else 34
+    Synthesizer(model, mode, Counted, limit=limit).synthesize("How many words?", PARTS)
+    assert all("How many words?" in text and "---------------------\n" in text for text in texts(model))
+
+
+def test_without_chunks_there_is_nothing_to_answer_from() -> None:
+    made = Synthesizer(ScriptedChatModel([]), "compact", int)
+    with pytest.raises(ValueError, match=r"^there are no chunks to answer from; give at least one$"):
+        made.synthesize("how?", [])
+
+
+def test_an_id_that_leaves_no_room_is_told() -> None:
+    made = Synthesizer(ScriptedChatModel([]), "compact", int, limit=5)
+    said = "the id 'a-long-id' leaves no room for text within the limit of 5; raise limit or shorten the ids"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        made.synthesize("how?", [Content("text", "a-long-id")])
+
+
+@pytest.mark.parametrize(
+    ("mode", "more", "said"),
+    [
+        (
+            "guess",
+            {},
+            "Synthesizer: the mode 'guess' is unknown; there are: refine, compact, tree_summarize, "
+            "accumulate, simple_summarize",
+        ),
+        ("refine", {"limit": 0}, "Synthesizer: limit is 0; it must be at least 1"),
+    ],
+)
+def test_what_is_wrong_is_told_when_it_is_made(mode: Any, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Synthesizer(ScriptedChatModel([]), mode, int, **more)
+    assert [str(fault) for fault in caught.value.faults] == [said]
+
+
+def test_a_prompt_that_leaves_something_out_is_told_when_it_is_made() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Synthesizer(ScriptedChatModel([]), "refine", int, prompts=SynthesisPrompts(answer="{{question}}"))
+    assert ["information" in str(fault) for fault in caught.value.faults] == [True]
+    assert str(caught.value.faults[0]).startswith("Synthesis.answer: ")

@@ -1,0 +1,106 @@
+"""An MCP server for the tests: ``python mcp_server.py`` speaks over stdio, with a port over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Annotated
+
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel, Field
+
+server = MCPServer("tests", log_level="ERROR")
+
+
+class Weather(BaseModel):
+    city: str
+    degrees: float
+
+
+@server.tool()
+def weather(city: Annotated[str, Field(min_length=2, description="name of a city")]) -> Weather:
+    """Tells the weather."""
+    return Weather(city=city, degrees=21.5)
+
+
+@server.tool(structured_output=False)
+def joined(words: list[str], by: str = " ") -> str:
+    """Joins words."""
+    return by.join(words)
+
+
+@server.tool(structured_output=False)
+def drawn() -> list[str | Image]:
+    """Draws a cat."""
+    return ["A cat.", Image(data=b"GIF89a", format="gif")]
+
+
+@server.tool(structured_output=False)
+def nothing() -> None:
+    """Does nothing."""
+
+
+@server.tool()
+def broken() -> str:
+    """Always fails."""
+    raise ToolError("the shelf is empty")
+
+
+@server.tool()
+async def slow() -> str:
+    """Takes a minute."""
+    await asyncio.sleep(60)
+    return "late"
+
+
+@server.tool()
+def deadly() -> str:
+    """Ends the server."""
+    os._exit(3)
+
+
+@server.tool(structured_output=False)
+def learn() -> str:
+    """Gives the server one more tool."""
+
+    def learnt() -> str:
+        """Was not there before."""
+        return "42"
+
+    server.add_tool(learnt, structured_output=False)
+    return "Learnt."
+
+
+@server.tool(structured_output=False)
+def number() -> str:
+    """Tells the number of the process."""
+    return str(os.getpid())
+
+
+@server.tool(name="told.of", structured_output=False)
+def told_of(variable: str) -> str:
+    """Tells of the environment."""
+    return os.environ.get(variable, "unset")
+
+
+@server.tool(structured_output=False)
+def caller(context: Context) -> str:
+    """Tells the header of a request."""
+    headers = context.headers or {}
+    return headers.get("x-caller", "nobody")
+
+
+@server.resource("notes://today", description="What is to be done today")
+def notes() -> str:
+    return "Water the plants."
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["silent"]:
+        sys.stdin.read()
+    elif sys.argv[1:]:
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")

