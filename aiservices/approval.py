@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .errors import AiServiceError
 from .message_json import message_from_dict, message_to_dict
 from .messages import Message, ToolCall
 from .plan import Turn
+from .requests import ChatOptions
 from .strategies import INSTRUCTIONS_PLACE
 
 __all__ = ["ApprovalRequiredError", "TurnState", "state_of"]
@@ -31,6 +32,7 @@ class TurnState:
     pending: tuple[str, ...] = ()
     memory_id: Any = None
     rounds: int = 0
+    options: ChatOptions = field(default_factory=ChatOptions)
 
     def to_json(self) -> str:
         """The state as JSON text. Raises TypeError for a memory id that has no JSON form."""
@@ -43,6 +45,7 @@ class TurnState:
                 "pending": list(self.pending),
                 "memory_id": self.memory_id,
                 "rounds": self.rounds,
+                "options": {name: value for name, value in asdict(self.options).items() if value is not None},
             },
             ensure_ascii=False,
         )
@@ -61,6 +64,7 @@ class TurnState:
                 tuple(said["pending"]),
                 said["memory_id"],
                 said["rounds"],
+                _options(said["options"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the text is no state of a call: {error!r}") from error
@@ -93,4 +97,10 @@ def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
         tuple(call.id for call in pending),
         turn.memory_id,
         context.rounds - 1,
+        replace(turn.request.options, extra_headers=None),  # they may hold a key
     )
+
+
+def _options(said: dict[str, Any]) -> ChatOptions:
+    stop = said.get("stop")
+    return ChatOptions(**{**said, "stop": None if stop is None else tuple(stop)})

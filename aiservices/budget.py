@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import Attempt, BudgetExceededError, DefinitionError, Fault, ModelError
 from .messages import Usage
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """What a model costs, for a million tokens each, in whatever currency the budget's ``money`` is.
 
     ``cached`` is the price of input that the provider had cached; None when it costs as other input.

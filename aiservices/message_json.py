@@ -6,13 +6,15 @@ import json
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from dataclasses import fields as fields_of
+from typing import Any, TypeVar
 
 from .contents import Audio, File, Image, Media
 from .messages import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 __all__ = ["message_from_dict", "message_to_dict", "messages_from_json", "messages_to_json"]
 
+_T = TypeVar("_T", Message, ToolCall)
 _KINDS: dict[str, type[Message]] = {
     "system": SystemMessage,
     "user": UserMessage,
@@ -33,17 +35,18 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 def message_from_dict(said: dict[str, Any]) -> Message:
     """The message of ``message_to_dict``. Raises ValueError for what is none."""
-    fields = dict(said)
-    kind = _KINDS.get(fields.pop("type", None))
+    fields = dict(said) if isinstance(said, Mapping) else {}
+    name = fields.pop("type", None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ValueError(f"no message has the type {said.get('type')!r}")
+        raise ValueError(f"no message has the type {name!r}")
     if "contents" in fields:
         parts = fields["contents"]
         fields["contents"] = tuple(one if isinstance(one, str) else _media_from_dict(one) for one in parts)
-    if "tool_calls" in fields:
-        fields["tool_calls"] = tuple(ToolCall(**call) for call in fields["tool_calls"])
     try:
-        return kind(**fields)
+        if "tool_calls" in fields:
+            fields["tool_calls"] = tuple(_of_text(ToolCall(**call)) for call in fields["tool_calls"])
+        return _of_text(kind(**fields))
     except TypeError as error:
         raise ValueError(f"the {said['type']} message has other fields: {error}") from error
 
@@ -55,7 +58,20 @@ def messages_to_json(messages: Iterable[Message]) -> str:
 
 def messages_from_json(text: str) -> list[Message]:
     """The messages of ``messages_to_json``. Raises ValueError for what is none."""
-    return [message_from_dict(said) for said in json.loads(text)]
+    messages = json.loads(text)
+    if not isinstance(messages, list):
+        raise ValueError(f"the messages are a list, not {type(messages).__name__}")
+    return [message_from_dict(said) for said in messages]
+
+
+def _of_text(said: _T) -> _T:
+    """A message or a call, when all that is to be text in it is. Raises TypeError."""
+    for field in fields_of(said):
+        value = getattr(said, field.name)
+        optional = field.default is None and value is None
+        if field.name not in ("tool_calls", "contents") and not isinstance(value, str) and not optional:
+            raise TypeError(f"{field.name} is {value!r}; it must be text")
+    return said
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:

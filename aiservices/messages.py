@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .contents import Media, interleaved
 
@@ -142,8 +142,7 @@ class ToolCallDelta:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyDelta:
+class ReplyDelta(NamedTuple):
     """A piece of an answer that is being written. The last one carries ``reply``, the whole answer."""
 
     text: str = ""

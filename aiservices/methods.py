@@ -80,9 +80,11 @@ def resume(
     undecided = [id for id in undecided if id in state.pending]
     if undecided:
         raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
-    context = CallContext(budget, exchanged=list(state.exchanged), rounds=state.rounds)
-    request = ChatRequest(state.messages, plan.options)
-    turn = Turn(plan, {}, request, context, state.memory_id, tool_context, approvals=approvals)
+    rounds = state.rounds
+    context = CallContext(budget, exchanged=list(state.exchanged), rounds=rounds, aside=-(rounds + 1))
+    request = ChatRequest(state.messages, state.options.over(plan.options))
+    shown = plan.shown()
+    turn = Turn(plan, {}, request, context, state.memory_id, tool_context, shown, approvals=approvals)
     value: R = begin(turn)
     return value
 

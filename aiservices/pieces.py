@@ -58,7 +58,7 @@ class Items:
             parser = event.wire.parser
             known = parser is not None and event.wire.shown
             self._reader = cast("ItemListParser", parser).reader() if known else None
-            self._piece = event.wire.piece
+            self._piece = event.wire.pieces()
         elif type(event) is Accepted:  # the reading of the whole reply has the last word
             yield from list(event.answer.value)[self._given :]
         elif type(event) is ReplyDelta and self._reader is not None:

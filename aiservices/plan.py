@@ -86,8 +86,12 @@ class MethodPlan(NamedTuple):
             options = self._checked(roles[Role.OPTIONS]).over(options)
         request = ChatRequest(self._messages(values, roles), options)
         context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
-        shown = tuple(Shown(self._asked(one.arguments), one.value) for one in self.examples)
+        shown = self.shown()
         return Turn(self, values, request, CallContext(budget), roles.get(Role.MEMORY_ID), context, shown)
+
+    def shown(self) -> tuple[Shown, ...]:
+        """The examples as they are put before the question."""
+        return tuple(Shown(self._asked(one.arguments), one.value) for one in self.examples)
 
     def _checked(self, given: ChatOptions) -> ChatOptions:
         faults = given.faults(self.where)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from output_parsers.errors import UnsupportedTypeError
 from output_parsers.hints import fillings_of, substitute
@@ -26,27 +26,26 @@ from .routing import parser_of, routes_of
 from .strategy import Strategy
 from .stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from .tool_run import ToolErrors
-from .toolbox import ToolLimits, plan_toolbox
+from .toolbox import Toolbox, ToolLimits, plan_toolbox
 from .tools import ToolSource
 from .wording import Wording, word
 
 __all__ = ["Settings", "plan_interface", "plan_method"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """What was given to ``create`` for all methods of a service."""
 
     model: ChatModel | str | None
-    options: ChatOptions = field(default_factory=ChatOptions)
-    strategy: Strategy | str | None = None
-    system: SystemSource | None = None
-    transform: RequestTransformer | None = None
-    parsers: ParserRegistry = field(default_factory=ParserRegistry)
-    namespace: Mapping[str, Any] = field(default_factory=dict)
-    tools: tuple[ToolSource, ...] = ()
-    tool_limits: ToolLimits = field(default_factory=ToolLimits)
-    tool_errors: ToolErrors = field(default_factory=ToolErrors)
+    options: ChatOptions
+    strategy: Strategy | str | None
+    system: SystemSource | None
+    transform: RequestTransformer | None
+    parsers: ParserRegistry
+    namespace: Mapping[str, Any]
+    tools: tuple[ToolSource, ...]
+    tool_limits: ToolLimits
+    tool_errors: ToolErrors
 
 
 def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
@@ -106,8 +105,7 @@ def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault
     faults.extend(options.faults(name))
     if said.examples:
         faults.append(Fault(name, "an example belongs to a method, and stands on the interface"))
-    return replace(
-        settings,
+    return settings._replace(
         model=settings.model if said.model is None else said.model,
         options=options,
         strategy=_strategy(said.strategy or settings.strategy, name, faults),
@@ -161,7 +159,10 @@ def plan_method(
             asynchronous=returns.asynchronous,
             where=where,
             faults=faults,
+            namespace=namespace,
         )
+        if toolbox is not None:
+            faults += _taken(toolbox, routes, where)
     if faults or wording is None or returns is None or not routes:
         raise DefinitionError(faults)
     return MethodPlan(
@@ -180,6 +181,14 @@ def plan_method(
         toolbox=toolbox,
         tool_errors=settings.tool_errors,
     )
+
+
+def _taken(toolbox: Toolbox, routes: Iterable[Route], where: str) -> list[Fault]:
+    """The tools with a name that the tool which gives the answer has, on a rung that may come to be asked."""
+    asked = [route.ladder.wire(rung) for route in routes for rung in route.ladder.rungs]
+    names = {wire.tooling.choice for wire in asked if wire.tooling is not None}
+    said = "has the name of the tool that gives the answer; give it another"
+    return [Fault(where, f"the tool {name} {said}") for name in toolbox.tools if name in names]
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 from .budget import Budget
 from .messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
-from .requests import ChatOptions, ChatRequest, JsonSchemaFormat
+from .requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
 from .service import plan_of
+from .strategies import Wire
 from .strategy import Strategy
 
 __all__ = ["Preview", "preview"]
@@ -18,8 +18,7 @@ __all__ = ["Preview", "preview"]
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(NamedTuple):
     """What one call would send: ``str()`` of it is for reading.
 
     ``schema`` is the JSON Schema that goes to the provider, None where none does; ``reasons`` say why
@@ -34,6 +33,7 @@ class Preview:
     reasons: tuple[str, ...]
     schema: Mapping[str, Any] | None
     strict: bool
+    tools: tuple[ToolSpecification, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.method} → {self.model}", f"strategy: {self.strategy} ({'; '.join(self.reasons)})"]
@@ -42,6 +42,10 @@ class Preview:
         if self.schema is not None:
             strict = ", strict" if self.strict else ""
             lines += ["", f"[schema{strict}]", json.dumps(self.schema, indent=2, ensure_ascii=False)]
+        for tool in self.tools:
+            strict = ", strict" if tool.strict else ""
+            parameters = json.dumps(tool.parameters, indent=2, ensure_ascii=False)
+            lines += ["", f"[tool {tool.name}{strict}]", tool.description, parameters]
         return "\n".join(lines)
 
 
@@ -69,10 +73,13 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     plan = plan_of(method)
     turn = plan.turn(args, kwargs, Budget())
     wire = plan.routes[0].wire(turn.request.options.model)
-    request = wire.prepare(turn.request, turn.examples)
+    model = plan.routes[0].model
+    offered = None if plan.toolbox is None else plan.toolbox.offered(model.capabilities)
+    tooling = None if offered is None else offered.tooling
+    request = wire.prepare(turn.request, turn.examples, tooling)
     if plan.transform is not None:
         request = plan.transform(request)
-    schema, strict = _schema(request)
+    schema, strict = _schema(request, wire)
     return Preview(
         plan.where,
         plan.model.name,
@@ -82,15 +89,16 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
         wire.reasons,
         schema,
         strict,
+        () if tooling is None else tooling.tools,
     )
 
 
-def _schema(request: ChatRequest) -> tuple[Mapping[str, Any] | None, bool]:
+def _schema(request: ChatRequest, wire: Wire[Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The schema of the answer, or of the tool that gives it, and whether the provider is to enforce it."""
     form = request.response_format
     if isinstance(form, JsonSchemaFormat):
         return form.schema, form.strict
-    if request.tooling is not None:
-        tool = next(tool for tool in request.tooling.tools if tool.name == request.tooling.choice)
+    if wire.tooling is not None:
+        (tool,) = wire.tooling.tools
         return tool.parameters, tool.strict
     return None, False

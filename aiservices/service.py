@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, new_class
 from typing import Any, TypeVar, get_origin, overload
 
@@ -14,7 +14,7 @@ from output_parsers.target import type_name
 
 from .budget import Budget
 from .declare import SystemSource, TemplateSource
-from .errors import DefinitionError
+from .errors import DefinitionError, Fault
 from .listening import Listener
 from .methods import bound_of, method_of
 from .models.base import ChatModel
@@ -26,6 +26,7 @@ from .retry import Retry
 from .scopes import names_around
 from .strategy import Strategy
 from .stubs import has_own_init, methods_of
+from .tool_parameters import inside_of
 from .tool_run import ToolErrors
 from .toolbox import ToolLimits
 from .tools import ToolSource
@@ -132,7 +133,8 @@ def create(
     None never does. ``localns`` holds names for string annotations.
     """
     cls = get_origin(interface) or interface
-    around = names_around(sys._getframe(1), *_functions(cls))
+    tools = _listed(tools, type_name(interface))
+    around = names_around(sys._getframe(1), *_functions(cls), *map(inside_of, tools))
     settings = Settings(
         model=model,
         options=options or ChatOptions(),
@@ -141,7 +143,7 @@ def create(
         transform=transform,
         parsers=DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY,
         namespace={**around, **(localns or {})},
-        tools=tuple(tools),
+        tools=tools,
         tool_limits=tool_limits,
         tool_errors=tool_errors,
     )
@@ -158,6 +160,12 @@ def create(
 def plan_of(method: object) -> MethodPlan:
     """The plan behind a method of a service. Raises TypeError when there is none."""
     return bound_of(method).plan
+
+
+def _listed(tools: Any, name: str) -> tuple[ToolSource, ...]:
+    if not isinstance(tools, Iterable):
+        raise DefinitionError([Fault(name, f"tools is a {type(tools).__name__}; put it into a list")])
+    return tuple(tools)
 
 
 def _functions(cls: Any) -> list[FunctionType]:

@@ -105,11 +105,19 @@ class Wire(NamedTuple, Generic[T]):
             request.deadline,
         )
 
-    def piece(self, delta: ReplyDelta) -> str:
-        """What a piece of a reply adds to the text that ``parser`` reads."""
+    def pieces(self) -> Callable[[ReplyDelta], str]:
+        """What each piece of one reply adds to the text that ``parser`` reads."""
         if self.tooling is None:
-            return delta.text
-        return "".join(call.arguments for call in delta.tool_calls if call.index == 0)
+            return lambda delta: delta.text
+        name, places = self.tooling.choice, list[int]()
+
+        def piece(delta: ReplyDelta) -> str:
+            for call in delta.tool_calls:
+                if not places and call.name == name:  # other tools may be called before it
+                    places.append(call.index)
+            return "".join(call.arguments for call in delta.tool_calls if call.index in places)
+
+        return piece
 
     def _shown(self, example: Shown, number: int) -> tuple[Message, ...]:
         """An example as a part of the conversation."""

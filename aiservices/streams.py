@@ -90,7 +90,7 @@ class Growth(Generic[T]):
     def _start(self, wire: Wire[T]) -> None:
         from output_parsers.partial import PartialReader  # most calls are not streamed
 
-        self._piece = wire.piece
+        self._piece = wire.pieces()
         self._reader = PartialReader(wire.parser) if wire.shown and wire.parser is not None else None
         self._told, self._items_told, self._last = set(), 0, _NOTHING
 

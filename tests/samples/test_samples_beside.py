@@ -117,7 +117,10 @@ def test_a_model_is_told_of_tools_by_their_docstrings_and_annotations() -> None:
         "article": {"type": "string", "description": "its name, in the singular"}
     }
     assert (price.name, price.description) == ("price_of", "The price of an article.")
-    assert price.parameters["properties"]["currency"]["enum"] == ["EUR", "GBP"]
+    assert price.parameters["properties"]["currency"] == {
+        "anyOf": [{"type": "string", "enum": ["EUR", "GBP"]}, {"type": "null"}],
+        "description": 'null: left out (Default: "EUR")',
+    }
 
 
 def test_approving(capsys: Printed) -> None:
