@@ -40,7 +40,7 @@ def ask(turn: Turn) -> Flow[Asked]:
             raise exceeded
         wire, model, name = way.wire(), way.route.model, way.name
         context.wire, context.route = wire, way.route
-        offered = None if turn.toolbox is None else turn.toolbox.offered(model.capabilities)
+        offered = None if turn.toolbox is None else turn.toolbox.offered(way.route.capabilities)
         tooling = None if offered is None else offered.tooling
         request = wire.prepare(way.addressed(turn.request), turn.examples, tooling)
         request = _in_time(request, context)
@@ -54,7 +54,7 @@ def ask(turn: Turn) -> Flow[Asked]:
             spent = time.monotonic() - began
             context.attempts.append(Attempt(name, None, error, spent, wire.strategy))
             yield Emit(ReplyFailed(name, error, spent), shown=False)
-            wait = way.after(error, context)
+            wait = way.after(error, context, offers_tools=tooling is not None)
             if wait is None:
                 raise _blamed(error, context) from error
             if wait:

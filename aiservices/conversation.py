@@ -181,7 +181,7 @@ def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:
         refused = ToolRun(call, None, None, said, ToolError(said, call=call), 0.0)
         return Do(lambda: refused)
     route = turn.context.route or turn.plan.routes[0]  # a call that goes on has asked nobody yet
-    offered = toolbox.offered(route.model.capabilities)
+    offered = toolbox.offered(route.capabilities)
     readers = {} if offered is None else offered.readers
     tool = toolbox.tools.get(call.name)
     injected = {} if tool is None else _injected(tool, turn)

@@ -180,8 +180,10 @@ class _Builder(Generic[T]):
         if rung.strict:
             form, said = self._strict_form
             reasons = (*reasons, *said)
-        make = schema_wire if rung.strategy is Strategy.JSON_SCHEMA else tool_wire
-        return make(form, self.parser.name, reasons)
+        if rung.strategy is Strategy.JSON_SCHEMA:
+            return schema_wire(form, self.parser.name, reasons)
+        wire = tool_wire(form, self.parser.name, reasons)
+        return wire._replace(takes_text=self.parser.node.any_text)
 
     @cached_property
     def _constrained_form(self) -> tuple[Form[T], tuple[str, ...]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .errors import ModelError
 from .ladder import Ladder, Rung
-from .models.base import ChatModel
+from .models.base import Capabilities, ChatModel
 from .requests import JsonSchemaFormat
 from .strategies import Wire
 from .strategy import Strategy
@@ -36,8 +37,24 @@ class Route:
     def __init__(self, model: ChatModel, ladder: Ladder[Any]) -> None:
         self.model = model
         self.ladder = ladder
+        self._plain_tools = False
         self._of_type: Refusals = {}
         self._of_model = _refusals_of(model)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, without strict tools where it refused them."""
+        can = self.model.capabilities
+        return replace(can, strict_schema=False) if self._plain_tools else can
+
+    def gives_up_strict_tools(self, error: ModelError) -> bool:
+        """Whether the error refused that tools are strict; from now on they are not."""
+        said = _said(error)
+        refused = error.status in _REFUSING and "strict" in said and "tool" in said
+        if not refused or self._plain_tools or not self.model.capabilities.strict_schema:
+            return False
+        self._plain_tools = True
+        return True
 
     def standing(self, other_model: str | None = None) -> tuple[Rung, str]:
         """The highest rung that was not refused, by the model or another one at its address; and why it."""

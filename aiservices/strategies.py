@@ -71,7 +71,7 @@ class Wire(NamedTuple, Generic[T]):
     ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
     ``parser`` reads the text of which ``piece`` gives a part, while the reply is written; None when the
     method hands back the reply itself. Not ``shown``: it is a part of the answer, of which a stream shows
-    nothing. ``reasons`` says why this strategy was chosen.
+    nothing. ``takes_text``: text is an answer too, so that no tool has to be called. ``reasons`` says why this strategy was chosen.
     """
 
     strategy: Strategy
@@ -82,6 +82,7 @@ class Wire(NamedTuple, Generic[T]):
     tooling: Tooling | None = None
     instructions: str = ""
     shown: bool = True
+    takes_text: bool = False
 
     def prepare(
         self, request: ChatRequest, examples: Sequence[Shown] = (), tools: Tooling | None = None
@@ -101,7 +102,7 @@ class Wire(NamedTuple, Generic[T]):
             self._instructed(messages),
             request.options,
             self.response_format if request.response_format is None else request.response_format,
-            request.tooling or _side_by_side(tools, self.tooling),
+            request.tooling or _side_by_side(tools, self.tooling, self.takes_text),
             request.deadline,
         )
 
@@ -150,14 +151,14 @@ class Wire(NamedTuple, Generic[T]):
 
 
 @lru_cache(maxsize=256)
-def _side_by_side(tools: Tooling | None, output: Tooling | None) -> Tooling | None:
-    """The tools of a method and the one that gives its answer; a model that has both must call one of them.
+def _side_by_side(tools: Tooling | None, output: Tooling | None, takes_text: bool) -> Tooling | None:
+    """The tools of a method and the one that gives its answer; where text is none, one must be called.
 
     Kept, since what stays the same from call to call is written once.
     """
     if tools is None or output is None:
         return tools or output
-    return Tooling((*tools.tools, *output.tools), "required")
+    return Tooling((*tools.tools, *output.tools), "auto" if takes_text else "required")
 
 
 def text_wire(parser: OutputParser[T], why: str) -> Wire[T]:

@@ -41,8 +41,10 @@ class Standing:
             self.asked_on, why = self.rung, self.refusals[-1].why
         return self.route.ladder.wire(self.asked_on, why)
 
-    def step_down(self, error: ModelError) -> bool:
+    def step_down(self, error: ModelError, *, offers_tools: bool) -> bool:
         """Whether the error was a refusal of the way in which was asked, and there is another one."""
+        if offers_tools and self.route.gives_up_strict_tools(error):
+            return True
         lower = self.route.below(self.asked_on, error)
         if lower is not None:
             self.rung, refusal = lower
@@ -85,9 +87,9 @@ class Way:
             return request
         return replace(request, options=replace(request.options, model=self._now.other_model))
 
-    def after(self, error: ModelError, context: CallContext) -> float | None:
+    def after(self, error: ModelError, context: CallContext, *, offers_tools: bool = False) -> float | None:
         """Seconds to wait before ``route`` is asked, which may be another one now; None to give up."""
-        if self._now.step_down(error):
+        if self._now.step_down(error, offers_tools=offers_tools):
             return 0.0 if context.may_ask_again() else None
         now = time.monotonic()
         self._now.failures += 1
