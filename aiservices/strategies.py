@@ -71,7 +71,8 @@ class Wire(NamedTuple, Generic[T]):
     ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
     ``parser`` reads the text of which ``piece`` gives a part, while the reply is written; None when the
     method hands back the reply itself. Not ``shown``: it is a part of the answer, of which a stream shows
-    nothing. ``takes_text``: text is an answer too, so that no tool has to be called. ``reasons`` says why this strategy was chosen.
+    nothing. ``takes_text``: text is an answer too, so that no tool has to be called. ``reasons`` says why
+    this strategy was chosen.
     """
 
     strategy: Strategy

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from test_floors import FLOORS
 
 from aiservices import (
     AiMessage,
@@ -194,6 +195,23 @@ def test_links_lead_to_files_that_are_there(document: str) -> None:
     path = ROOT / document
     links = re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_map_has_the_floors_that_imports_are_held_to() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (\d) \| (.*?) \|", text, re.MULTILINE))
+    shown = {
+        int(floor): {name.strip("/") for name in re.findall(r"`(.*?)`", row)} for floor, row in rows.items()
+    }
+    floors = {floor: set(names.replace(".", "/").split()) - {"models"} for floor, names in FLOORS.items()}
+    assert shown == floors
+
+
+def test_the_map_names_the_packages_of_the_edge() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    table = text.partition("| Package | Job |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)/`", row.split("|")[1])}
+    assert named == {path.parent.name for path in (ROOT / "aiservices").glob("*/__init__.py")}
 
 
 def test_the_map_names_modules_that_are_there() -> None:
