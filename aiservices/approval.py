@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from .errors import AiServiceError
 from .message_json import message_from_dict, message_to_dict
@@ -17,13 +18,12 @@ from .strategies import INSTRUCTIONS_PLACE
 __all__ = ["ApprovalRequiredError", "TurnState", "state_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnState:
+class TurnState(NamedTuple):
     """Where a call stands that waits: what was said, and what the model wants to have done.
 
     ``messages`` are those of the request, ``exchanged`` what was said since; its last message holds the
-    calls that wait, of which those with an id in ``pending`` have to be approved. ``to_json`` and
-    ``from_json`` keep it as text.
+    calls that wait, of which those with an id in ``pending`` have to be approved. ``kept`` is what
+    interceptors want to know when it goes on. ``to_json`` and ``from_json`` keep it as text.
     """
 
     where: str
@@ -32,7 +32,8 @@ class TurnState:
     pending: tuple[str, ...] = ()
     memory_id: Any = None
     rounds: int = 0
-    options: ChatOptions = field(default_factory=ChatOptions)
+    options: ChatOptions = ChatOptions()
+    kept: Mapping[str, Any] = MappingProxyType({})
 
     def to_json(self) -> str:
         """The state as JSON text. Raises TypeError for a memory id that has no JSON form."""
@@ -46,8 +47,10 @@ class TurnState:
                 "memory_id": self.memory_id,
                 "rounds": self.rounds,
                 "options": {name: value for name, value in asdict(self.options).items() if value is not None},
+                "kept": dict(self.kept),
             },
             ensure_ascii=False,
+            default=_plain,
         )
 
     @staticmethod
@@ -65,9 +68,17 @@ class TurnState:
                 said["memory_id"],
                 said["rounds"],
                 _options(said["options"]),
+                said["kept"],
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the text is no state of a call: {error!r}") from error
+
+
+def _plain(value: Any) -> Any:
+    """The JSON form of a mapping that is no dict."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 class ApprovalRequiredError(AiServiceError):
@@ -98,6 +109,7 @@ def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
         turn.memory_id,
         context.rounds - 1,
         replace(turn.request.options, extra_headers=None),  # they may hold a key
+        dict(context.kept),
     )
 
 

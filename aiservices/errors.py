@@ -25,8 +25,7 @@ AiServiceError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from output_parsers.errors import OutputParsingError, Problem
 
@@ -92,8 +91,7 @@ def _revived(cls: type[AiServiceError], args: tuple[Any, ...]) -> AiServiceError
     return cls.__new__(cls, *args)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One request to the model: the reply it gave, or the error that came instead, or both.
 
     ``seconds`` is the wall time of the request, ``strategy`` the way in which structure was asked for.
@@ -111,8 +109,7 @@ class Attempt:
         return self.reply.text if self.reply is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing that is wrong with a declaration: where it is and what to do about it."""
 
     where: str

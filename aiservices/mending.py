@@ -62,7 +62,7 @@ class Parts:
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
-            attempts[-1] = replace(attempts[-1], error=error)
+            attempts[-1] = attempts[-1]._replace(error=error)
             raise Unmended(last.where, error.text, error.problems, attempts, whole) from error
         mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         steps = (*mended, *answer.coercions, *reading.coercions)

@@ -81,7 +81,8 @@ def resume(
     if undecided:
         raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
     rounds = state.rounds
-    context = CallContext(budget, exchanged=list(state.exchanged), rounds=rounds, aside=-(rounds + 1))
+    exchanged, kept = list(state.exchanged), dict(state.kept)
+    context = CallContext(budget, exchanged=exchanged, rounds=rounds, aside=-(rounds + 1), kept=kept)
     request = ChatRequest(state.messages, state.options.over(plan.options))
     shown = plan.shown()
     turn = Turn(plan, {}, request, context, state.memory_id, tool_context, shown, approvals=approvals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from output_parsers.errors import OutputParsingError
@@ -94,7 +94,7 @@ class Pipeline:
             reading = wire.read(reply)
         except OutputParsingError as error:
             attempts = context.attempts
-            attempts[-1] = replace(attempts[-1], error=error)
+            attempts[-1] = attempts[-1]._replace(error=error)
             failure = ServiceOutputError(turn.plan.where, error.text, error.problems, attempts)
             failure.reply = reply
             raise failure from error

@@ -9,7 +9,6 @@ from .errors import DefinitionError, Fault, ServiceOutputError
 from .events import AnswerRejected
 from .feedback import feedback, told
 from .flow import Emit, Flow
-from .mending import parts_of
 from .pipeline import Answer, Proceed
 from .plan import Turn
 
@@ -59,6 +58,8 @@ class Retry:
     def _again(self, begun: Turn, error: ServiceOutputError, proceed: Proceed) -> tuple[Proceed, Turn]:
         """How the next answer is asked for, and the turn to ask it with."""
         if self.mode == "fields":
+            from .mending import parts_of  # few answers are mended
+
             parts = parts_of(begun, error, proceed)
             if parts is not None:
                 return parts.ask, parts.turn

@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
@@ -24,8 +23,7 @@ from .tools import Tool, ToolException
 __all__ = ["ToolErrors", "ToolRun", "run_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolRun(NamedTuple):
     """One call of a tool: its arguments by name (None when they could not be read), its result or its error.
 
     ``text`` is what the model is told of it. ``seconds`` is the wall time that it took.
@@ -52,8 +50,7 @@ class ToolRun:
 Told = Callable[[ToolRun], str]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolErrors:
+class ToolErrors(NamedTuple):
     """What the model is told when a call fails; each gives the text, or raises to end the method's call.
 
     What is raised is the ``__cause__`` of a ToolError, unless it is an error of ours.
@@ -98,7 +95,7 @@ def run_of(
 def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Do:
     run = ToolRun(call, given, None, said, error, 0.0)
     text = _text_of(told, run)
-    return Do(lambda: replace(run, text=text))
+    return Do(lambda: run._replace(text=text))
 
 
 def _text_of(told: Told, run: ToolRun) -> str:
@@ -127,7 +124,7 @@ def _running(
 
     def failed(error: Exception) -> ToolRun:
         run = ToolRun(call, given, None, _safe(tool, error), error, time.monotonic() - began)
-        return replace(run, text=_text_of(errors.execution, run))
+        return run._replace(text=_text_of(errors.execution, run))
 
     def work() -> ToolRun:
         nonlocal began

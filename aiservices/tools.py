@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import (
     Any,
+    NamedTuple,
     Protocol,
     TypeAlias,
     TypeVar,
@@ -57,8 +58,7 @@ class ToolException(Exception):
     """Raised by a tool to tell the model something. The text of no other error is shown to the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDeclaration:
+class ToolDeclaration(NamedTuple):
     """What ``@tool`` said."""
 
     name: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from .errors import Problem, shorten
 
@@ -46,8 +46,7 @@ class Leniency(Enum):
     ALL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Coercion:
+class Coercion(NamedTuple):
     """One step away from the exact text: where (JSON path), which rule, what stood there, what was read."""
 
     path: str

@@ -156,7 +156,7 @@ class CallsParser(ABC, Generic[R_co]):
             reading = parser.read(_given(call.arguments), leniency)
         except OutputParsingError as error:
             raise Misfit(*(replace(p, path=path + p.path[1:]) for p in error.problems)) from error
-        steps = [replace(step, path=path + step.path[1:]) for step in reading.coercions]
+        steps = [step._replace(path=path + step.path[1:]) for step in reading.coercions]
         return Reading(reading.value, tuple(steps))
 
     def _wants(self, name: str) -> bool:

@@ -31,6 +31,7 @@ DECLARATION = BLOCKS[0][1].partition("class PersonExtractor")[0]
 PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
 
 
+(IN_STOCK,) = re.findall(r"^def in_stock.*?\n\n", README, re.MULTILINE | re.DOTALL)
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", README, re.MULTILINE | re.DOTALL))
 
 
@@ -93,7 +94,7 @@ def called(tool: str, **arguments: object) -> ChatReply:
 def prints_its_output(section: str, model: ScriptedChatModel, capsys: pytest.CaptureFixture[str]) -> None:
     """Run the program of a section on a scripted model, and compare what it prints."""
     program, output = re.findall(r"^```\w+\n(.*?)^```$", SECTIONS[section], re.MULTILINE | re.DOTALL)
-    executed(f"{DECLARATION}{program}", model, {})
+    executed(f"{DECLARATION}{IN_STOCK}{program}", model, {})
     assert capsys.readouterr().out == output
 
 

@@ -566,6 +566,8 @@ states = st.builds(
     st.lists(texts, max_size=3).map(tuple),
     st.none() | texts | st.integers(),
     st.integers(0, 100),
+    options=st.builds(ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()),
+    kept=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
 )
 
 
