@@ -69,8 +69,8 @@ def resume(
 
     ``approvals`` says by the ids of the tool calls which are approved: True, or False, or the reason why
     not, which the model is told. ``tool_context`` are the values that tools are given beside their
-    arguments, as they are no part of the state. The budget begins anew. Raises ValueError when the state is
-    that of another method, or a call is not decided.
+    arguments, by the names of their parameters: they are no part of the state, but for the MemoryId. The
+    budget begins anew. Raises ValueError when the state is that of another method, or a call is not decided.
     """
     plan, budget, begin = bound_of(method)
     if state.where != plan.where:

@@ -161,6 +161,10 @@ class ReActAgent:
         )
         if toolbox is not None and FINISH in toolbox.tools:
             faults.append(Fault(self._where, f"a tool has the name {FINISH}, by which the agent answers"))
+        for tool in () if toolbox is None else toolbox.tools.values():
+            if tool.needs_approval:
+                said = f"the tool {tool.name} needs approval, for which an agent cannot wait; use a service"
+                faults.append(Fault(self._where, said))
         if self.max_iters == 1:
             toolbox = None  # the only iteration is for the answer
         faults += self._budget.faults(self._where, dict.fromkeys(one.name for one in members))

@@ -547,3 +547,16 @@ def test_one_agent_may_reply_to_many_at_once() -> None:
         return await asyncio.gather(*[friday.areply(str(number), int) for number in range(5)])
 
     assert asyncio.run(ask()) == [Msg("Friday", str(number), 2) for number in range(5)]
+
+
+def test_a_tool_that_needs_approval_is_a_fault() -> None:
+    @tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pays."""
+        return "paid"
+
+    with pytest.raises(DefinitionError) as caught:
+        ReActAgent("Ann", "Be kind.", ScriptedChatModel([]), tools=[pay])
+    assert str(caught.value) == (
+        "Ann.reply: the tool pay needs approval, for which an agent cannot wait; use a service"
+    )
