@@ -13,7 +13,16 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from . import accuracy, call_stage, cold_stage, import_stage, parse_stage, scaling, stream_stage
+from . import (
+    accuracy,
+    call_stage,
+    cold_stage,
+    conversation_stage,
+    import_stage,
+    parse_stage,
+    scaling,
+    stream_stage,
+)
 from .accuracy import Scores
 from .cores import pin, two_cores
 from .measure import QUICK, Effort
@@ -21,7 +30,7 @@ from .results import Stage, lines
 
 __all__ = ["main"]
 
-_STAGES = ("import", "call", "stream", "parse", "cold", "accuracy", "all")
+_STAGES = ("import", "call", "conversation", "stream", "parse", "cold", "accuracy", "all")
 _APART = "accuracy"  # asks a model for many minutes, and is about answers instead of times
 _MEASURED_WITH = ("openai", "pydantic", "pydantic_core", "json_repair")
 
@@ -38,6 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     stages: dict[str, tuple[Callable[[], Stage | Scores], ...]] = {
         "import": (lambda: import_stage.run(effort, why=asked.why),),
         "call": (lambda: call_stage.run(effort, server_core=server_core),),
+        "conversation": (lambda: conversation_stage.run(effort, server_core=server_core),),
         "stream": (lambda: stream_stage.run(effort, server_core=server_core, peers=asked.peers),),
         "parse": (lambda: parse_stage.run(effort), lambda: scaling.run(effort)),
         "cold": (lambda: cold_stage.run(effort, server_core=server_core),),

@@ -1,15 +1,21 @@
-"""A call with memory, a round of tools and a listener, beside the two bare calls that it consists of."""
+"""A call with memory, a round of tools and a listener, beside the two bare calls that it consists of.
+
+As a program it is the server of the other stages, which calls the tool that it is offered before it answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 from aiservices import (
     AiMessage,
+    ChatModel,
     ChatReply,
     ChatRequest,
     FinishReason,
@@ -18,14 +24,142 @@ from aiservices import (
     OpenAiChatModel,
     ScriptedChatModel,
     ToolCall,
+    ToolMessage,
     UserMessage,
     create,
 )
-from aiservices.memory import ChatMemory
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 
+from . import server
 from .clerk import KEY
-from .conversation_server import ANSWER, CALL_ID, serving_tools
+from .fresh import _environment
 from .measure import Effort, Work, compare
 from .results import Comparison, Stage
 
 __all__ = ["run"]
+
+_ID, _TEXT = "conversation-1", "How is the weather in Delft, and what should I wear?"
+_MODEL, _ANSWER = "truth", '{"value": true}'  # it is short, and taken as a text
+_CALL = ToolCall("call_1", "weather", '{"city": "Delft"}')
+_ROUND: tuple[Message, ...] = (AiMessage("", (_CALL,)), ToolMessage("call_1", "weather", "rain in Delft"))
+_TURN: tuple[Message, ...] = (UserMessage(_TEXT), *_ROUND, AiMessage(_ANSWER))
+_LONGER = 9  # turns: with what is asked now, they fit the window of 40 messages
+_TARGET = 1.25
+
+
+class Guide(Protocol):
+    def talk(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+
+
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"rain in {city}"
+
+
+def run(effort: Effort, *, server_core: int | None = None) -> Stage:
+    """The stage ``conversation``."""
+    with _serving(server_core) as base_url, OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model:
+        return Stage("conversation", list(_rows(effort, model)))
+
+
+def _rows(effort: Effort, model: OpenAiChatModel) -> Iterator[Comparison]:
+    for case, past in (("first turn", ()), (f"after {_LONGER} turns", _TURN * _LONGER)):
+        _check(past)
+        ours, bare = _ours(model, past), _bare(model, past)
+        if ours() != bare():
+            raise AssertionError(f"{case}: {ours()!r} and {bare()!r} should be equal")
+        name = f"memory, tool, listener: {case}"
+        yield Comparison.of(name, "the same two requests, bare", compare(ours, bare, effort), _TARGET)
+
+
+def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
+    """A turn of a conversation, which is set back to its past each time."""
+    store, events = InMemoryChatMemoryStore(), [0]
+
+    def listen(event: object) -> None:
+        events[0] += 1
+
+    guide = create(Guide, model, tools=[weather], interceptors=[ChatMemory(store=store)], listeners=[listen])
+
+    def work() -> str:
+        store.delete(_ID)
+        if past:
+            store.append(_ID, 0, past)
+        return guide.talk(_ID, _TEXT)
+
+    return work
+
+
+def _bare(model: ChatModel, past: tuple[Message, ...]) -> Work:
+    """The two requests of such a turn, each as a call of its own."""
+    asking = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
+    answering = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
+
+    def work() -> str:
+        asking.talk(_ID, _TEXT)
+        return answering.talk(_ID, _TEXT)
+
+    return work
+
+
+def _with_messages(messages: tuple[Message, ...]) -> Callable[[ChatRequest], ChatRequest]:
+    return lambda request: replace(request, messages=messages)
+
+
+def _check(past: tuple[Message, ...]) -> None:
+    """Both sides must send the same messages, or there is nothing to compare."""
+
+    def script() -> ScriptedChatModel:
+        return ScriptedChatModel([ChatReply(AiMessage("", (_CALL,)), FinishReason.TOOL_CALLS), _ANSWER])
+
+    mine, other = script(), script()
+    _ours(mine, past)()
+    _bare(other, past)()
+    said, also = ([request.messages for request in side.requests] for side in (mine, other))
+    if said != also:
+        raise AssertionError(f"{said!r} and {also!r} should be equal")
+
+
+@contextmanager
+def _serving(core: int | None) -> Iterator[str]:
+    """The base URL of the server in a process of its own, which ends with the block."""
+    pinned = [] if core is None else ["--core", str(core)]
+    command = [sys.executable, "-m", "benchmarks.conversation_stage", *pinned]
+    with subprocess.Popen(
+        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.stdin.close()
+
+
+def _calling(answer: bytes) -> bytes:
+    """The same answer, with the call of the tool in the place of the text."""
+    head, body = answer.split(b"\r\n\r\n", 1)
+    told = json.loads(body)
+    (choice,) = told["choices"]
+    function = {"name": _CALL.name, "arguments": _CALL.arguments}
+    called = [{"id": _CALL.id, "type": "function", "function": function}]
+    choice["message"] |= {"content": None, "tool_calls": called}
+    choice["finish_reason"] = "tool_calls"
+    calling = json.dumps(told).encode()
+    return head.replace(b"length: %d" % len(body), b"length: %d" % len(calling)) + b"\r\n\r\n" + calling
+
+
+def _serve() -> None:
+    plain = server._completion
+
+    def completion(asked: dict[str, Any]) -> bytes:
+        answer = plain(asked)
+        calls = bool(asked.get("tools")) and asked["messages"][-1]["role"] == "user"
+        return _calling(answer) if calls else answer
+
+    server._completion = completion
+    server.main()
+
+
+if __name__ == "__main__":
+    _serve()

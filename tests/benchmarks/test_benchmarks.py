@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from aiservices import AiServiceError, ChatRequest, ScriptedChatModel, Strategy, create, preview
-from benchmarks import accuracy, call_stage, cold_stage, import_stage, parse_stage, scaling, stream_stage
+from benchmarks import (
+    accuracy,
+    call_stage,
+    cold_stage,
+    conversation_stage,
+    import_stage,
+    parse_stage,
+    scaling,
+    stream_stage,
+)
 from benchmarks.__main__ import main
 from benchmarks.accuracy import Answered, Scores
 from benchmarks.measure import QUICK, Sample, in_pairs
@@ -45,6 +54,16 @@ def test_call_stage() -> None:
     _well_formed(stage)
     assert {"Person", "Result[Person]", "bool"} <= {row.case for row in stage.comparisons}
     assert "calls/s" in stage.comparisons[-1].note
+
+
+def test_conversation_stage() -> None:
+    stage = conversation_stage.run(QUICK)
+    _well_formed(stage)
+    assert [row.case for row in stage.comparisons] == [
+        "memory, tool, listener: first turn",
+        "memory, tool, listener: after 9 turns",
+    ]
+    assert {row.target for row in stage.comparisons} == {1.25}
 
 
 def test_stream_stage(monkeypatch: pytest.MonkeyPatch) -> None:

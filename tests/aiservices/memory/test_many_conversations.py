@@ -24,6 +24,7 @@ from loopback import DONE, Loopback, Reply, Seen, answer, delta, error, reset, s
 
 from aiservices import (
     AiMessage,
+    AiServiceError,
     Budget,
     MemoryId,
     Message,
@@ -175,6 +176,8 @@ def ask(chat: Chat, asking: Asking) -> str | None:
             next(texts)
     except ModelError:
         pass
+    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+        return repr(error)
     return None
 
 
@@ -191,6 +194,8 @@ async def aask(chat: Chat, asking: Asking) -> str | None:
             await anext(texts)
     except ModelError:
         pass
+    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+        return repr(error)
     return None
 
 
