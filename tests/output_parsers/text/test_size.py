@@ -67,4 +67,6 @@ def test_a_text_of_a_megabyte_takes_linear_time(unit: str) -> None:
     for parser in PARSERS:
         taken = seconds(parser, large)
         # 20 times the text; a quadratic reader takes 400 times the time, and far more than a second.
-        assert taken < 1 or taken < 100 * min(seconds(parser, small) for _ in range(3)), type(parser).__name__
+        if taken >= 1:  # a busy machine, or a slow reader
+            taken = min(taken, seconds(parser, large))
+            assert taken < 200 * min(seconds(parser, small) for _ in range(3)), type(parser).__name__
