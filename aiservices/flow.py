@@ -21,7 +21,7 @@ from .requests import ChatRequest
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "held", "run", "stream"]
+__all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream", "run", "stream"]
 
 T = TypeVar("T")
 
@@ -159,26 +159,6 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
                     outcome, step = error, flow.throw
         except StopIteration:
             return
-
-
-def held(flow: Flow[T]) -> Flow[T]:
-    """A flow of which a stream shows nothing that a model writes: it is asked for its reply as a whole."""
-    step: Callable[[Any], Need] = flow.send
-    outcome: Any = None
-    try:
-        while True:
-            need = step(outcome)
-            try:
-                if isinstance(need, Ask):
-                    (outcome,) = yield All((need,))
-                else:
-                    outcome = yield need
-                step = flow.send
-            except BaseException as error:
-                outcome, step = error, flow.throw
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
 
 
 def _fulfil(need: Need) -> Any:

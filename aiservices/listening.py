@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from .events import CallCompleted, CallFailed, CallStarted
 from .flow import Do, Emit, Flow, Need
 from .plan import Turn
+from .through import through
 
 __all__ = ["Listener", "heard"]
 
@@ -19,25 +20,19 @@ Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
     """A flow whose events are told to the listeners, one after the other, before all others see them."""
     yield from _tell(CallStarted(turn), listeners)
-    step: Callable[[Any], Need] = flow.send
-    outcome: Any = None
+
+    def told(need: Need) -> Flow[Any]:
+        if isinstance(need, Emit):
+            yield from _tell(need.event, listeners)
+        return (yield need)
+
     try:
-        while True:
-            need = step(outcome)
-            try:
-                if isinstance(need, Emit):
-                    yield from _tell(need.event, listeners)
-                outcome = yield need
-                step = flow.send
-            except BaseException as error:
-                outcome, step = error, flow.throw
-    except StopIteration as stop:
-        answer: T = stop.value
-        yield from _tell(CallCompleted(turn, answer), listeners)
-        return answer
+        answer = yield from through(flow, told)
     except Exception as error:
         yield from _tell(CallFailed(turn, error), listeners)
         raise
+    yield from _tell(CallCompleted(turn, answer), listeners)
+    return answer
 
 
 def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from .approval import TurnState
 from .budget import Budget, CallContext
-from .flow import Emit, Flow, arun, astream, held, run, stream
+from .flow import Emit, Flow, arun, astream, run, stream
 from .pieces import Items, Texts, aiterate, iterate
 from .pipeline import Answer, Pipeline
 from .plan import MethodPlan, Turn
 from .requests import ChatRequest
 from .returns import Result, Shape
 from .streams import Accepted, AsyncStream, Stream
+from .through import held
 
 __all__ = ["bound_of", "method_of", "result_of", "resume", "to_the_end"]
 

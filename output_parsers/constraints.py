@@ -18,9 +18,9 @@ from .reading import Json, Misfit, Place
 from .scalars import FloatNode
 from .target import Target, type_name
 
-__all__ = ["constrained"]
+__all__ = ["CONSTRAINTS_IN_WORDS", "constrained"]
 
-_WORDS = {
+CONSTRAINTS_IN_WORDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
     "maximum": "at most {}",
@@ -80,7 +80,7 @@ class ConstrainedNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         said = [
             words.format(value).replace(" 1 items", " 1 item")
-            for key, words in _WORDS.items()
+            for key, words in CONSTRAINTS_IN_WORDS.items()
             if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
         ]
         inner = self.inner.hint((*within, self))
@@ -127,7 +127,9 @@ def constrained(target: Target, node: Node[Any]) -> Node[Any]:
         raise UnsupportedTypeError(type_name(target.form), target.path, ["constraints"], reason) from error
     # of None and another, the other; of the number and the string that pydantic makes of a decimal, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
-    checked = ConstrainedNode(node, adapter, {key: schema[key] for key in _WORDS if key in schema})
+    checked = ConstrainedNode(
+        node, adapter, {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
+    )
     checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
     return checked
 

@@ -18,7 +18,7 @@ FLOORS = {
     1: "errors contents messages message_json requests strategy",
     2: "events models models.base scopes said render declare prompts streams returns parameters "
     "tool_parameters",
-    3: "flow tools output_tool strategies ladder route budget",
+    3: "flow through tools output_tool strategies ladder route budget",
     4: "tool_run toolbox plan wording stubs examples routing planning",
     5: "approval finish way asking conversation listening pipeline feedback mending retry",
     6: "pieces methods service preview",

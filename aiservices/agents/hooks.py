@@ -9,6 +9,7 @@ from ..conversation import ToolStarted
 from ..flow import All, Ask, Do, Emit, Flow, Need
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
+from ..through import through
 from ..tool_run import ToolRun
 
 __all__ = ["Hook", "HookHandle", "Hooks", "Step"]
@@ -49,19 +50,7 @@ class Hooks:
         return HookHandle(self._of[step], hook)
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        flow = proceed(turn)
-        step: Callable[[Any], Need] = flow.send
-        outcome: Any = None
-        try:
-            while True:
-                need = step(outcome)
-                try:
-                    outcome, step = (yield from self._fulfilled(need)), flow.send
-                except BaseException as error:
-                    outcome, step = error, flow.throw
-        except StopIteration as stop:
-            answer: Answer = stop.value
-            return answer
+        return through(proceed(turn), self._fulfilled)
 
     def _fulfilled(self, need: Need) -> Flow[Any]:
         """The outcome of a need, with the hooks around those that are a step."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..budget import Budget
-from ..flow import All, Ask, Emit, Flow, Need
+from ..flow import Emit, Flow, Need
 from ..models.base import ChatModel
 from ..pipeline import Pipeline
 from ..plan import MethodPlan, Turn
 from ..retry import Retry
 from ..service import create, plan_of
+from ..through import asked_as_a_whole, through
 
 __all__ = ["Question", "aside"]
 
@@ -46,27 +46,10 @@ class Question:
 
 def aside(flow: Flow[T]) -> Flow[T]:
     """The same flow, of which a stream shows nothing: listeners alone are told of its events."""
-    step: Callable[[Any], Need] = flow.send
-    outcome: Any = None
-    with closing(flow):
-        while True:
-            try:
-                need = step(outcome)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            try:
-                outcome, step = (yield from _quietly(need)), flow.send
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                outcome, step = error, flow.throw
+    return through(flow, _quietly)
 
 
 def _quietly(need: Need) -> Flow[Any]:
     if isinstance(need, Emit):
         need = need._replace(shown=False)
-    if isinstance(need, Ask):  # among needs that are fulfilled side by side, a model does not stream
-        [reply] = yield All((need,))
-        return reply
-    return (yield need)
+    return (yield from asked_as_a_whole(need))

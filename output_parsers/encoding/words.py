@@ -6,23 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ..constraints import CONSTRAINTS_IN_WORDS
 from ..errors import shorten
 
 __all__ = ["ANY_TEXT", "PAIRS", "TUPLE", "in_words", "left_out", "said"]
 
 _WORDS = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "more than {}",
-    "maximum": "at most {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
-    "minProperties": "at least {} keys",
-    "maxProperties": "at most {} keys",
-    "pattern": "matching {}",
+    **CONSTRAINTS_IN_WORDS,
     "format": "format {}",
     "required": "required: {}",
     "not": "not {}",
