@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..errors import ModelError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatRequest
 from .openai_body import BodyWriter, PreparedBody
-from .openai_clients import load_post
+from .openai_channels import Channel
 from .openai_dialect import Dialect
 from .openai_errors import Blame
 from .openai_events import BrokenStreamError, EventReading
@@ -38,17 +39,16 @@ class Caller:
         """A model and its address, as messages and logs name them."""
         return f"{self.named(model)} at {self.place.shown}"
 
-    def call(self, client: Any, request: ChatRequest, *, stream: bool) -> Call:
-        """The call of a request through a client of the SDK; BadRequestError if it cannot be written."""
+    def call(self, channel: Channel, request: ChatRequest, *, stream: bool) -> Call:
+        """The call of a request over a channel; BadRequestError if it cannot be written."""
         try:
             prepared = self.bodies.prepare(request, stream=stream)
             body = prepared.with_messages(request.messages)
         except ValueError as error:
             raise Blame(self.where(self.bodies.model)).unwritable(error) from error
-        call = Call(self, client, prepared, body, stream)
+        call = Call(self, channel, prepared, body, stream)
         if self.log.on:
-            headers = client.default_headers | client.auth_headers | call.extra_headers
-            self.log.request(call.where, headers, body)
+            self.log.request(call.where, {**channel.headers, **call.extra_headers}, body)
         return call
 
 
@@ -57,7 +57,7 @@ class Call:
     """A request that is ready to be sent, and the reading of what comes back."""
 
     caller: Caller
-    client: Any
+    channel: Channel
     prepared: PreparedBody
     body: bytes
     stream: bool
@@ -67,27 +67,28 @@ class Call:
         return self.caller.where(self.prepared.model)
 
     @property
-    def extra_headers(self) -> dict[str, str]:
-        return dict(self.prepared.options.extra_headers or {})
+    def extra_headers(self) -> Mapping[str, str]:
+        return self.prepared.options.extra_headers or {}
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        return self.channel.failures
 
     def send(self, *, unread: bool = False) -> Any:
-        """The response as it came; from an asynchronous client, an awaitable of it.
+        """The response as it came; on an asynchronous channel, an awaitable of it.
 
         Of a stream, or where it is to be left ``unread``, only the beginning has been read.
         """
-        settings: dict[str, Any] = {"max_retries": 0}
-        options = self.prepared.options
-        if options.timeout is not None:
-            settings["timeout"] = options.timeout
-        if options.extra_headers:
-            settings["headers"] = self.extra_headers
-        path = self.caller.dialect.path(self.caller.place, self.prepared.model)
-        return load_post()(self.client, path, self.body, settings, self.stream or unread)
+        prepared = self.prepared
+        path = self.caller.dialect.path(self.caller.place, prepared.model)
+        return self.channel.post(
+            path, self.body, self.extra_headers, prepared.options.timeout, unread=self.stream or unread
+        )
 
     def read_by(self, deadline: float, response: Any) -> bytes:
         """All of a response that was left unread. Raises ModelTimeoutError where it takes too long.
 
-        The timeouts of the SDK are those of single waits, which a server that sends a little at a time
+        The timeouts of HTTP libraries are those of single waits, which a server that sends a little at a time
         never exceeds.
         """
         pieces = []
@@ -145,7 +146,7 @@ class Call:
 
     def _blame(self) -> Blame:
         keys = [value for name, value in self.extra_headers.items() if is_secret(name)]
-        key = getattr(self.client, "api_key", None)
+        key = self.channel.key
         return Blame(
             self.where,
             tuple(secret for secret in (key, *keys) if isinstance(secret, str)),

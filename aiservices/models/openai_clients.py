@@ -2,65 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from inspect import signature
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from ..errors import AuthenticationError, DefinitionError, Fault, ModelConnectionError
+from .openai_account import checked_key
+from .per_loop import PerLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from openai import AsyncOpenAI, OpenAI
 
     from .openai_place import Place
 
-__all__ = ["Clients", "Post", "load_post"]
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """How the installed SDK sends bytes and hands back the response as it came."""
-
-    response: type[Any]
-    body_argument: str
-
-    def __call__(self, client: Any, path: str, body: bytes, settings: Mapping[str, Any], stream: bool) -> Any:
-        """The response; from an asynchronous client, an awaitable of it."""
-        body_argument = {self.body_argument: body}
-        return client.post(path, cast_to=self.response, options=settings, stream=stream, **body_argument)
-
-
-@cache
-def load_post() -> Post:
-    """Imports the SDK, which takes most of a second, and hence waits for the first request."""
-    import openai
-
-    # openai 3 sends with httpx2, openai 2 with httpx; raw bytes were a `body` before they were `content`
-    http = openai.DefaultHttpxClient.__mro__[-2].__module__.partition(".")[0]
-    takes_content = "content" in signature(openai.OpenAI.post).parameters
-    return Post(import_module(http).Response, "content" if takes_content else "body")
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    client: AsyncOpenAI
-    closer: AsyncGenerator[None]
+__all__ = ["Clients"]
 
 
 class Clients:
-    """Clients that the user gave stay as they are and stay the user's; others are made when needed.
-
-    Connections of an asynchronous client belong to one event loop. So each loop gets a client, which
-    is closed and forgotten when the loop shuts down its asynchronous generators, as asyncio.run does at
-    its end; that of a loop which ended otherwise is forgotten when another loop asks for one.
-    """
+    """Clients that the user gave stay as they are and stay the user's; others are made when needed."""
 
     def __init__(
         self,
@@ -76,7 +34,7 @@ class Clients:
         self._given = given
         self._given_async = given_async
         self._made: OpenAI | None = None
-        self._made_async: dict[asyncio.AbstractEventLoop, _Held] = {}
+        self._made_async: PerLoop[AsyncOpenAI] = PerLoop(lambda: self._make("AsyncOpenAI"), _close, _abandon)
         self._lock = Lock()
 
     def blocking(self) -> Any:
@@ -92,17 +50,7 @@ class Clients:
         if self._given_async is not None:
             return self._given_async
         self._refuse_half("async_client", "AsyncOpenAI", self._given)
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            held = self._made_async.get(loop)
-            if held is not None:
-                return held.client
-            for other in [other for other in self._made_async if other.is_closed()]:
-                del self._made_async[other]
-            client = self._make("AsyncOpenAI")
-            held = self._made_async[loop] = _Held(client, _closes_with_loop(client, ref(self)))
-        await anext(held.closer)
-        return client
+        return await self._made_async.get()
 
     def close(self) -> None:
         with self._lock:
@@ -112,13 +60,7 @@ class Clients:
 
     async def aclose(self) -> None:
         self.close()
-        held = self.forget(asyncio.get_running_loop())
-        if held is not None:
-            await held.closer.aclose()
-
-    def forget(self, loop: asyncio.AbstractEventLoop) -> _Held | None:
-        with self._lock:
-            return self._made_async.pop(loop, None)
+        await self._made_async.aclose()
 
     def _refuse_half(self, missing: str, kind: str, other: object) -> None:
         if other is not None:  # its proxies, certificates and hooks cannot be carried over to the other kind
@@ -135,29 +77,20 @@ class Clients:
                 base_url=self._place.base_url or None, api_key=self._api_key, max_retries=0
             )
         except openai.OpenAIError as error:
-            raise self._no_key() from error
+            no_key = f"{self._name}: no API key; {self._place.key_advice}"
+            raise AuthenticationError(no_key) from error
         except ValueError as error:  # how the SDK's Azure client says that a variable is missing
             raise ModelConnectionError(
                 f"{self._name}: {error}; set AZURE_OPENAI_ENDPOINT and OPENAI_API_VERSION"
             ) from error
-        if not made.api_key:  # an administrator's key, which the SDK would send instead, asks no model
-            raise self._no_key()
-        if not (made.api_key.isascii() and made.api_key.isprintable()):
-            raise AuthenticationError(
-                f"{self._name}: the API key holds a line end or another character that no key has; "
-                f"{self._place.key_advice}"
-            )
+        # an administrator's key, which the SDK would send where there is no other, asks no model
+        checked_key(self._name, self._place, made.api_key)
         return made
 
-    def _no_key(self) -> AuthenticationError:
-        return AuthenticationError(f"{self._name}: no API key; {self._place.key_advice}")
+
+async def _close(client: AsyncOpenAI) -> None:
+    await client.close()
 
 
-async def _closes_with_loop(client: AsyncOpenAI, clients: ref[Clients]) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        owner = clients()
-        if owner is not None:
-            owner.forget(asyncio.get_running_loop())
-        await client.close()
+def _abandon(client: AsyncOpenAI) -> None:
+    """Nothing can be done for it: it closes with the sockets of its loop."""

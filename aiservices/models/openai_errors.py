@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,13 +24,21 @@ from ..errors import (
     ModelTimeoutError,
     RateLimitError,
 )
+from ..transport.base import TransportError
 from .openai_dialect import UnsayableError
 from .openai_payload import ReportedError, UnreadableReplyError
 
-__all__ = ["Blame", "transport_failures"]
+__all__ = ["Blame"]
 
 _SHORTEST_SECRET = 8  # a shorter key ("ollama") guards nothing, and may be an ordinary word of a message
 _SHOWN_AT_MOST = 300
+# what urllib3, http.client, aiohttp and httpx2 say when a body ends too early
+_CUT_SHORT = (
+    "ended prematurely",
+    "IncompleteRead(",
+    "payload is not completed",
+    "without sending complete message body",
+)
 _STATUS_OF_CODE = {
     "authentication_error": 401,
     "bio_policy": 400,
@@ -48,21 +55,6 @@ _STATUS_OF_CODE = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
 }
-
-
-def transport_failures() -> tuple[type[Exception], ...]:
-    """The exceptions with which a request of the SDK, or reading its response, can fail.
-
-    Asked for when something failed: the SDK wraps the transport's errors while it sends, but not while
-    a stream is read, and a client that the user made may be of another HTTP library than the SDK's.
-    """
-    import openai
-
-    loaded = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
-    failures = [error for module in loaded for error in (module.RequestError, module.InvalidURL)]
-    if "anyio" in sys.modules:
-        failures.append(sys.modules["anyio"].EndOfStream)
-    return (openai.OpenAIError, OSError, *failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +218,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     """An error, what caused it, and so on; of a group, the first member.
 
     Not its context, which may be an error that the caller was handling. The HTTP libraries drop the
-    cause at one place, but keep it as the argument.
+    cause at one place, but keep it as an argument.
     """
     while error is not None:
         yield error
         wrapped = error.exceptions if isinstance(error, BaseExceptionGroup) else error.args
-        inner = wrapped[0] if wrapped and isinstance(wrapped[0], BaseException) else None
+        inner = next((one for one in wrapped if isinstance(one, BaseException)), None)
         error = inner or error.__cause__
 
 
@@ -246,7 +238,11 @@ def _broken(chain: list[BaseException]) -> str:
             return (
                 f"its certificate is not trusted ({link.verify_message}); check base_url and the certificates"
             )
-    # the innermost exception of the transport knows more than the SDK's "Connection error."
+        if any(words in str(link) for words in _CUT_SHORT):
+            return "the connection was cut before the answer was whole; ask again, and check the network"
+        if isinstance(link, TransportError):
+            return f"{link}; check the key and extra_headers"
+    # the inner exception knows more than the SDK's "Connection error." or "Connection aborted."
     inner = chain[1] if len(chain) > 1 else chain[0]
     if "Illegal header" in str(inner):  # its text quotes the header, which may hold the key
         return "a header holds what HTTP does not allow, as a line end; check the key and extra_headers"

@@ -11,9 +11,8 @@ from ..requests import ChatOptions, ChatRequest
 from .base import Capabilities
 from .openai_body import BodyWriter
 from .openai_call import Caller
-from .openai_clients import Clients
+from .openai_channels import Channels
 from .openai_dialect import Dialect
-from .openai_errors import transport_failures
 from .openai_log import WireLog
 from .openai_place import Provider, place_at, place_of
 
@@ -54,7 +53,7 @@ class OpenAiModel:
         self._capabilities = capabilities or self._place.capabilities
         bodies = BodyWriter(self._dialect, model, options, self._place)
         self._caller = Caller(self._dialect, self._place, bodies, WireLog(log_level))
-        self._clients = Clients(self.name, self._place, api_key, client, async_client)
+        self._channels = Channels(self.name, self._place, api_key, client, async_client)
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -97,28 +96,28 @@ class OpenAiModel:
         return f"{type(self).__name__}({self.name!r} at {self._place.shown})"
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        call = self._caller.call(self._clients.blocking(), request, stream=False)
+        call = self._caller.call(self._channels.blocking(), request, stream=False)
         deadline = request.deadline
         try:
             response = call.send(unread=deadline is not None)
             raw = response.content if deadline is None else call.read_by(deadline, response)
-        except transport_failures() as error:
+        except call.failures as error:
             raise call.failure(error) from error
         return call.read(response, raw)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        call = self._caller.call(await self._clients.of_this_loop(), request, stream=False)
+        call = self._caller.call(await self._channels.of_this_loop(), request, stream=False)
         try:
             response = await call.send()
-        except transport_failures() as error:
+        except call.failures as error:
             raise call.failure(error) from error
         return call.read(response, response.content)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        call = self._caller.call(self._clients.blocking(), request, stream=True)
+        call = self._caller.call(self._channels.blocking(), request, stream=True)
         try:
             response = call.send()
-        except transport_failures() as error:
+        except call.failures as error:
             raise call.failure(error) from error
         try:
             reading = call.reading(response)
@@ -128,7 +127,7 @@ class OpenAiModel:
                         yield delta
                     if reading.done:
                         break
-            except transport_failures() as error:
+            except call.failures as error:
                 call.lost(reading, error)
             for delta in call.end(reading):
                 yield delta
@@ -136,10 +135,10 @@ class OpenAiModel:
             response.close()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        call = self._caller.call(await self._clients.of_this_loop(), request, stream=True)
+        call = self._caller.call(await self._channels.of_this_loop(), request, stream=True)
         try:
             response = await call.send()
-        except transport_failures() as error:
+        except call.failures as error:
             raise call.failure(error) from error
         try:
             reading = call.reading(response)
@@ -149,7 +148,7 @@ class OpenAiModel:
                         yield delta
                     if reading.done:
                         break
-            except transport_failures() as error:
+            except call.failures as error:
                 call.lost(reading, error)
             for delta in call.end(reading):
                 yield delta
@@ -158,11 +157,11 @@ class OpenAiModel:
 
     def close(self) -> None:
         """Lets go of the connections that this model opened; a later request opens new ones."""
-        self._clients.close()
+        self._channels.close()
 
     async def aclose(self) -> None:
         """As close, and also those of the running event loop; another loop's go when that loop ends."""
-        await self._clients.aclose()
+        await self._channels.aclose()
 
     def __enter__(self) -> Self:
         return self

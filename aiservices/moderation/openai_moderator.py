@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidReplyError
+from ..models.openai_channels import sdk_failures
 from ..models.openai_clients import Clients
-from ..models.openai_errors import Blame, transport_failures
+from ..models.openai_errors import Blame
 from ..models.openai_place import place_at, place_of
 from .results import ModerationResult
 
@@ -45,7 +46,7 @@ class OpenAiModerator:
         try:
             answer = client.moderations.create(model=self._model, input=list(texts))
         except Exception as error:
-            if not isinstance(error, transport_failures()):
+            if not isinstance(error, sdk_failures()):
                 raise
             blame = Blame(where, (client.api_key,), self._place.key_advice, self._timeout)
             raise blame.failure(error) from error

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidReplyError
+from ..models.openai_channels import sdk_failures
 from ..models.openai_clients import Clients
-from ..models.openai_errors import Blame, transport_failures
+from ..models.openai_errors import Blame
 from ..models.openai_place import Provider, place_at, place_of
 from .optional import needed
 
@@ -75,7 +76,7 @@ class OpenAiEmbeddingModel:
                 model=self._model, input=asked, encoding_format="float", **self._settings
             )
             rows = [one.embedding for one in sorted(reply.data, key=lambda one: one.index)]
-        except transport_failures() as error:
+        except sdk_failures() as error:
             blame = Blame(self._where, (client.api_key,), self._place.key_advice, None, "list of embeddings")
             raise blame.failure(error) from error
         except (AttributeError, TypeError, ValueError) as error:  # the SDK does not look at what it hands on

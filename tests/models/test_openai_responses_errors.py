@@ -196,8 +196,8 @@ def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: Ope
     with pytest.raises(ModelConnectionError) as caught:
         model.complete(HELLO)
     assert str(caught.value) == (
-        f"openai-responses:gpt-x at {loopback.base_url}: the connection failed (ReadError: [Errno 104] "
-        "Connection reset by peer); check base_url and the network"
+        f"openai-responses:gpt-x at {loopback.base_url}: the connection failed (ConnectionResetError: "
+        "[Errno 104] Connection reset by peer); check base_url and the network"
     )
     with pytest.raises(ModelConnectionError):
         asyncio.run(model.acomplete(HELLO))

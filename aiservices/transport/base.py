@@ -1,0 +1,115 @@
+"""What both transports have in common: addresses, timeouts, errors, and where a redirect leads."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+__all__ = [
+    "CONNECT_SECONDS",
+    "DRAIN_SECONDS",
+    "MOST_CONNECTIONS",
+    "MOST_REDIRECTS",
+    "READ_SECONDS",
+    "Answered",
+    "Base",
+    "StatusError",
+    "TransportError",
+    "checked",
+    "headers_for",
+    "redirected",
+]
+
+CONNECT_SECONDS = 5.0  # these limits are those of OpenAI's own SDK
+READ_SECONDS = 600.0
+MOST_CONNECTIONS = 1000
+MOST_REDIRECTS = 5
+DRAIN_SECONDS = 0.02  # what follows the last event of a stream is there by then, or does not come
+
+_REDIRECTS = (307, 308)  # the others want a GET, which asks no model
+_SECRETS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"))
+_PORTS = {"http": 80, "https": 443}
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
+_FORBIDDEN = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+
+
+class Answered(Protocol):
+    """A response whose beginning has come."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class TransportError(OSError):
+    """A request cannot go out at all; the message says why."""
+
+
+class StatusError(Exception):
+    """The server answered with a status that is no success; ``response`` has all of its answer."""
+
+    def __init__(self, response: Answered) -> None:
+        super().__init__(f"status {response.status_code}")
+        self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The URL below which requests go, and the headers of them all.
+
+    A name and a password in the URL become basic authorization; a query stays at the end of every address.
+    """
+
+    parts: SplitResult
+    headers: dict[str, str]
+
+    @classmethod
+    def of(cls, url: str, headers: Mapping[str, str]) -> Base:
+        """Raises TransportError when a header holds what HTTP does not allow."""
+        parts = urlsplit(url)
+        user, at, host = parts.netloc.rpartition("@")
+        sent = {"accept-encoding": "gzip, deflate", **checked(headers)}
+        if at:
+            sent["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        return cls(parts._replace(netloc=host, path=parts.path.strip("/"), fragment=""), sent)
+
+    def url(self, path: str) -> str:
+        path = "/".join(part for part in (self.parts.path, path.strip("/")) if part)
+        return self.parts._replace(path=f"/{path}").geturl()
+
+
+def checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers, if HTTP allows them. Raises TransportError, which quotes none: they may be keys."""
+    for name, value in headers.items():
+        if _FORBIDDEN.search(value) or not _NAME.fullmatch(name):
+            raise TransportError("a header holds what HTTP does not allow, as a line end")
+    return headers
+
+
+def redirected(url: str, response: Answered) -> str:
+    """The address to send the same to.
+
+    Raises StatusError where the answer is no redirect, leads nowhere, or asks for another kind of request.
+    """
+    there = urljoin(url, response.headers.get("location", ""))
+    if response.status_code not in _REDIRECTS or there == url or urlsplit(there).scheme not in _PORTS:
+        raise StatusError(response)
+    return there
+
+
+def headers_for(there: str, url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers when what was sent to ``url`` is sent ``there``: without keys to another origin."""
+    if _origin(there) == _origin(url):
+        return headers
+    return {name: value for name, value in headers.items() if name.lower() not in _SECRETS}
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

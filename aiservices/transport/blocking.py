@@ -1,0 +1,186 @@
+"""Requests that block, over connections of urllib3 that all threads share."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import Any, ClassVar, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+from weakref import WeakSet
+
+from urllib3 import HTTPConnectionPool, PoolManager, ProxyManager
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError, ProtocolError
+from urllib3.util import Retry, Timeout, make_headers
+
+from .base import (
+    CONNECT_SECONDS,
+    DRAIN_SECONDS,
+    MOST_REDIRECTS,
+    READ_SECONDS,
+    Base,
+    StatusError,
+    checked,
+    headers_for,
+    redirected,
+)
+from .proxies import proxy_of
+from .trust import ssl_context
+
+__all__ = ["BlockingTransport", "Response"]
+
+_KEPT = 100
+_ONCE: Final = Retry(False, redirect=False)
+_PATIENCE: Final = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
+_SOCKET = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+_FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
+
+
+class Response:
+    """An answer of a server; where it was left unread, its beginning."""
+
+    __slots__ = ("_raw", "headers", "status_code")
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self.status_code: int = raw.status
+        self.headers: Mapping[str, str] = raw.headers
+
+    @property
+    def content(self) -> bytes:
+        """All of it; the connection is free once it has been read."""
+        data: bytes = self._raw.data
+        return data
+
+    @property
+    def text(self) -> str:
+        return self.content.decode(errors="replace")
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """The pieces as they come."""
+        if self._raw.chunked:
+            yield from self._raw.read_chunked(decode_content=True)
+        else:
+            while piece := self._raw.read1():
+                yield piece
+
+    def close(self) -> None:
+        """Keeps the connection where nothing but the end is left to read, else closes it."""
+        raw = self._raw
+        connection = raw.connection
+        if connection is None:
+            return
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(DRAIN_SECONDS)
+            if next(self.iter_bytes(), b""):
+                raw.close()
+        except _FAILURES:
+            raw.close()
+        raw.release_conn()
+
+
+class _Way(NamedTuple):
+    pool: HTTPConnectionPool
+    target: str
+
+
+class BlockingTransport:
+    """Sends to the addresses below one URL. Threads share its connections; a forked process opens its own.
+
+    ``headers`` go out with every request. Raises TransportError where the environment asks for a proxy that
+    cannot be used, or a header holds what HTTP does not allow.
+    """
+
+    failures: ClassVar = _FAILURES
+
+    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
+        self._base = Base.of(base_url, headers)
+        self._proxy = proxy_of(self._base.url(""))
+        self._open()
+        _OPEN.add(self)
+
+    def _open(self) -> None:
+        settings: Any = {"maxsize": _KEPT, "ssl_context": ssl_context(), "socket_options": _SOCKET}
+        self._manager = _proxied(self._proxy, settings) if self._proxy else PoolManager(**settings)
+        self._ways: dict[str, _Way] = {}
+
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], timeout: float | None, *, unread: bool
+    ) -> Response:
+        """The answer, if its status is a success.
+
+        ``timeout`` is in seconds, for connecting and for each wait. Raises one of ``failures``.
+        """
+        way = self._ways.get(path)
+        if way is None:
+            way = self._ways[path] = self._way(self._base.url(path))
+        sent: Mapping[str, str] = {**self._base.headers, **checked(headers)}
+        waits = _PATIENCE if timeout is None else Timeout(connect=timeout, read=timeout)
+        response = _send(way, body, sent, waits, unread)
+        if response.status_code < 300:
+            return response
+        url = self._base.url(path)
+        for _ in range(MOST_REDIRECTS):
+            there = redirected(url, response)
+            url, sent = there, headers_for(there, url, sent)
+            response = _send(self._way(url), body, sent, waits, unread)
+            if response.status_code < 300:
+                return response
+        raise StatusError(response)
+
+    def close(self) -> None:
+        """Closes what is not in use."""
+        self._manager.clear()
+        self._ways = {}
+
+    def _way(self, url: str) -> _Way:
+        if self._proxy and url.startswith("http:"):  # the proxy wants to know whom it asks
+            return _Way(self._manager.connection_from_url(url), url)
+        parts = urlsplit(url)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        return _Way(self._manager.connection_from_url(url), target)
+
+
+def _send(way: _Way, body: bytes, headers: Mapping[str, str], waits: Timeout, unread: bool) -> Response:
+    raw = way.pool.urlopen(
+        "POST",
+        way.target,
+        body,
+        headers,
+        _ONCE,
+        redirect=False,
+        assert_same_host=False,
+        timeout=waits,
+        preload_content=False,
+        release_conn=False,
+    )
+    if raw.status < 200:
+        # the answer proper comes behind it, and would be taken for that of the next request
+        raw.close()
+        raise ProtocolError(f"the server answered with the interim status {raw.status}")
+    response = Response(raw)
+    if not unread or raw.status >= 300:
+        response.content  # noqa: B018
+    return response
+
+
+def _proxied(proxy: str, settings: dict[str, Any]) -> PoolManager:
+    user = urlsplit(proxy).netloc.rpartition("@")[0]
+    headers = make_headers(proxy_basic_auth=unquote(user)) if user else None
+    return ProxyManager(proxy, proxy_headers=headers, proxy_ssl_context=ssl_context(), **settings)
+
+
+_OPEN: WeakSet[BlockingTransport] = WeakSet()
+
+
+def _forked() -> None:
+    # the connections are the parent's: two processes that read from one get each other's answers
+    for transport in tuple(_OPEN):
+        transport._open()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
