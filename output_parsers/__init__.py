@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .custom import OutputParser
-from .errors import OutputParsingError, Problem, UnsupportedTypeError
-from .integers import Int8, Int16, Int32, Int64
-from .parse import parse, parser_for, read
-from .parser import TypeParser
-from .reading import Coercion, Leniency, Reading
-from .registry import ParserFactory, ParserRegistry
-from .target import Description, Target
-from .temporal_text import DateOrder
-
 if TYPE_CHECKING:
+    from .custom import OutputParser
+    from .errors import OutputParsingError, Problem, UnsupportedTypeError
+    from .integers import Int8, Int16, Int32, Int64
+    from .parser import TypeParser
+    from .parsing import parse, parser_for, read
     from .partial import (
         ItemError,
         ItemPolicy,
@@ -27,6 +22,10 @@ if TYPE_CHECKING:
         PartialReader,
         Snapshot,
     )
+    from .reading import Coercion, Leniency, Reading
+    from .registry import ParserFactory, ParserRegistry
+    from .target import Description, Target
+    from .temporal_text import DateOrder
 
 __all__ = [
     "Coercion",
@@ -58,17 +57,31 @@ __all__ = [
     "read",
 ]
 
-# Reading while a reply is written is loaded when it is asked for: most replies come whole.
-_OF_PARTIAL = frozenset(
-    ("ItemError", "ItemPolicy", "ItemReader", "PartialList", "PartialObject", "PartialReader", "Snapshot")
-)
+# Where each name lives. A module is loaded when the first of its names is asked for.
+_HOMES = {
+    ".custom": "OutputParser",
+    ".errors": "OutputParsingError Problem UnsupportedTypeError",
+    ".integers": "Int8 Int16 Int32 Int64",
+    ".parser": "TypeParser",
+    ".parsing": "parse parser_for read",
+    ".partial": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
+    ".reading": "Coercion Leniency Reading",
+    ".registry": "ParserFactory ParserRegistry",
+    ".target": "Description Target",
+    ".temporal_text": "DateOrder",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_PARTIAL:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module("output_parsers.partial"), name)
+    value = getattr(import_module(_HOME[name], __name__), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

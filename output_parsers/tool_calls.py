@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, TypeVar, Union, cast, overload
 
-from .parse import parser_for
+from .parsing import parser_for
 from .target import Target
 from .text.calls import AnyCall, CallsParser, R_co, ToolCallLike, call_form
 

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = """
-openai jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub text_to_num jsonschema
+openai urllib3 aiohttp certifi jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub text_to_num jsonschema
 """.split()
 
 WATCHED = """
@@ -46,7 +46,9 @@ def output_of(program: str) -> str:
 
 
 def loaded_by(package: str, names: list[str]) -> str:
-    return output_of(f"import sys, {package}\nprint([name for name in {names} if name in sys.modules])")
+    return output_of(
+        f"import sys\nfrom {package} import *\nprint([name for name in {names} if name in sys.modules])"
+    )
 
 
 def test_the_parsers_load_nothing_of_the_services() -> None:
@@ -62,12 +64,21 @@ def test_the_services_load_nothing_heavy() -> None:
     assert loaded_by("aiservices", HEAVY) == "[]"
 
 
-def test_the_services_load_no_model_but_the_scripted_one() -> None:
+def test_the_door_of_the_services_loads_nothing_before_a_name_is_asked_for() -> None:
     program = """
 import sys, aiservices
+print(sorted(name for name in sys.modules if name.startswith(("aiservices.", "output_parsers", "pydantic"))))
+"""
+    assert output_of(program) == "[]"
+
+
+def test_whoever_declares_and_creates_loads_no_model() -> None:
+    program = """
+import sys
+from aiservices import Result, create, user_message
 print(sorted(name for name in sys.modules if name.startswith("aiservices.models.")))
 """
-    assert output_of(program) == "['aiservices.models.base', 'aiservices.models.scripted']"
+    assert output_of(program) == "['aiservices.models.base']"
 
 
 def test_templates_load_jinja2_when_a_plan_needs_one_and_not_before() -> None:

@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
 from urllib3 import HTTPConnectionPool, PoolManager, ProxyManager
-from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ProtocolError
 from urllib3.util import Retry, Timeout, make_headers
 
@@ -34,7 +33,10 @@ __all__ = ["BlockingTransport", "Response"]
 _KEPT = 100
 _ONCE: Final = Retry(False, redirect=False)
 _PATIENCE: Final = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-_SOCKET = [*HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+_SOCKET: Final = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+]
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
 
 

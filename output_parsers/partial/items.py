@@ -16,8 +16,8 @@ from ..extract import open_reply
 from ..json_reader import read_exact, read_tolerant
 from ..json_text import JsonFault
 from ..node import Node
-from ..parse import parser_for
 from ..parser import TypeParser
+from ..parsing import parser_for
 from ..reading import Json, Leniency, Misfit, Place, written
 from .frames import decoded_items
 from .growing import Growing

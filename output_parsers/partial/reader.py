@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, cast
 from typing_extensions import TypeForm
 
 from ..errors import OutputParsingError
-from ..parse import parser_for
 from ..parser import TypeParser
+from ..parsing import parser_for
 from ..reading import Leniency, Reading
 from ..scalars import TextNode
 from .growing import Growing

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from ..parse import parser_for
 from ..parser import TypeParser
+from ..parsing import parser_for
 from ..reading import Leniency, Reading
 
 __all__ = ["EnumOutputParser", "JsonOutputParser", "PydanticOutputParser"]

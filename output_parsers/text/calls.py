@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar, Union, cast
 
 from ..errors import OutputParsingError, Problem
 from ..json_reader import JsonFault, read_tolerant
-from ..parse import parser_for
 from ..parser import TypeParser
+from ..parsing import parser_for
 from ..partial.reader import PartialReader
 from ..reading import Coercion, Leniency, Misfit, Reading, show
 

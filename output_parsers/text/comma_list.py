@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import OutputParsingError
 from ..extract import open_reply
 from ..json_reader import JsonFault, read_tolerant
-from ..parse import parser_for
+from ..parsing import parser_for
 from ..reading import Misfit, Place
 from .frame import TextParser, misfit
 

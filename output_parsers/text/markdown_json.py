@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..parse import parser_for
+from ..parsing import parser_for
 from ..reading import show
 from .frame import misfit
 from .response import DictParser

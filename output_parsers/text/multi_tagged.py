@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import OutputParsingError, Problem
-from ..parse import parser_for
+from ..parsing import parser_for
 from ..reading import Misfit, Place
 from .frame import without_reasoning
 from .response import DictParser, Keys

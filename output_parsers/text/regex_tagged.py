@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import OutputParsingError
 from ..json_reader import JsonFault, read_exact
-from ..parse import parser_for
+from ..parsing import parser_for
 from .frame import misfit, without_reasoning
 from .response import DictParser
 
