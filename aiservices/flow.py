@@ -11,9 +11,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, closing
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from .errors import InvalidReplyError, ModelTimeoutError
+from .deltas import astreamed, in_time, streamed, whole
+from .gates import Withheld, agated, astream_gated, stream_gated
 from .messages import ChatReply, ReplyDelta
 from .models.base import ChatModel
 from .requests import ChatRequest
@@ -26,13 +28,6 @@ __all__ = ["All", "Ask", "Do", "Emit", "Flow", "Need", "Pause", "arun", "astream
 T = TypeVar("T")
 
 
-class Ask(NamedTuple):
-    """Put a request to a model; the outcome is its ChatReply."""
-
-    model: ChatModel
-    request: ChatRequest
-
-
 class Do(NamedTuple):
     """Call a function without arguments; the outcome is what it returns. It may be async in async calls.
 
@@ -41,6 +36,19 @@ class Do(NamedTuple):
 
     function: Callable[[], Any | Awaitable[Any]]
     in_thread: bool = False
+
+
+class Ask(NamedTuple):
+    """Put a request to a model; the outcome is its ChatReply.
+
+    ``gates`` run beside it, and return whether the reply may be shown: a stream holds what comes before all
+    have said yes. Where one says no, Withheld is raised and the request ended, but for a call that blocks,
+    which has to wait for the whole reply.
+    """
+
+    model: ChatModel
+    request: ChatRequest
+    gates: tuple[Do, ...] = ()
 
 
 class All(NamedTuple):
@@ -146,11 +154,11 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
                         outcome, step = None, flow.send
                     elif isinstance(need, Ask):
                         outcome = None
-                        async with aclosing(_as_generator(need)) as deltas:
+                        async with aclosing(_astreamed(need)) as deltas:
                             async for delta in deltas:
                                 outcome = delta.reply
                                 yield delta
-                        outcome, step = _whole(outcome, need), flow.send
+                        outcome, step = whole(outcome, need), flow.send
                     else:
                         outcome, step = await _afulfil(need), flow.send
                 except GeneratorExit:
@@ -163,8 +171,13 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
 
 def _fulfil(need: Need) -> Any:
     match need:
-        case Ask(model, request):
-            return model.complete(request)
+        case Ask(model, request, gates):
+            if not gates:
+                return model.complete(request)
+            reply, *said = _fulfil(All((Ask(model, request), *gates)))
+            if not all(said):
+                raise Withheld(reply)
+            return reply
         case Do(function):
             outcome = function()
             if inspect.isawaitable(outcome):
@@ -193,8 +206,9 @@ async def _afulfil(need: Need) -> Any:
     import asyncio  # a third of the cost of importing this package, and blocking calls do without
 
     match need:
-        case Ask(model, request):
-            return await _in_time(model.acomplete(request), need)
+        case Ask(model, request, gates):
+            answering = in_time(model.acomplete(request), need)
+            return await (agated(answering, partial(_aopen, gates)) if gates else answering)
         case Do(function, in_thread):
             outcome = await asyncio.to_thread(function) if in_thread else function()
             return await outcome if inspect.isawaitable(outcome) else outcome
@@ -221,63 +235,17 @@ async def _in_turn(need: Need, room: asyncio.Semaphore) -> Any:
 
 
 def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
-    reply = None
-    deltas = need.model.stream(need.request)
-    try:
-        for delta in deltas:
-            reply = delta.reply
-            yield delta
-            if reply is None:
-                _check_time(need)
-    finally:
-        close = getattr(deltas, "close", None)
-        if close is not None:
-            close()
-    return _whole(reply, need)
+    deltas = streamed(need)
+    return stream_gated(deltas, lambda: all(_fulfil(All(need.gates)))) if need.gates else deltas
 
 
-async def _as_generator(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
-    deltas = need.model.astream(need.request)
-    try:
-        while (delta := await _in_time(anext(deltas, None), need)) is not None:
-            yield delta
-    finally:
-        close = getattr(deltas, "aclose", None)
-        if close is not None:
-            await close()
+def _astreamed(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
+    deltas = astreamed(need)
+    return astream_gated(deltas, partial(_aopen, need.gates)) if need.gates else deltas
 
 
-async def _in_time(awaited: Awaitable[T], need: Ask) -> T:
-    """What is awaited, or ModelTimeoutError when the deadline of the request comes first."""
-    if need.request.deadline is None:
-        return await awaited
-    import asyncio
-
-    limit = asyncio.timeout(need.request.deadline - time.monotonic())
-    try:
-        async with limit:
-            return await awaited
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise _too_late(need) from error
-
-
-def _check_time(need: Ask) -> None:
-    if need.request.deadline is not None and time.monotonic() > need.request.deadline:
-        raise _too_late(need)
-
-
-def _too_late(need: Ask) -> ModelTimeoutError:
-    said = f"{need.model.name}: the answer was not whole when the time for it was over"
-    return ModelTimeoutError(said, retryable=True)
-
-
-def _whole(reply: ChatReply | None, need: Ask) -> ChatReply:
-    """The reply that the last delta of a stream carried."""
-    if reply is None:
-        raise InvalidReplyError(f"the stream of {need.model.name} ended without the whole reply")
-    return reply
+async def _aopen(gates: tuple[Do, ...]) -> bool:
+    return all(await _afulfil(All(gates)))
 
 
 def _name(function: Callable[..., Any]) -> str:

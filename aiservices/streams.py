@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, Union
 
 from output_parsers.same import same
 
@@ -14,6 +14,7 @@ from .strategy import Strategy
 if TYPE_CHECKING:
     from output_parsers.partial import PartialReader, Snapshot
 
+    from .conversation import ToolFinished, ToolStarted
     from .returns import Result
     from .strategies import Wire
 
@@ -55,7 +56,10 @@ class Completed(NamedTuple, Generic[T]):
     result: Result[T]
 
 
-StreamEvent: TypeAlias = AttemptStarted | ReplyDelta | FieldCompleted | Completed[T]
+# Those of tools are known by name alone, since they are made on a floor above this one.
+StreamEvent: TypeAlias = Union[
+    AttemptStarted, ReplyDelta, "ToolStarted", "ToolFinished", FieldCompleted, Completed[T]
+]
 
 
 class Growth(Generic[T]):
@@ -198,7 +202,8 @@ class Stream(Generic[T_co]):
     def events(self) -> Iterator[StreamEvent[T_co]]:
         """What happens: each attempt, each piece of text, thought or tool call, each field that is complete.
 
-        The last event is Completed, with the result.
+        Each tool that runs is told of, before and after. What interceptors emit comes as it is. The last
+        event is Completed, with the result.
         """
         for event in self._taken():
             yield from self._growth.told(event)

@@ -2,64 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
-from ..errors import AiServiceError
+from ..errors import AiServiceError, ServiceOutputError
 from ..events import ReplyFailed, ReplyReceived
 from ..flow import All, Ask, Emit, Flow, Need
+from ..gates import Withheld
 from ..pipeline import Answer
+from ..plan import Turn
+from ..through import through
 from .check import Check
+from .results import ModerationRan
 
 __all__ = ["beside"]
 
 
-def beside(inner: Flow[Answer], check: Check) -> Flow[Answer]:
-    """A flow with a check beside its first request, verified before the flow goes on."""
-    step: Callable[[Any], Need] = inner.send
-    outcome: Any = None
-    with closing(inner):
+class _Refused(GeneratorExit):
+    """Has ``through`` close a flow: nothing in it is to catch what is refused, or to go on."""
+
+
+def beside(flow: Flow[Answer], check: Check, turn: Turn) -> Flow[Answer]:
+    """A flow with a check beside its first request. Raises what the check refuses with.
+
+    Then the flow is told what came of the request, for its account, and is closed before it goes on.
+    """
+    refusal: AiServiceError | None = None
+
+    def fulfil(need: Need) -> Flow[Any]:
+        nonlocal refusal
+        if refusal is not None:
+            yield from _noted(need, refusal)
+            return None
+        gated = _gated(need, check) if check.is_open else None
+        if gated is None:
+            return (yield need)
         try:
-            while True:
-                need = step(outcome)
-                asks = need.needs if isinstance(need, All) else (need,)
-                checked = check.is_open and any(isinstance(one, Ask) for one in asks)
-                try:
-                    outcome = yield _with(need, check) if checked else need
-                    step = inner.send
-                    if checked:
-                        *outcomes, _ = outcome
-                        outcome = outcomes if isinstance(need, All) else outcomes[0]
-                except BaseException as error:
-                    outcome, step = error, inner.throw
-                    checked = checked and isinstance(error, Exception)
-                if checked and check.has_come:
-                    yield from _verified(check, inner, step, outcome)
-        except StopIteration as stop:
-            answer: Answer = stop.value
+            outcome = yield gated
+        except Withheld as withheld:
+            refusal = yield from check.verdict()
+            if refusal is None or isinstance(need, All):  # it is for another check to say why
+                raise
+            if withheld.reply is None:
+                raise _left(turn) from refusal
+            return withheld.reply
+        except Exception:
+            refusal = yield from check.verdict()
+            raise
+        refusal = yield from check.verdict()
+        return outcome[:-1] if isinstance(need, All) else outcome
+
+    try:
+        answer = yield from through(flow, fulfil)
+        if refusal is not None:
+            raise _Refused
+    except (Exception, _Refused):
+        if refusal is None:
+            raise
+        raise refusal from refusal.__cause__
     if check.is_open:  # nothing was asked
         yield from check.run()
     return answer
 
 
-def _with(need: Need, check: Check) -> All:
-    if isinstance(need, All):
+def _gated(need: Need, check: Check) -> Need | None:
+    """The need with the check beside it; None where it asks no model."""
+    if isinstance(need, Ask):
+        return need._replace(gates=(*need.gates, check.need()))
+    if isinstance(need, All) and any(isinstance(one, Ask) for one in need.needs):
         return All((*need.needs, check.need()), need.at_once and need.at_once + 1)
-    assert isinstance(need, Ask), "nothing else has a check beside it"
-    return All((need, check.need()))
+    return None
 
 
-def _verified(check: Check, inner: Flow[Answer], step: Callable[[Any], Need], outcome: Any) -> Flow[None]:
-    """Verify a check; where it fails, the flow is told its outcome all the same, to take it into account."""
-    try:
-        yield from check.verify()
-    except AiServiceError:
-        try:
-            need = step(outcome)
-            while isinstance(need, Emit) and isinstance(need.event, (ReplyReceived, ReplyFailed)):
-                yield need
-                need = inner.send(None)
-        except Exception:  # it may end in whatever way: the answer is refused
-            pass
-        raise
+def _noted(need: Need, refusal: AiServiceError) -> Flow[None]:
+    """Hand on what a flow notes of a request that is refused. Raises _Refused when it has, or goes on."""
+    event = need.event if isinstance(need, Emit) else None
+    if isinstance(event, ReplyFailed) and event.error.__cause__ is refusal:  # the reply was left
+        event = event._replace(error=refusal)
+    if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
+        yield Emit(event, shown=False)
+    if not isinstance(event, ModerationRan):  # after that of a check within, the reply is still to be noted
+        raise _Refused
+
+
+def _left(turn: Turn) -> ServiceOutputError:
+    """What a flow is told of a request whose reply is left before its end."""
+    return ServiceOutputError(turn.plan.where, "", (), turn.context.attempts)

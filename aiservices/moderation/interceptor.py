@@ -8,7 +8,6 @@ from ..guardrails.subject import text_of
 from ..messages import UserMessage
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
-from ..returns import Shape
 from ..strategies import INSTRUCTIONS_PLACE
 from .beside import beside
 from .check import Check
@@ -16,17 +15,16 @@ from .results import Moderator
 
 __all__ = ["Moderation"]
 
-_WHOLE = (Shape.VALUE, Shape.RESULT)
-
 
 class Moderation:
     """Has the messages of the user moderated while the model answers; with ``answers`` the answer, too.
 
     What is flagged is a ModerationError, before anything of an answer is handed over and before a tool runs.
     A moderator that fails lets nothing through: ModelErrors of it leave as they are, all else as a
-    ModerationError. Streams ask the model when the verdict has come, so that they flow from then on; with
-    ``answers`` they show nothing before the answer has passed. An interceptor; all messages of the user that
-    it sees in the request are moderated, so before ChatMemory it is those of this call.
+    ModerationError. Streams hold what comes before the verdict, and flow from then on; with ``answers`` they
+    show nothing before the answer has passed. What is flagged ends the request, but for a whole reply in a
+    blocking call, which is waited for. An interceptor; all messages of the user that it sees in the request
+    are moderated, so before ChatMemory it is those of this call.
     """
 
     def __init__(self, moderator: Moderator, *, answers: bool = False) -> None:
@@ -39,9 +37,7 @@ class Moderation:
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
         texts = () if turn.goes_on else _said_by_users(turn)
         check = Check(self._moderator, texts, "input", turn)
-        if texts and turn.plan.returns.shape not in _WHOLE and not self.holds_back:
-            yield from check.run()
-        answer = yield from beside(proceed(turn), check)
+        answer = yield from beside(proceed(turn), check, turn)
         if self._answers and (text := text_of(answer, turn)).strip():
             yield from Check(self._moderator, (text,), "output", turn).run()
         return answer

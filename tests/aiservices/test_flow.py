@@ -26,6 +26,7 @@ from aiservices import (
     ScriptedChatModel,
 )
 from aiservices.flow import arun, astream, run, stream
+from aiservices.gates import Withheld
 
 T = TypeVar("T")
 QUESTION = ChatRequest.of("?")
@@ -470,3 +471,130 @@ def test_an_async_stream_can_be_cancelled_while_the_model_writes() -> None:
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel())
     assert closed == ["model", "flow"]
+
+
+def gate(answer: bool) -> Do:
+    return Do(lambda: answer)
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
+    def flow() -> Flow[str]:
+        reply: ChatReply = yield Ask(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(True)))
+        return reply.text
+
+    assert drive(flow()) == "to be"
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+def test_a_reply_of_which_one_gate_says_no_is_withheld(drive: Driver) -> None:
+    def flow() -> Flow[str]:
+        try:
+            yield Ask(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(False)))
+        except Withheld as withheld:
+            return str(withheld)
+        return "it was not"
+
+    assert drive(flow()) == "the reply may not be shown"
+
+
+@pytest.mark.parametrize("drive", DRIVERS)
+@pytest.mark.parametrize("failing", ["model", "gate"])
+def test_what_the_model_or_a_gate_fails_with_is_thrown_into_the_flow(drive: Driver, failing: str) -> None:
+    def flow() -> Flow[str]:
+        model = ScriptedChatModel([ModelServerError("500") if failing == "model" else "to be"])
+        try:
+            yield Ask(model, QUESTION, (Do(lambda: int("broken")) if failing == "gate" else gate(True),))
+        except (ModelServerError, ValueError) as error:
+            return type(error).__name__
+        return "nothing was thrown"
+
+    assert drive(flow()) == ("ModelServerError" if failing == "model" else "ValueError")
+
+
+@pytest.mark.parametrize("drive", [with_stream, with_astream])
+def test_nothing_of_a_reply_is_an_event_before_its_gates_have_said_yes(drive: Driver) -> None:
+    shown: list[Any] = []
+    before: list[Any] = []
+    written = threading.Event()
+
+    class Telling(ScriptedChatModel):
+        def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+            yield from super().stream(request)
+            written.set()
+
+    def look() -> bool:
+        before.extend(shown if written.wait(10) else ["not written"])
+        return True
+
+    def flow() -> Flow[None]:
+        yield Ask(Telling(["to be"]), QUESTION, (Do(look, in_thread=True),))
+
+    if drive is with_stream:
+        shown += stream(flow())
+    else:
+
+        async def read() -> None:
+            async for event in astream(flow()):
+                shown.append(event)
+
+        asyncio.run(read())
+    assert (before, [event.text for event in shown]) == ([], ["to ", "be", ""])
+
+
+def test_closing_a_stream_after_its_gates_closes_that_of_the_model() -> None:
+    closed: list[str] = []
+
+    class Here(Open):
+        def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+            for delta in super().stream(request):
+                yield delta if threading.current_thread() is here else ReplyDelta("elsewhere ")
+
+    def flow() -> Flow[None]:
+        yield Ask(Here(closed), QUESTION, (gate(True),))
+
+    here, events = threading.current_thread(), stream(flow())
+    while next(events) != ReplyDelta("on "):
+        pass
+    events.close()
+    assert closed == ["model"]
+
+
+def test_closing_an_async_stream_after_its_gates_closes_that_of_the_model() -> None:
+    closed: list[str] = []
+
+    class Slow(Open):
+        async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+            try:
+                yield ReplyDelta("on ")
+                await asyncio.Event().wait()
+            finally:
+                closed.append("model")
+
+    def flow() -> Flow[None]:
+        yield Ask(Slow(closed), QUESTION, (gate(True),))
+
+    async def read_one() -> Any:
+        events = astream(flow())
+        first = await anext(events)
+        await events.aclose()
+        return first
+
+    assert (asyncio.run(read_one()), closed) == (ReplyDelta("on "), ["model"])
+
+
+def test_the_failure_of_a_model_does_not_cancel_its_gates() -> None:
+    async def slowly() -> bool:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        told.append("verdict")
+        return True
+
+    told: list[str] = []
+
+    def flow() -> Flow[None]:
+        yield Ask(ScriptedChatModel([ModelServerError("500")]), QUESTION, (Do(slowly),))
+
+    with pytest.raises(ModelServerError):
+        asyncio.run(arun(flow()))
+    assert told == ["verdict"]

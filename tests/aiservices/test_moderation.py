@@ -325,6 +325,26 @@ def test_a_moderator_has_to_speak_of_each_text() -> None:
     )
 
 
+def test_a_moderator_that_says_nothing_lets_nothing_through() -> None:
+    class Mute:
+        def moderate(self, texts: Sequence[str], /) -> Any:
+            return None
+
+    assert str(failing(Mute())) == (
+        "Chat.chat: the moderator failed: TypeError: 'NoneType' object is not iterable"
+    )
+
+
+def test_what_is_no_result_of_a_moderation_lets_nothing_through() -> None:
+    class Loose:
+        def moderate(self, texts: Sequence[str], /) -> Any:
+            return [{"flagged": False}]
+
+    assert str(failing(Loose())) == (
+        "Chat.chat: the moderator failed: AttributeError: 'dict' object has no attribute 'flagged'"
+    )
+
+
 def test_what_cannot_moderate_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         Moderation("strictly")  # type: ignore[arg-type]

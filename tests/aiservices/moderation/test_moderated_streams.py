@@ -1,0 +1,492 @@
+"""Streams are moderated beside the model: it writes at once, and nothing is shown before the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pytest
+from loopback import Loopback, as_json, delta, sse
+
+from aiservices import (
+    AiMessage,
+    Answer,
+    Ask,
+    AsyncStream,
+    Budget,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    Flow,
+    ModelServerError,
+    Proceed,
+    ReplyDelta,
+    ScriptedChatModel,
+    Stream,
+    ToolCall,
+    Turn,
+    Usage,
+    create,
+    tool,
+)
+from aiservices.guardrails import OutputGuardrails, max_length
+from aiservices.memory import ChatMemory
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.moderation import Moderation, ModerationError, ModerationResult, OpenAiModerator
+
+PATIENCE = 20  # seconds after which a test that hangs fails
+
+
+class Teller(Protocol):
+    def texts(self, text: str) -> Iterator[str]: ...
+
+    def atexts(self, text: str) -> AsyncIterator[str]: ...
+
+    def items(self, text: str) -> Iterator[int]: ...
+
+    def aitems(self, text: str) -> AsyncIterator[int]: ...
+
+    def growing(self, text: str) -> Stream[list[int]]: ...
+
+    def agrowing(self, text: str) -> AsyncStream[list[int]]: ...
+
+    async def whole(self, text: str) -> str: ...
+
+
+async def gathered(pieces: AsyncIterator[Any] | AsyncStream[Any], into: list[Any]) -> None:
+    async for piece in pieces:
+        into.append(piece)  # noqa: PERF401  # what came before an error is kept
+
+
+CALLS: dict[str, Callable[[Teller, list[Any]], Any]] = {
+    "Iterator[str]": lambda teller, into: into.extend(teller.texts("x")),
+    "AsyncIterator[str]": lambda teller, into: asyncio.run(gathered(teller.atexts("x"), into)),
+    "Iterator[Item]": lambda teller, into: into.extend(teller.items("x")),
+    "AsyncIterator[Item]": lambda teller, into: asyncio.run(gathered(teller.aitems("x"), into)),
+    "Stream": lambda teller, into: into.extend(teller.growing("x")),
+    "AsyncStream": lambda teller, into: asyncio.run(gathered(teller.agrowing("x"), into)),
+}
+TEXTS = ["Iterator[str]", "AsyncIterator[str]"]
+every_stream = pytest.mark.parametrize("kind", CALLS)
+both = pytest.mark.parametrize("kind", TEXTS)
+Step = str | threading.Event | Exception
+
+
+def waited(event: threading.Event) -> None:
+    assert event.wait(PATIENCE), "what is waited for did not happen"
+
+
+class Writing:
+    """A model that writes pieces, and waits for the events between them; it tells how far it has come."""
+
+    name = "writing"
+    capabilities = Capabilities(json_schema=True, tools=True)
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = steps
+        self.begun, self.silent, self.written, self.closed = (threading.Event() for _ in range(4))
+        self.requests: list[ChatRequest] = []
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        (*_, last) = self.stream(request)
+        assert last.reply is not None
+        return last.reply
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        deltas = [delta async for delta in self.astream(request)]
+        assert deltas[-1].reply is not None
+        return deltas[-1].reply
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        self._begin(request)
+        try:
+            for step in self._steps:
+                if isinstance(step, threading.Event):
+                    self.silent.set()
+                    waited(step)
+                else:
+                    yield self._delta(step)
+            yield self._end()
+        finally:
+            self.closed.set()
+
+    async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+        self._begin(request)
+        try:
+            for step in self._steps:
+                if isinstance(step, threading.Event):
+                    self.silent.set()
+                    while not step.is_set():
+                        await asyncio.sleep(0.001)
+                else:
+                    yield self._delta(step)
+            yield self._end()
+        finally:
+            self.closed.set()
+
+    def _begin(self, request: ChatRequest) -> None:
+        self.requests.append(request)
+        self.begun.set()
+
+    def _delta(self, step: str | Exception) -> ReplyDelta:
+        if isinstance(step, Exception):
+            raise step
+        return ReplyDelta(step)
+
+    def _end(self) -> ReplyDelta:
+        self.written.set()
+        text = "".join(step for step in self._steps if isinstance(step, str))
+        return ReplyDelta(reply=ChatReply(AiMessage(text), usage=Usage(1, 2)))
+
+
+class Judge:
+    """Waits for an event, and flags or not; ``then`` is done before that, ``moderated`` counts the calls."""
+
+    def __init__(
+        self, event: threading.Event, *, flags: bool = False, then: Callable[[], object] = bool
+    ) -> None:
+        self._event, self._flags, self._then = event, flags, then
+        self.moderated = 0
+
+    def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+        self.moderated += 1
+        waited(self._event)
+        self._then()
+        return [ModerationResult(self._flags, ("rude",) if self._flags else ()) for _ in texts]
+
+
+class AtOnce(Judge):
+    """Gives its verdict at once."""
+
+    def __init__(self, *, flags: bool = False) -> None:
+        event = threading.Event()
+        event.set()
+        super().__init__(event, flags=flags)
+
+
+def told(model: Any, judge: Any, kind: str, **settings: Any) -> list[Any]:
+    seen: list[Any] = []
+    CALLS[kind](create(Teller, model, interceptors=[Moderation(judge)], **settings), seen)
+    return seen
+
+
+def refused(model: Any, judge: Any, kind: str, **settings: Any) -> ModerationError:
+    seen: list[Any] = []
+    inside = settings.pop("inside", [])
+    teller = create(Teller, model, interceptors=[Moderation(judge), *inside], **settings)
+    with pytest.raises(ModerationError) as caught:
+        CALLS[kind](teller, seen)
+    assert seen == []
+    return caught.value
+
+
+@every_stream
+def test_the_model_is_asked_while_the_moderator_works(kind: str) -> None:
+    model = Writing("[1, 2]")
+    assert told(model, Judge(model.begun), kind)
+    assert len(model.requests) == 1
+
+
+@every_stream
+def test_nothing_is_shown_before_the_verdict_and_all_of_it_after(kind: str) -> None:
+    model, seen, before = Writing("[1", ", 2", ", 3]"), list[Any](), list[Any]()
+    judge = Judge(model.written, then=lambda: before.extend(seen))
+    CALLS[kind](create(Teller, model, interceptors=[Moderation(judge)]), seen)
+    known = create(Teller, Writing("[1", ", 2", ", 3]"))
+    plain: list[Any] = []
+    CALLS[kind](known, plain)
+    assert (before, [repr(one) for one in seen]) == ([], [repr(one) for one in plain])
+
+
+@every_stream
+def test_what_is_flagged_while_the_model_writes_ends_its_request(kind: str) -> None:
+    never = threading.Event()
+    model = Writing("[1, 2", never, ", 3]")
+    failure = refused(model, Judge(model.silent, flags=True), kind)
+    where = failure.__notes__[0].removeprefix("in ")
+    assert str(failure) == f"{where}: what the user says is flagged by moderation: rude"
+    never.set()  # a stream that blocks is closed when it says something again
+    waited(model.closed)
+    assert not model.written.is_set()
+
+
+def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent() -> None:
+    go = threading.Event()
+    model = Writing("to ", "be", go, " or")
+    teller = create(Teller, model, interceptors=[Moderation(Judge(model.silent))])
+    pieces = teller.texts("x")
+    first = [next(pieces), next(pieces)]
+    go.set()
+    assert (first, list(pieces)) == (["to ", "be"], [" or"])
+
+
+def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent_in_async_streams() -> None:
+    go = threading.Event()
+    model = Writing("to ", "be", go, " or")
+
+    async def read() -> tuple[list[str], list[str]]:
+        teller = create(Teller, model, interceptors=[Moderation(Judge(model.silent))])
+        pieces = teller.atexts("x")
+        first = [await anext(pieces), await anext(pieces)]
+        go.set()
+        return first, [piece async for piece in pieces]
+
+    assert asyncio.run(read()) == (["to ", "be"], [" or"])
+
+
+@both
+def test_a_request_that_was_left_is_in_the_account(kind: str) -> None:
+    never = threading.Event()
+    told: list[Any] = []
+    model = Writing("to ", never, "be")
+    failure = refused(model, Judge(model.begun, flags=True), kind, listeners=[told.append])
+    never.set()
+    (attempt,) = failure.attempts
+    assert (attempt.model, attempt.reply, attempt.error) == ("writing", None, failure)
+    names = [type(event).__name__ for event in told]
+    assert names == ["CallStarted", "AttemptStarted", "ModerationRan", "ReplyFailed", "CallFailed"]
+    assert told[3].error is failure
+    assert (failure.__cause__, failure.__suppress_context__) == (None, True)
+
+
+@both
+def test_a_reply_that_was_whole_before_the_verdict_is_in_the_account(kind: str) -> None:
+    model = Writing("to ", "be")
+    failure = refused(model, Judge(model.closed, flags=True), kind)
+    (attempt,) = failure.attempts
+    assert (attempt.text, attempt.error, failure.usage) == ("to be", None, Usage(1, 2))
+
+
+@both
+def test_a_request_that_failed_before_the_verdict_is_made_again_after_it(kind: str) -> None:
+    model = ScriptedChatModel([ModelServerError("500", retryable=True), "to be"])
+    judge = AtOnce()
+    assert told(model, judge, kind, budget=Budget(first_wait=0)) == ["to ", "be"]
+    assert judge.moderated == 1
+
+
+@both
+def test_a_request_that_failed_is_not_made_again_for_what_is_flagged(kind: str) -> None:
+    model = Writing(ModelServerError("500", retryable=True))
+    failure = refused(model, Judge(model.closed, flags=True), kind, budget=Budget(first_wait=0))
+    assert (len(model.requests), len(failure.attempts)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["Iterator[Item]", "AsyncIterator[Item]"])
+def test_an_item_that_does_not_fit_is_asked_for_again_and_moderated_once(kind: str) -> None:
+    model, judge = ScriptedChatModel(['["many"]', "[1]"]), AtOnce()
+    assert (told(model, judge, kind), judge.moderated, len(model.requests)) == ([1], 1, 2)
+
+
+@both
+def test_a_moderator_that_fails_shows_nothing_of_a_stream(kind: str) -> None:
+    model = Writing("to ", "be")
+
+    def fail() -> None:
+        raise KeyError("gone")
+
+    failure = refused(model, Judge(model.begun, then=fail), kind)
+    where = failure.__notes__[0].removeprefix("in ")
+    assert (str(failure), type(failure.__cause__)) == (
+        f"{where}: the moderator failed: KeyError: 'gone'",
+        KeyError,
+    )
+
+
+@every_stream
+def test_a_moderator_that_says_nothing_shows_nothing_of_a_stream(kind: str) -> None:
+    class Mute(AtOnce):
+        def moderate(self, texts: Sequence[str], /) -> Any:
+            return None
+
+    failure = refused(Writing("[1]"), Mute(), kind)
+    where = failure.__notes__[0].removeprefix("in ")
+    assert str(failure) == f"{where}: the moderator failed: TypeError: 'NoneType' object is not iterable"
+
+
+@every_stream
+def test_memory_keeps_nothing_of_a_stream_that_is_flagged(kind: str) -> None:
+    memory, model = ChatMemory(), Writing("[1]")
+    refused(model, Judge(model.closed, flags=True), kind, inside=[memory])
+    assert memory.messages() == ()
+    assert told(ScriptedChatModel(["[1]"]), AtOnce(), kind) != []
+
+
+@both
+def test_no_tool_of_a_stream_runs_for_what_is_flagged(kind: str) -> None:
+    ran: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append("look")
+        return "seen"
+
+    def model() -> ScriptedChatModel:
+        calling = ChatReply(AiMessage("", (ToolCall("1", "look", "{}"),)))
+        return ScriptedChatModel([calling, "seen it"], capabilities=Capabilities(tools=True))
+
+    refused(model(), AtOnce(flags=True), kind, tools=[look])
+    assert ran == []
+    assert (told(model(), AtOnce(), kind, tools=[look]), ran) == (["seen ", "it"], ["look"])
+
+
+@both
+@pytest.mark.parametrize("flagging", [0, 1])
+def test_two_moderators_beside_a_stream_are_both_heard(kind: str, flagging: int) -> None:
+    model = Writing("to be")
+    judges = [Judge(model.begun, flags=flagging == place) for place in range(2)]
+    failure = refused(model, judges[0], kind, inside=[Moderation(judges[1])])
+    assert ([judge.moderated for judge in judges], failure.categories) == ([1, 1], ("rude",))
+    assert len(failure.attempts) == 1
+
+
+@both
+def test_nothing_inside_may_answer_for_what_is_flagged(kind: str) -> None:
+    def soothing(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        try:
+            return (yield from proceed(turn))
+        except Exception:
+            return (yield from proceed(turn))
+
+    model = Writing("to be")
+    refused(model, Judge(model.begun, flags=True), kind, inside=[soothing])
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_an_answer_that_is_flagged_gets_no_further_than_its_account(kind: str) -> None:
+    kept: list[Any] = []
+
+    def keeping(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(turn)
+        kept.append(answer)
+        return answer
+
+    model = Writing("[1]")
+    failure = refused(model, Judge(model.closed, flags=True), kind, inside=[keeping])
+    assert (kept, [one.text for one in failure.attempts]) == ([], ["[1]"])
+
+
+@both
+def test_what_an_interceptor_answers_by_itself_is_refused_as_well(kind: str) -> None:
+    def itself(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        reply: ChatReply = yield Ask(turn.plan.model, turn.request)
+        return Answer(reply.text, reply, ())
+
+    model = Writing("to be")
+    refused(model, Judge(model.closed, flags=True), kind, inside=[itself])
+    assert told(ScriptedChatModel(["to be"]), AtOnce(), kind) == ["to ", "be"]
+
+
+@every_stream
+def test_a_stream_that_is_held_back_for_others_is_moderated_too(kind: str) -> None:
+    guards = OutputGuardrails(max_length(100))
+    model = Writing("[1]")
+    refused(model, Judge(model.begun, flags=True), kind, inside=[guards])
+    model = Writing("[1]")
+    teller = create(Teller, model, interceptors=[Moderation(Judge(model.begun)), guards])
+    seen: list[Any] = []
+    CALLS[kind](teller, seen)
+    assert seen
+
+
+def test_leaving_a_stream_after_the_verdict_closes_that_of_the_model() -> None:
+    go = threading.Event()
+    model = Writing("[1", go, ", 2", ", 3")
+    with create(Teller, model, interceptors=[Moderation(AtOnce())]).growing("x") as stream:
+        events = stream.events()
+        while next(events) != ReplyDelta("[1"):
+            pass
+        go.set()
+        while next(events) != ReplyDelta(", 2"):
+            pass
+    waited(model.closed)
+    assert not model.written.is_set()
+
+
+def test_leaving_an_async_stream_after_the_verdict_closes_that_of_the_model() -> None:
+    never = threading.Event()
+    model = Writing("[1", never)
+
+    async def read() -> bool:
+        async with create(Teller, model, interceptors=[Moderation(AtOnce())]).agrowing("x") as stream:
+            events = stream.events()
+            while await anext(events) != ReplyDelta("[1"):
+                pass
+        return model.closed.is_set()
+
+    assert asyncio.run(read())
+
+
+def test_cancelling_an_async_stream_before_the_verdict_closes_that_of_the_model() -> None:
+    never = threading.Event()
+    model = Writing("to ", never)
+
+    class Silent:
+        async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
+            await asyncio.Event().wait()
+            return []
+
+    async def cancelled() -> None:
+        teller = create(Teller, model, interceptors=[Moderation(Silent())])
+        reading = asyncio.create_task(gathered(teller.atexts("x"), []))
+        while not model.begun.is_set():
+            await asyncio.sleep(0.001)
+        reading.cancel()
+        await reading
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert model.closed.is_set()
+
+
+def test_what_is_flagged_ends_the_request_of_an_async_call() -> None:
+    never = threading.Event()
+    model = Writing("to ", never)
+    teller = create(Teller, model, interceptors=[Moderation(Judge(model.begun, flags=True))])
+    with pytest.raises(ModerationError) as caught:
+        asyncio.run(teller.whole("x"))  # type: ignore[arg-type]
+    assert model.closed.is_set()
+    assert [attempt.error for attempt in caught.value.attempts] == [caught.value]
+
+
+def moderation(*flagged: str) -> dict[str, Any]:
+    """What the moderations API answers for one text."""
+    result = {
+        "flagged": bool(flagged),
+        "categories": dict.fromkeys(flagged, True),
+        "category_scores": {},
+        "category_applied_input_types": {},
+    }
+    return {"id": "modr-1", "model": "omni-moderation-latest", "results": [result]}
+
+
+@both
+def test_openai_is_hung_up_on_in_the_midst_of_what_is_flagged(kind: str, loopback: Loopback) -> None:
+    go, never = threading.Event(), threading.Event()
+    loopback.reply(
+        sse(delta(content="to "), delta(content="be "), delta(content="or"), held={1: go, 2: never})
+    )
+    with Loopback() as other:
+        other.reply(as_json(moderation("violence")))
+        moderator = OpenAiModerator(base_url=other.base_url, api_key="sk-secret-key")
+        with OpenAiChatModel("m", base_url=loopback.base_url, api_key="sk-secret-key") as model:
+            assert refused(model, moderator, kind).categories == ("violence",)
+            go.set()
+            waited(loopback.hung_up)
+        moderator.close()
+
+
+@both
+def test_openai_streams_what_passes(kind: str, loopback: Loopback) -> None:
+    loopback.reply(sse(delta(content="to "), delta(content="be"), delta("stop"), b"data: [DONE]\n\n"))
+    with Loopback() as other:
+        other.reply(as_json(moderation()))
+        moderator = OpenAiModerator(base_url=other.base_url, api_key="sk-secret-key")
+        with OpenAiChatModel("m", base_url=loopback.base_url, api_key="sk-secret-key") as model:
+            assert told(model, moderator, kind) == ["to ", "be"]
+        moderator.close()
+    assert (len(loopback.requests), len(other.requests)) == (1, 1)
