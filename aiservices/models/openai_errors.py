@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from output_parsers.errors import shorten
+
 from ..errors import (
     AuthenticationError,
     BadRequestError,
@@ -246,4 +248,5 @@ def _broken(chain: list[BaseException]) -> str:
     inner = chain[1] if len(chain) > 1 else chain[0]
     if "Illegal header" in str(inner):  # its text quotes the header, which may hold the key
         return "a header holds what HTTP does not allow, as a line end; check the key and extra_headers"
-    return f"the connection failed ({type(inner).__name__}: {inner}); check base_url and the network"
+    said = shorten(" ".join(str(inner).split()), _SHOWN_AT_MOST)
+    return f"the connection failed ({type(inner).__name__}: {said}); check base_url and the network"

@@ -31,6 +31,7 @@ from .trust import ssl_context
 __all__ = ["BlockingTransport", "Response"]
 
 _KEPT = 100
+_PIECE = 65536
 _ONCE: Final = Retry(False, redirect=False)
 _PATIENCE: Final = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
 _SOCKET: Final = [
@@ -53,8 +54,11 @@ class Response:
     @property
     def content(self) -> bytes:
         """All of it; the connection is free once it has been read."""
-        data: bytes = self._raw.data
-        return data
+        try:
+            data: bytes = self._raw.data
+        except (ValueError, OverflowError) as error:
+            raise _lengthless(error) from error
+        return data or self._empty()
 
     @property
     def text(self) -> str:
@@ -62,11 +66,21 @@ class Response:
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The pieces as they come."""
-        if self._raw.chunked:
-            yield from self._raw.read_chunked(decode_content=True)
-        else:
-            while piece := self._raw.read1():
-                yield piece
+        try:
+            if self._raw.chunked:
+                yield from self._raw.read_chunked(decode_content=True)
+            else:
+                yield self._raw.read1(_PIECE) or self._empty()
+                while piece := self._raw.read1(_PIECE):
+                    yield piece
+        except (ValueError, OverflowError) as error:
+            raise _lengthless(error) from error
+
+    def _empty(self) -> bytes:
+        # http.client takes headers that were cut for whole ones, of a body that ends with the connection
+        if self._raw.length_remaining is None and not self._raw.chunked:
+            raise ProtocolError("Response ended prematurely")
+        return b""
 
     def close(self) -> None:
         """Keeps the connection where nothing but the end is left to read, else closes it."""
@@ -82,6 +96,10 @@ class Response:
         except _FAILURES:
             raw.close()
         raw.release_conn()
+
+
+def _lengthless(error: Exception) -> ProtocolError:
+    return ProtocolError(f"the response has a length that is none: {error}")
 
 
 class _Way(NamedTuple):
@@ -135,8 +153,10 @@ class BlockingTransport:
 
     def close(self) -> None:
         """Closes what is not in use."""
+        ways, self._ways = self._ways, {}
         self._manager.clear()
-        self._ways = {}
+        for way in ways.values():  # a pool that was cleared closes only once nobody holds it
+            way.pool.close()
 
     def _way(self, url: str) -> _Way:
         if self._proxy and url.startswith("http:"):  # the proxy wants to know whom it asks
