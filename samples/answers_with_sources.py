@@ -1,57 +1,129 @@
-"""Answers from a text of one's own: the model looks for passages itself, and cites them by their ids."""
+"""Answers from a real text: the model looks for clauses itself, and cites those that it was shown."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from aiservices import ChatModel, Result, create, system_message
+from aiservices import (
+    AiMessage,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Description,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    Turn,
+    UserMessage,
+    create,
+    system_message,
+)
+from aiservices.guardrails import OutputGuardrails, Verdict, passed, reprompt
 from aiservices.retrieval import (
+    Content,
     EmbeddingModel,
     EmbeddingRetriever,
     SentenceTransformerModel,
     found_by,
     retriever_tool,
-    split,
 )
 
-TEXT = Path(__file__).parent / "data" / "lighthouse.txt"
-QUESTION = "What do the keepers do against the death of migrating birds, and has it helped?"
+TEXT = Path(__file__).parent / "data" / "constitution.txt"
 
 
 @dataclass
 class Answer:
-    """The answer, in at most three sentences, and the ids of the passages that it rests on."""
+    """The answer, in one sentence."""
 
-    text: str
-    sources: list[str]
+    answer: str
+    sources: Annotated[list[int], Description("the numbers of the passages that say so")]
 
 
 class Guide(Protocol):
-    @system_message("Answer from the passages that the tool finds in the handbook, and from nothing else.")
+    @system_message("Answer from the clauses that the tool finds in the Constitution, and from nothing else.")
     def answer(self, question: str) -> Result[Answer]: ...
 
 
-def handbook(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
-    """The passages of the handbook. By default they are embedded here, with all-MiniLM-L6-v2."""
+def clauses(text: str) -> list[Content]:
+    """Each clause of a text as a passage, whose id is its number; the metadata say where it stands."""
+    article, place, found = "", "", list[Content]()
+    for block in text.strip().split("\n\n"):
+        if block.startswith("# "):
+            article = place = block[2:].partition(" (")[0]
+        elif block.startswith("## "):
+            place = f"{article}, {block[3:]}"
+        else:
+            found.append(Content(block, str(len(found) + 1), {"place": place}))
+    return found
+
+
+def constitution(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
+    """The clauses, found by their meaning. By default they are embedded here, with all-MiniLM-L6-v2."""
     retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), limit=4)
-    retriever.add(split(TEXT.read_text("utf-8"), "handbook", size=700))
+    retriever.add(clauses(TEXT.read_text("utf-8")))
     return retriever
 
 
-def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None = None) -> None:
-    """Print an answer with its sources. ``model`` is as in ``create``, and has to call tools.
+def cited(answer: Answer, turn: Turn) -> Verdict:
+    """Has the model answer again where it cites what the tool did not find in this call."""
+    found = found_by(turn.context.tool_runs)
+    invented = [number for number in answer.sources if str(number) not in found]
+    if not invented:
+        return passed()
+    return reprompt(f"No passage {invented[0]} was found. These were: {', '.join(found) or 'none'}.")
 
-    Needs the extras ``retrieval`` and, for the embeddings by default, ``embeddings``.
+
+# What is asked, what a sensible model answers, and a part of the clause that says so.
+SCRIPT = {
+    "Who may declare war?": ("Congress.", "To declare War"),
+    "For what can a President be removed?": (
+        "For treason, bribery and other high crimes and misdemeanors.",
+        "Treason, Bribery",
+    ),
+}
+
+
+def scripted() -> ScriptedChatModel:
+    """A model that searches, cites at first a number that it never saw, and then what it was shown."""
+
+    def reply(request: ChatRequest) -> ChatReply | str:
+        asked = next(message.text for message in request.messages if isinstance(message, UserMessage))
+        answer, part = SCRIPT[asked]
+        shown = [message.text for message in request.messages if isinstance(message, ToolMessage)]
+        if not shown:
+            call = ToolCall("call_1", "search_constitution", json.dumps({"query": asked}))
+            return ChatReply(AiMessage("", (call,)))
+        if isinstance(request.messages[-1], ToolMessage):
+            return json.dumps({"answer": answer, "sources": [999]})
+        passages = re.findall(r"^\[(\d+)\]\n(.*?)(?=^\[|\Z)", shown[0], re.MULTILINE | re.DOTALL)
+        sources = [int(number) for number, text in passages if part in text]
+        return json.dumps({"answer": answer, "sources": sources})
+
+    return ScriptedChatModel(reply)
+
+
+def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None = None) -> None:
+    """Print answers with their sources. Without a model a scripted one is asked; another has to call tools.
+
+    Needs the extra ``retrieval`` and, for the embeddings by default, ``embeddings``.
     """
-    search = retriever_tool(handbook(embeddings), "search_handbook")
-    result = create(Guide, model, tools=[search]).answer(QUESTION)
-    print(result.value.text)
-    found = found_by(result.tool_runs)
-    for id in result.value.sources:
-        passage = found.get(id)
-        print(f"[{id}]", "was never found" if passage is None else " ".join(passage.text.split())[:80])
+    search = retriever_tool(constitution(embeddings), "search_constitution")
+    guards = OutputGuardrails(cited, on="value")
+    guide = create(Guide, model or scripted(), tools=[search], interceptors=[guards])
+    for question in SCRIPT:
+        result = guide.answer(question)
+        print(f"{question} {result.value.answer}")
+        found = found_by(result.tool_runs)
+        print(f"  found: {', '.join(found)}; requests: {len(result.attempts)}")
+        for number in result.value.sources:
+            passage = found[str(number)]
+            text = " ".join(passage.text.split())
+            print(f"  [{number}] {passage.metadata['place']}: {text[:60].rstrip()}…")
 
 
 if __name__ == "__main__":

