@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .approval import ApprovalRequiredError, TurnState
     from .budget import Budget, CallContext, Price
     from .contents import Audio, File, Image, Media
-    from .conversation import ToolFinished, ToolStarted
     from .declare import (
         Description,
         History,
@@ -68,6 +67,8 @@ if TYPE_CHECKING:
         CallStarted,
         ReplyFailed,
         ReplyReceived,
+        ToolFinished,
+        ToolStarted,
     )
     from .flow import All, Ask, Do, Emit, Flow, Pause
     from .listening import Listener
@@ -241,7 +242,6 @@ _HOMES = {
     ".approval": "ApprovalRequiredError TurnState",
     ".budget": "Budget CallContext Price",
     ".contents": "Audio File Image Media",
-    ".conversation": "ToolFinished ToolStarted",
     ".declare": (
         "Description History MemoryId ToolContext UserName example options structured_prompt "
         "system_message user_message"
@@ -252,7 +252,10 @@ _HOMES = {
         "ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError "
         "RateLimitError RefusalError ServiceOutputError ToolError ToolLimitError TruncatedError"
     ),
-    ".events": "AnswerRejected CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived",
+    ".events": (
+        "AnswerRejected CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived ToolFinished "
+        "ToolStarted"
+    ),
     ".flow": "All Ask Do Emit Flow Pause",
     ".listening": "Listener",
     ".messages": (

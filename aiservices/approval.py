@@ -6,16 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .errors import AiServiceError
 from .message_json import message_from_dict, message_to_dict
 from .messages import Message, ToolCall
+from .parameters import Role
 from .plan import Turn
 from .requests import ChatOptions
 from .strategies import INSTRUCTIONS_PLACE
 
 __all__ = ["ApprovalRequiredError", "TurnState", "state_of"]
+
+T = TypeVar("T")
 
 
 class TurnState(NamedTuple):
@@ -23,7 +26,9 @@ class TurnState(NamedTuple):
 
     ``messages`` are those of the request, ``exchanged`` what was said since; its last message holds the
     calls that wait, of which those with an id in ``pending`` have to be approved. ``kept`` is what
-    interceptors want to know when it goes on. ``to_json`` and ``from_json`` keep it as text.
+    interceptors want to know when it goes on. ``model`` is the name of the model that made the calls, which
+    are read in the form in which it was told to write them; "" where that is not known. ``memory_id`` and
+    ``user_name`` are the arguments with these roles. ``to_json`` and ``from_json`` keep it as text.
     """
 
     where: str
@@ -34,9 +39,11 @@ class TurnState(NamedTuple):
     rounds: int = 0
     options: ChatOptions = ChatOptions()
     kept: Mapping[str, Any] = MappingProxyType({})
+    model: str = ""
+    user_name: Any = None
 
     def to_json(self) -> str:
-        """The state as JSON text. Raises TypeError for a memory id that has no JSON form."""
+        """The state as JSON text. Raises TypeError for a memory id or a user name that has no JSON form."""
         return json.dumps(
             {
                 "place": INSTRUCTIONS_PLACE,
@@ -48,6 +55,8 @@ class TurnState(NamedTuple):
                 "rounds": self.rounds,
                 "options": {name: value for name, value in asdict(self.options).items() if value is not None},
                 "kept": dict(self.kept),
+                "model": self.model,
+                "user_name": self.user_name,
             },
             ensure_ascii=False,
             default=_plain,
@@ -55,23 +64,38 @@ class TurnState(NamedTuple):
 
     @staticmethod
     def from_json(text: str) -> TurnState:
-        """The state of ``to_json``. Raises ValueError for what is none."""
+        """The state of ``to_json``, also of a version that kept no model and no user name.
+
+        Raises ValueError for what is none.
+        """
         said = json.loads(text)
         try:
-            here = json.dumps(said, ensure_ascii=False).replace(said["place"], INSTRUCTIONS_PLACE)
-            said = json.loads(here)  # the place of the instructions has another mark in each process
+            place = _of(said, "place", str)
+            if not place:
+                raise TypeError("place is empty")
+            # the place of the instructions has another mark in each process
+            said = json.loads(json.dumps(said, ensure_ascii=False).replace(place, INSTRUCTIONS_PLACE))
             return TurnState(
-                said["where"],
-                tuple(map(message_from_dict, said["messages"])),
-                tuple(map(message_from_dict, said["exchanged"])),
-                tuple(said["pending"]),
+                _of(said, "where", str),
+                tuple(map(message_from_dict, _of(said, "messages", list))),
+                tuple(map(message_from_dict, _of(said, "exchanged", list))),
+                tuple(map(str, _of(said, "pending", list))),
                 said["memory_id"],
-                said["rounds"],
-                _options(said["options"]),
-                said["kept"],
+                _of(said, "rounds", int),
+                _options(_of(said, "options", dict)),
+                _of(said, "kept", dict),
+                _of({"model": "", **said}, "model", str),
+                said.get("user_name"),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the text is no state of a call: {error!r}") from error
+
+
+def _of(said: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    value = said[name]
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {value!r}")
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -101,15 +125,18 @@ def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
     ``since`` is how much of what was said since the first request is in the present one.
     """
     context = turn.context
+    named = (p.name for p in turn.plan.parameters if p.role is Role.USER_NAME)
     return TurnState(
-        turn.plan.where,
-        turn.request.messages,
-        tuple(context.exchanged[since:]),
-        tuple(call.id for call in pending),
-        turn.memory_id,
-        context.rounds - 1,
-        replace(turn.request.options, extra_headers=None),  # they may hold a key
-        dict(context.kept),
+        where=turn.plan.where,
+        messages=turn.request.messages,
+        exchanged=tuple(context.exchanged[since:]),
+        pending=tuple(call.id for call in pending),
+        memory_id=turn.memory_id,
+        rounds=context.rounds - 1,
+        options=replace(turn.request.options, extra_headers=None),  # they may hold a key
+        kept=dict(context.kept),
+        model="" if context.route is None else context.route.model.name,
+        user_name=next((turn.arguments.get(name) for name in named), None),
     )
 
 

@@ -11,30 +11,18 @@ from typing import Any, NamedTuple
 from .approval import ApprovalRequiredError, state_of
 from .asking import Asked, ask
 from .budget import CallContext
-from .declare import MemoryId
 from .errors import DefinitionError, Fault, ToolError, ToolLimitError
+from .events import ToolFinished, ToolStarted
 from .finish import check_finish
 from .flow import All, Do, Emit, Flow
 from .messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
-from .plan import Turn
+from .plan import MethodPlan, Turn
 from .strategies import Wire
-from .tool_run import ToolRun, run_of
+from .tool_run import ToolRun, run_of, shortened
 from .toolbox import Toolbox, ToolLimits, faults_of
 from .tools import ReturnBehavior, Tool, ToolFault, tools_of
 
-__all__ = ["Conversed", "ToolFinished", "ToolStarted", "converse"]
-
-
-class ToolStarted(NamedTuple):
-    """A tool is about to run."""
-
-    call: ToolCall
-
-
-class ToolFinished(NamedTuple):
-    """A tool has run, or could not."""
-
-    run: ToolRun
+__all__ = ["Conversed", "converse"]
 
 
 class Conversed(NamedTuple):
@@ -139,7 +127,8 @@ def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow
     for call in calls:
         yield Emit(ToolStarted(call))
     needs = tuple(_need(call, toolbox, turn) for call in calls)
-    runs: list[ToolRun] = yield All(needs, toolbox.limits.parallel)
+    ended: list[ToolRun] = yield All(needs, toolbox.limits.parallel)
+    runs = [shortened(run, toolbox.limits.characters) for run in ended]
     context.tool_runs.extend(runs)
     context.exchanged.extend(run.message for run in runs)
     for run in runs:
@@ -180,19 +169,17 @@ def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:
         said = f"The call was not approved: {verdict or 'no reason was given'}."
         refused = ToolRun(call, None, None, said, ToolError(said, call=call), 0.0)
         return Do(lambda: refused)
-    route = turn.context.route or turn.plan.routes[0]  # a call that goes on has asked nobody yet
+    route = turn.context.route or turn.plan.routes[0]  # a state of old does not say who was asked
     offered = toolbox.offered(route.capabilities)
     readers = {} if offered is None else offered.readers
     tool = toolbox.tools.get(call.name)
-    injected = {} if tool is None else _injected(tool, turn)
     timeout = None if tool is None else _timeout(tool, toolbox.limits, turn)
-    return run_of(call, toolbox.tools, readers, injected, turn.plan.tool_errors, timeout)
+    return run_of(call, toolbox.tools, readers, _injected(turn), turn.plan.tool_errors, timeout)
 
 
-def _injected(tool: Tool, turn: Turn) -> Mapping[str, Any]:
-    """What a tool may be given that the model does not see, by the names of the method's parameters."""
-    remembered = {name: turn.memory_id for name, role in tool.injected.items() if role is MemoryId}
-    return {**remembered, **turn.arguments, **turn.tool_context}
+def _injected(turn: Turn) -> Mapping[str, Any]:
+    """What tools may be given that the model does not see, by the names of the method's parameters."""
+    return {**turn.arguments, **turn.tool_context}
 
 
 def _timeout(tool: Tool, limits: ToolLimits, turn: Turn) -> float | None:
@@ -205,6 +192,8 @@ def _timeout(tool: Tool, limits: ToolLimits, turn: Turn) -> float | None:
 
 def _with_provided(toolbox: Toolbox, turn: Turn) -> Flow[Toolbox]:
     """The toolbox with the tools that its providers have for this call. Raises DefinitionError."""
+    if not toolbox.providers:
+        return toolbox
     plan, more = turn.plan, []
     for provider in toolbox.providers:
         blocks = not inspect.iscoroutinefunction(provider.tools)
@@ -214,15 +203,22 @@ def _with_provided(toolbox: Toolbox, turn: Turn) -> Flow[Toolbox]:
         whole = toolbox.with_tools(found)
     except ToolFault as error:
         raise DefinitionError([Fault(plan.where, str(error))]) from error
-    waits = plan.returns.asynchronous
-    faults = [
-        fault
-        for tool in found
-        for fault in faults_of(tool, _injected(tool, turn), asynchronous=waits, where=plan.where)
-    ]
+    waits, answers = plan.returns.asynchronous, _names_of_answers(plan)
+    faults: list[Fault] = []
+    for tool in found:
+        faults += faults_of(tool, _injected(turn), asynchronous=waits, where=plan.where)
+        if tool.name in answers:
+            said = f"the tool {tool.name} has the name of the tool that gives the answer; give it another"
+            faults.append(Fault(plan.where, said))
     if faults:
         raise DefinitionError(faults)
     return whole if found else toolbox
+
+
+def _names_of_answers(plan: MethodPlan) -> set[str]:
+    """What the tool that gives the answer may be called, in all ways in which a model may be asked."""
+    wires = [route.ladder.wire(rung) for route in plan.routes for rung in route.ladder.rungs]
+    return {wire.tooling.choice for wire in wires if wire.tooling is not None}
 
 
 def _immediate(runs: Sequence[ToolRun], toolbox: Toolbox) -> ToolRun | None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .messages import ChatReply
+from .messages import ChatReply, ToolCall
 
 if TYPE_CHECKING:
     from .errors import ServiceOutputError
     from .plan import Turn
+    from .tool_run import ToolRun
 
-__all__ = ["AnswerRejected", "CallCompleted", "CallFailed", "CallStarted", "ReplyFailed", "ReplyReceived"]
+__all__ = [
+    "AnswerRejected",
+    "CallCompleted",
+    "CallFailed",
+    "CallStarted",
+    "ReplyFailed",
+    "ReplyReceived",
+    "ToolFinished",
+    "ToolStarted",
+]
 
 
 class CallStarted(NamedTuple):
@@ -35,6 +45,18 @@ class ReplyFailed(NamedTuple):
     seconds: float
 
 
+class ToolStarted(NamedTuple):
+    """A tool is about to run."""
+
+    call: ToolCall
+
+
+class ToolFinished(NamedTuple):
+    """A tool has run, or could not."""
+
+    run: ToolRun
+
+
 class AnswerRejected(NamedTuple):
     """An answer cannot be read as the method's type; the model is asked again."""
 
@@ -49,7 +71,7 @@ class CallCompleted(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """A call ended with an error, which has all attempts on it where it is one of ours."""
+    """A call ended with an error, which has all attempts on it where it is one of ours; or was cancelled."""
 
     turn: Turn
-    error: Exception
+    error: BaseException

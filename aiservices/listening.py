@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from .events import CallCompleted, CallFailed, CallStarted
@@ -28,7 +29,9 @@ def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
 
     try:
         answer = yield from through(flow, told)
-    except Exception as error:
+    except GeneratorExit:  # nobody waits for the answer, nor for what listeners do
+        raise
+    except BaseException as error:
         yield from _tell(CallFailed(turn, error), listeners)
         raise
     yield from _tell(CallCompleted(turn, answer), listeners)
@@ -38,12 +41,8 @@ def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
 def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
     for listener in listeners:
         try:
-            yield Do(_call(listener, event))
+            yield Do(partial(listener, event))
         except Exception:
             import logging  # listeners seldom fail
 
             logging.getLogger("aiservices").exception("a listener failed at %s", type(event).__name__)
-
-
-def _call(listener: Listener, event: Any) -> Callable[[], Any]:
-    return lambda: listener(event)

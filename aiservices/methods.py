@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from .approval import TurnState
 from .budget import Budget, CallContext
 from .flow import Emit, Flow, arun, astream, run, stream
+from .messages import AiMessage
+from .parameters import Role
 from .pieces import Items, Texts, aiterate, iterate
 from .pipeline import Answer, Pipeline
 from .plan import MethodPlan, Turn
 from .requests import ChatRequest
 from .returns import Result, Shape
+from .route import Route
 from .streams import Accepted, AsyncStream, Stream
 from .through import held
 
@@ -70,25 +73,54 @@ def resume(
 
     ``approvals`` says by the ids of the tool calls which are approved: True, or False, or the reason why
     not, which the model is told. ``tool_context`` are the values that tools are given beside their
-    arguments, by the names of their parameters: they are no part of the state, but for the MemoryId. The
-    budget begins anew. Raises ValueError when the state is that of another method, or a call is not decided.
+    arguments, by the names of their parameters: they are no part of the state, but for MemoryId and UserName.
+    The budget begins anew, and the models are asked from the first one on. Raises ValueError when the state
+    is that of another method, when a call is not decided, and when the model that made it is not asked here.
     """
     plan, budget, begin = bound_of(method)
     if state.where != plan.where:
         raise ValueError(f"the state is one of {state.where}, not of {plan.where}")
     waiting = state.exchanged[-1] if state.exchanged else None
-    undecided = [call.id for call in getattr(waiting, "tool_calls", ()) if call.id not in approvals]
-    undecided = [id for id in undecided if id in state.pending]
+    calls = waiting.tool_calls if isinstance(waiting, AiMessage) else ()
+    undecided = [call.id for call in calls if call.id in state.pending and call.id not in approvals]
     if undecided:
         raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
-    rounds = state.rounds
-    exchanged, kept = list(state.exchanged), dict(state.kept)
-    context = CallContext(budget, exchanged=exchanged, rounds=rounds, aside=-(rounds + 1), kept=kept)
+    context = CallContext(
+        budget,
+        exchanged=list(state.exchanged),
+        rounds=state.rounds,
+        aside=-(state.rounds + 1),  # the request that made the calls was one of those before
+        kept=dict(state.kept),
+        route=_route_of(state, plan),
+    )
     request = ChatRequest(state.messages, state.options.over(plan.options))
-    shown = plan.shown()
-    turn = Turn(plan, {}, request, context, state.memory_id, tool_context, shown, approvals=approvals)
+    given, shown = _arguments_of(state, plan), plan.shown()
+    turn = Turn(plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals)
     value: R = begin(turn)
     return value
+
+
+def _route_of(state: TurnState, plan: MethodPlan) -> Route | None:
+    """The model that made the calls, since others may be told to write arguments in another form."""
+    if not state.model:
+        return None
+    found = next((route for route in plan.routes if route.model.name == state.model), None)
+    if found is None:
+        named = ", ".join(route.model.name for route in plan.routes)
+        raise ValueError(
+            f"{plan.where}: the calls that wait were made by {state.model}, and the models of the service "
+            f"are: {named}; add it to them, or go on with state._replace(model='') to have the calls read as "
+            "if the first had made them"
+        )
+    return found
+
+
+def _arguments_of(state: TurnState, plan: MethodPlan) -> dict[str, Any]:
+    """The arguments that the state keeps. Where it kept no user name, tools are not given None for it."""
+    values = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
+    kept = {p.name: values[p.role] for p in plan.parameters if p.role in values}
+    optional = {name for name, one in plan.signature.parameters.items() if one.default is None}
+    return {name: value for name, value in kept.items() if value is not None or name in optional}
 
 
 def result_of(answer: Answer, turn: Turn) -> Result[Any]:

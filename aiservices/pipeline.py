@@ -55,6 +55,9 @@ class Interceptor(Protocol):
     It may change the turn before it proceeds, change or refuse the answer after, proceed again, or
     not at all. What it needs done it yields as a need (Ask, Do, All, Emit, Pause). One that may rewrite or
     refuse what was said has a true attribute ``holds_back``: then streams show nothing before it has passed.
+    Where its place matters, ``stands_as`` says what it is: "input guard", "memory", "memory as sent",
+    "retrieval", "output guard", "answer check" or "retry"; and ``awaits`` names what is async in it.
+    ``create`` refuses what cannot work.
     """
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from .errors import DefinitionError, Fault, ServiceOutputError
 from .events import AnswerRejected
@@ -31,6 +31,7 @@ class Retry:
 
     max_attempts: int | None = None
     mode: Mode = "whole"
+    stands_as: ClassVar = "retry"
 
     def __post_init__(self) -> None:
         faults = []

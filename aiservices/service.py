@@ -15,6 +15,7 @@ from output_parsers.target import type_name
 from .budget import Budget
 from .declare import SystemSource, TemplateSource
 from .errors import DefinitionError, Fault
+from .fitting import awaited_nowhere, awaited_while_blocking, out_of_order
 from .listening import Listener
 from .methods import bound_of, method_of
 from .models.base import ChatModel
@@ -127,13 +128,16 @@ def create(
     template, or a callable of arguments. ``parsers`` are asked before the parsers that are built in.
     ``tools`` are functions, or objects with methods that are ``@tool``, which the model may call before it
     answers, within ``tool_limits``; ``tool_errors`` says what it is told when one fails.
-    ``interceptors`` wrap each call, the first one outermost; ``listeners`` are told of each event of it;
-    ``transform`` changes each request just before
-    it goes out. ``budget`` is what each call may spend. ``retry`` asks again when an answer cannot be read;
-    None never does. ``localns`` holds names for string annotations.
+    ``interceptors`` wrap each call, the first one outermost, and an order that gives wrong results is a
+    fault; ``listeners`` are told of each event of it; ``transform`` changes each request just before it goes
+    out. ``budget`` is what each call may spend. ``retry`` asks again when an answer cannot be read; None
+    never does. ``localns`` holds names for string annotations.
     """
     cls = get_origin(interface) or interface
-    tools = _listed(tools, type_name(interface))
+    name = type_name(interface)
+    tools = _listed("tools", tools, name)
+    interceptors = _listed("interceptors", interceptors, name)
+    listeners = _listed("listeners", listeners, name)
     around = names_around(sys._getframe(1), *_functions(cls), *map(inside_of, tools))
     settings = Settings(
         model=model,
@@ -150,7 +154,13 @@ def create(
     plans = plan_interface(interface, settings)
     budget = budget or Budget()
     models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.routes)
-    faults = budget.faults(type_name(interface), models)
+    faults = [
+        *budget.faults(name, models),
+        *out_of_order(name, interceptors),
+        *awaited_while_blocking(name, plans, interceptors, listeners),
+        *awaited_nowhere(name, {"transform": transform, "system_message": system_message}),
+        *awaited_nowhere("ToolErrors", tool_errors._asdict()),
+    ]
     if faults:
         raise DefinitionError(faults)
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry), listeners)
@@ -162,10 +172,10 @@ def plan_of(method: object) -> MethodPlan:
     return bound_of(method).plan
 
 
-def _listed(tools: Any, name: str) -> tuple[ToolSource, ...]:
-    if not isinstance(tools, Iterable):
-        raise DefinitionError([Fault(name, f"tools is a {type(tools).__name__}; put it into a list")])
-    return tuple(tools)
+def _listed(setting: str, given: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(given, Iterable):
+        raise DefinitionError([Fault(name, f"{setting} is a {type(given).__name__}; put it into a list")])
+    return tuple(given)
 
 
 def _functions(cls: Any) -> list[FunctionType]:

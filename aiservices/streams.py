@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from output_parsers.same import same
 
+from .events import ToolFinished, ToolStarted
 from .messages import ReplyDelta
 from .strategy import Strategy
 
 if TYPE_CHECKING:
     from output_parsers.partial import PartialReader, Snapshot
 
-    from .conversation import ToolFinished, ToolStarted
     from .returns import Result
     from .strategies import Wire
 
@@ -57,9 +57,9 @@ class Completed(NamedTuple, Generic[T]):
 
 
 # Those of tools are known by name alone, since they are made on a floor above this one.
-StreamEvent: TypeAlias = Union[
-    AttemptStarted, ReplyDelta, "ToolStarted", "ToolFinished", FieldCompleted, Completed[T]
-]
+StreamEvent: TypeAlias = (
+    AttemptStarted | ReplyDelta | ToolStarted | ToolFinished | FieldCompleted | Completed[T]
+)
 
 
 class Growth(Generic[T]):

@@ -12,7 +12,7 @@ from typing_extensions import TypeForm
 
 from output_parsers.custom import OutputParser
 from output_parsers.errors import UnsupportedTypeError
-from output_parsers.parse import parser_for
+from output_parsers.parsing import parser_for
 
 from .budget import Budget, CallContext
 from .errors import DefinitionError, Fault, FinishError, ServiceOutputError

@@ -48,10 +48,10 @@ def name_of(function: Any) -> str:
     return said if said != "__call__" else type(getattr(function, "__self__", function)).__name__
 
 
-def is_async(function: Any, inner: Any) -> bool:
-    """Whether a function or an object, or what is inside of it, is called with await."""
-    called = inner if inspect.isroutine(inner) else type(inner).__call__
-    return any(inspect.iscoroutinefunction(one) for one in (function, inner, called))
+def is_async(function: Any) -> bool:
+    """Whether a function, a partial of one or an object that is called has to be awaited for certain."""
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def summary_of(docs: str) -> str:

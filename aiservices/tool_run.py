@@ -20,13 +20,14 @@ from .messages import ToolCall, ToolMessage
 from .returns import Result
 from .tools import Tool, ToolException
 
-__all__ = ["ToolErrors", "ToolRun", "run_of"]
+__all__ = ["ToolErrors", "ToolRun", "run_of", "shortened"]
 
 
 class ToolRun(NamedTuple):
     """One call of a tool: its arguments by name (None when they could not be read), its result or its error.
 
-    ``text`` is what the model is told of it. ``seconds`` is the wall time that it took.
+    ``text`` is what the model is told of it; ``cut`` is how many characters were beyond the limit and are not
+    in there. ``result`` is whole in any case. ``seconds`` is the wall time that it took.
     """
 
     call: ToolCall
@@ -35,6 +36,7 @@ class ToolRun(NamedTuple):
     text: str
     error: Exception | None
     seconds: float
+    cut: int = 0
 
     @property
     def name(self) -> str:
@@ -53,7 +55,8 @@ Told = Callable[[ToolRun], str]
 class ToolErrors(NamedTuple):
     """What the model is told when a call fails; each gives the text, or raises to end the method's call.
 
-    What is raised is the ``__cause__`` of a ToolError, unless it is an error of ours.
+    They are called and not awaited. What is raised is the ``__cause__`` of a ToolError, unless it is an error
+    of ours.
 
     ``unknown``: there is no such tool. ``arguments``: they cannot be read. ``execution``: the tool raised;
     the default tells the text of a ToolException, and of all other errors only that the tool failed.
@@ -94,18 +97,33 @@ def run_of(
 
 def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Do:
     run = ToolRun(call, given, None, said, error, 0.0)
-    text = _text_of(told, run)
-    return Do(lambda: run._replace(text=text))
+    failed = _told(told, run)
+    return Do(lambda: failed)
 
 
-def _text_of(told: Told, run: ToolRun) -> str:
-    """What the model is told. Raises AiServiceError where the one who says it raises."""
+def _told(told: Told, run: ToolRun) -> ToolRun:
+    """The run with what the model is told. Raises AiServiceError where the one who says it raises."""
     try:
-        return told(run)
+        text = told(run)
+        if not isinstance(text, str):
+            raise TypeError(f"ToolErrors gave {type(text).__name__}, and the model is told a text")
+        return run._replace(text=text)
     except AiServiceError:
         raise
     except Exception as error:
         raise ToolError(f"the call of {run.name} is not answered: {error}", call=run.call) from error
+
+
+def shortened(run: ToolRun, characters: int | None) -> ToolRun:
+    """The run with so many characters of its text, and the model told that there were more."""
+    whole = len(run.text)
+    if characters is None or whole <= characters:
+        return run
+    note = (
+        f"[The result is cut here: you see the first {characters:,} of {whole:,} characters. "
+        "If the rest matters, call the tool in a way that gives less at once.]"
+    )
+    return run._replace(text=f"{run.text[:characters]}\n\n{note}", cut=whole - characters)
 
 
 def _running(
@@ -117,40 +135,38 @@ def _running(
     timeout: float | None,
 ) -> Do:
     function = tool.function
-    began = time.monotonic()  # again when its turn has come
 
-    def done(result: Any) -> ToolRun:
+    def done(result: Any, began: float) -> ToolRun:
         return ToolRun(call, given, result, _written(result), None, time.monotonic() - began)
 
-    def failed(error: Exception) -> ToolRun:
+    def failed(error: Exception, began: float) -> ToolRun:
         run = ToolRun(call, given, None, _safe(tool, error), error, time.monotonic() - began)
-        return run._replace(text=_text_of(errors.execution, run))
+        return _told(errors.execution, run)
 
     def work() -> ToolRun:
-        nonlocal began
         began = time.monotonic()
         try:
-            return done(_within(timeout, lambda: function(**given, **context)))
+            return done(_within(timeout, lambda: function(**given, **context)), began)
         except Exception as error:
-            return failed(error)
+            return failed(error, began)
         except BaseException as error:
-            return failed(_cancelled(error))
+            return failed(_cancelled(error), began)
 
     async def awork() -> ToolRun:
         import asyncio
 
-        nonlocal began
         began = time.monotonic()
         try:
             made = function(**given, **context)
-            return done(await asyncio.wait_for(made, timeout) if inspect.isawaitable(made) else made)
+            result = await asyncio.wait_for(made, timeout) if inspect.isawaitable(made) else made
+            return done(result, began)
         except Exception as error:
-            return failed(error)
+            return failed(error, began)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():  # it is the call that is cancelled
                 raise
-            return failed(_cancelled(error))
+            return failed(_cancelled(error), began)
 
     return Do(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
 
@@ -208,4 +224,6 @@ def _written(result: Any) -> str:
         if inspect.iscoroutine(result):
             result.close()
         raise TypeError("the tool gave an awaitable; declare it with async def")
-    return result if isinstance(result, str) else to_json(result, fallback=str, bytes_mode="base64").decode()
+    if isinstance(result, str):
+        return str.__str__(result)  # of a member of an enum its text, and not its name
+    return to_json(result, fallback=str, bytes_mode="base64").decode()

@@ -26,20 +26,25 @@ class ToolLimits:
     """How far a model may go with its tools in one call.
 
     ``rounds``: how often it may call tools and go on; ``calls``: how many calls in all; ``parallel``: how
-    many of them run side by side; ``timeout``: seconds for one that says nothing else.
+    many of them run side by side; ``timeout``: seconds for one that says nothing else. ``characters``: how
+    much of the text of one result the model is told; it is also told that there was more, and the ToolRun
+    has the whole result. None sets no limit to the last two.
     """
 
     rounds: int = 10
     calls: int = 50
     parallel: int = 8
     timeout: float | None = None
+    characters: int | None = 100_000
 
     def __post_init__(self) -> None:
-        least = (("rounds", self.rounds, 1), ("calls", self.calls, 1), ("parallel", self.parallel, 1))
+        counted = {"rounds": self.rounds, "calls": self.calls, "parallel": self.parallel}
+        if self.characters is not None:
+            counted["characters"] = self.characters
         faults = [
-            Fault("ToolLimits", f"{name} is {value}; it must be at least {low}")
-            for name, value, low in least
-            if value < low
+            Fault("ToolLimits", f"{name} is {value}; it must be at least 1")
+            for name, value in counted.items()
+            if value < 1
         ]
         if self.timeout is not None and not self.timeout > 0:
             faults.append(Fault("ToolLimits", f"timeout is {self.timeout}; it must be greater than 0"))
@@ -61,6 +66,7 @@ class Toolbox:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     providers: tuple[ToolProvider, ...] = ()
     limits: ToolLimits = ToolLimits()
+    _told: dict[Capabilities, Offered] = field(default_factory=dict, init=False, repr=False)
 
     def with_tools(self, more: Iterable[Tool]) -> Toolbox:
         """The same with further tools. Raises ToolFault where a name is taken, or none."""
@@ -68,25 +74,34 @@ class Toolbox:
 
     def offered(self, capabilities: Capabilities) -> Offered | None:
         """The tools for a model that can do so much; None where there are none."""
-        return _offered(self, capabilities) if self.tools else None
+        if not self.tools:
+            return None
+        if capabilities not in self._told:
+            self._told.setdefault(capabilities, _offered(self.tools.values(), capabilities))
+        return self._told[capabilities]
 
 
-@lru_cache(maxsize=256)
-def _offered(toolbox: Toolbox, capabilities: Capabilities) -> Offered:
-    specifications = []
-    readers: dict[str, TypeParser[dict[str, Any]]] = {}
-    for tool in toolbox.tools.values():
-        parser, schema, strict = tool.arguments, tool.arguments.schema or {}, False
-        if capabilities.strict_schema:
-            from output_parsers.encoding import encoded  # not every model has a strict mode
-            from output_parsers.profiles import PROFILES
+def _offered(tools: Iterable[Tool], capabilities: Capabilities) -> Offered:
+    profile = capabilities.profile if capabilities.strict_schema else None
+    told = [_told(tool.name, tool.description, tool.arguments, profile) for tool in tools]
+    readers = {specification.name: reader for specification, reader in told}
+    return Offered(Tooling(tuple(specification for specification, _ in told)), readers)
 
-            made, encoding = encoded(tool.arguments, PROFILES[capabilities.profile])
-            if encoding.fits:
-                parser, schema, strict = made, encoding.schema, True
-        readers[tool.name] = parser
-        specifications.append(ToolSpecification(tool.name, tool.description, _bare(schema), strict))
-    return Offered(Tooling(tuple(specifications)), readers)
+
+@lru_cache(maxsize=1024)  # the tools of providers are in another toolbox at each call
+def _told(
+    name: str, description: str, arguments: TypeParser[dict[str, Any]], profile: str | None
+) -> tuple[ToolSpecification, TypeParser[dict[str, Any]]]:
+    """A tool as a model is told of it, and who reads its arguments; strict where the profile permits it."""
+    parser, schema, strict = arguments, arguments.schema or {}, False
+    if profile is not None:
+        from output_parsers.encoding import encoded  # not every model has a strict mode
+        from output_parsers.profiles import PROFILES
+
+        made, encoding = encoded(arguments, PROFILES[profile])
+        if encoding.fits:
+            parser, schema, strict = made, encoding.schema, True
+    return ToolSpecification(name, description, _bare(schema), strict), parser
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,22 +6,15 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import (
-    Any,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    overload,
-    runtime_checkable,
-)
+from functools import lru_cache, partial
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
 
 from typing_extensions import TypedDict
 
 from output_parsers.errors import UnsupportedTypeError
-from output_parsers.parse import parser_for
 from output_parsers.parser import TypeParser
+from output_parsers.parsing import parser_for
 
 from .tool_parameters import ToolFault, inside_of, is_async, name_of, parameters_of, summary_of
 
@@ -38,6 +31,8 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+# Who reads those that the model writes, and the roles of those that it never sees.
+Parameters: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type]]
 _ATTRIBUTE = "__aiservices_tool__"
 
 
@@ -184,22 +179,38 @@ def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
     if said.timeout is not None and said.timeout <= 0:
         raise ToolFault(f"the timeout of the tool {name} is {said.timeout:g}; it must be greater than 0")
     docs = inspect.getdoc(inner) or ""
+    # what providers give is the same function in each call, or a method of another object
+    plain = getattr(function, "__func__", function)
+    if function is inner and type(plain) is FunctionType and not plain.__closure__ and not namespace:
+        arguments, injected = _known_parameters(plain, plain is not function, name, docs)
+    else:
+        arguments, injected = _parameters(function, inner, name, docs, namespace)
+    return Tool(
+        name=name,
+        description=said.description or summary_of(docs) or name,
+        function=function,
+        arguments=arguments,
+        injected=injected,
+        asynchronous=is_async(function) or is_async(inner),  # decorators may hide it
+        return_behavior=said.return_behavior,
+        timeout=said.timeout,
+        needs_approval=said.needs_approval,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _known_parameters(function: FunctionType, bound: bool, name: str, docs: str) -> Parameters:
+    """The parameters of a function without a closure, which holds nothing of a call and so may be kept."""
+    called = MethodType(function, function) if bound else function  # whose method it is does not matter
+    return _parameters(called, called, name, docs, {})
+
+
+def _parameters(function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]) -> Parameters:
     try:
         fields, injected = parameters_of(function, inner, name, docs, namespace)
-        arguments: TypeParser[dict[str, Any]] = parser_for(_record(f"{name}_arguments", fields))
+        return parser_for(_record(f"{name}_arguments", fields)), injected
     except UnsupportedTypeError as error:
         raise ToolFault(f"the tool {name}: {error}") from error
-    return Tool(
-        name,
-        said.description or summary_of(docs) or name,
-        function,
-        arguments,
-        injected,
-        is_async(function, inner),
-        said.return_behavior,
-        said.timeout,
-        said.needs_approval,
-    )
 
 
 def _record(name: str, fields: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Self, TypeAlias
 
 from loopback import LONGEST_WAIT
@@ -189,4 +190,4 @@ def _request(connection: socket.socket) -> bytes:
 def cut(data: bytes, *places: int) -> Sequence[bytes]:
     """The data in pieces that end at these places."""
     edges = [0, *places, len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False) if end > start]
+    return [data[start:end] for start, end in pairwise(edges) if end > start]

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = """
-openai urllib3 aiohttp certifi jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub text_to_num jsonschema
+openai urllib3 aiohttp certifi jinja2 dateutil xllamacpp httpx httpx2 attrs attr msgspec huggingface_hub
+text_to_num jsonschema
 """.split()
 
 WATCHED = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,10 +9,11 @@ from typing import Any, Literal, TypeAlias, get_args
 from ..errors import Fault
 from ..flow import Do, Emit, Flow
 from ..plan import Turn
+from ..tool_parameters import is_async
 from .errors import GuardrailError
 from .verdicts import GuardrailRan, Refused, Verdict, Where
 
-__all__ = ["Guard", "GuardFunction", "On", "check_guards", "failed", "judged", "name_of"]
+__all__ = ["Guard", "GuardFunction", "On", "awaited", "check_guards", "failed", "judged", "name_of"]
 
 On: TypeAlias = Literal["text", "value"]
 
@@ -55,6 +55,11 @@ def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[Fault]:
     return faults
 
 
+def awaited(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
+    """The guards that are async, in words; ``create`` refuses them for methods that block."""
+    return tuple(f"the guard {name_of(guard)}" for guard in guards if is_async(_function_of(guard)))
+
+
 def judged(guard: GuardFunction, subject: Any, where: Where, turn: Turn) -> Flow[Verdict]:
     """The verdict of a guard, told to listeners. Raises GuardrailError where it refuses, or fails itself."""
     name = name_of(guard)
@@ -84,5 +89,8 @@ def _need(guard: GuardFunction, name: str, subject: Any, turn: Turn) -> Do:
         return guard(subject, turn)
 
     judge.__qualname__ = name
-    function = guard.function if isinstance(guard, Guard) else guard
-    return Do(judge, in_thread=not inspect.iscoroutinefunction(function))
+    return Do(judge, in_thread=not is_async(_function_of(guard)))
+
+
+def _function_of(guard: GuardFunction) -> GuardFunction:
+    return _function_of(guard.function) if isinstance(guard, Guard) else guard

@@ -7,7 +7,7 @@ from ..flow import Flow
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
 from .asked import asked_in
-from .guard import GuardFunction, check_guards, failed, judged, name_of
+from .guard import GuardFunction, awaited, check_guards, failed, judged, name_of
 from .verdicts import AskAgain, Rewritten
 
 __all__ = ["InputGuardrails"]
@@ -24,11 +24,14 @@ class InputGuardrails:
     retrieved for the message is shown to those that stand after the retrieval.
     """
 
+    stands_as = "input guard"
+
     def __init__(self, *guards: GuardFunction) -> None:
         faults = check_guards("InputGuardrails", guards)
         if faults:
             raise DefinitionError(faults)
         self._guards = guards
+        self.awaits = awaited(guards)
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if turn.goes_on else self._guards:

@@ -14,7 +14,7 @@ from ..pipeline import Answer, Proceed
 from ..plan import Turn
 from .again import asked_again, without_answer
 from .errors import GuardrailError
-from .guard import Guard, GuardFunction, On, check_guards, failed, judged, name_of
+from .guard import Guard, GuardFunction, On, awaited, check_guards, failed, judged, name_of
 from .subject import text_of, with_text, with_value
 from .verdicts import AskAgain, Rewritten
 
@@ -45,6 +45,7 @@ class OutputGuardrails:
     """
 
     holds_back = True
+    stands_as = "output guard"
 
     def __init__(self, *guards: GuardFunction, on: On = "text", max_retries: int = 2) -> None:
         faults = check_guards("OutputGuardrails", guards)
@@ -56,6 +57,7 @@ class OutputGuardrails:
         if faults:
             raise DefinitionError(faults)
         self._guards = guards
+        self.awaits = awaited(guards)
         self._on: On = on
         self._max_retries = max_retries
 

@@ -82,6 +82,7 @@ class ChatMemory:
         self._refuse = when_busy == "refuse"
         self._longest_wait = longest_wait
         self._as_sent = store_as_sent
+        self.stands_as = "memory as sent" if store_as_sent else "memory"
         self._forget = forget_evicted
 
     def messages(self, conversation: str = _CONVERSATION) -> tuple[Message, ...]:

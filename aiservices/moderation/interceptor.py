@@ -9,6 +9,7 @@ from ..messages import UserMessage
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
 from ..strategies import INSTRUCTIONS_PLACE
+from ..tool_parameters import is_async
 from .beside import beside
 from .check import Check
 from .results import Moderator
@@ -33,6 +34,8 @@ class Moderation:
         self._moderator = moderator
         self._answers = answers
         self.holds_back = answers
+        self.stands_as = "answer check" if answers else None
+        self.awaits = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
         texts = () if turn.goes_on else _said_by_users(turn)

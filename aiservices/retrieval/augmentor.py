@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
@@ -13,8 +13,9 @@ from ..flow import All, Do, Emit, Flow
 from ..messages import UserMessage
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
-from .content import Content, Query, Retriever, last_said
-from .doing import doing
+from ..tool_parameters import is_async, name_of
+from .content import Content, Query, Retriever, checked, last_said
+from .doing import doing, flowing
 from .fusing import Fusion, ReciprocalRankFusion
 from .injecting import Injection, Injector
 from .routing import QueryRouter, RouteToAll
@@ -42,7 +43,7 @@ class RetrievalAugmentor:
     Where nothing is found the message stays as it is. The contents are the ``sources`` of the Result.
     Retrievers run side by side, ``at_once`` of them at one time. An interceptor outside of this one, such as
     a memory, sees the message without the contents. A call that goes on after an approval has them already.
-    Raises DefinitionError where it has no retriever and no route, or both.
+    Raises DefinitionError where it has no retriever and no route, or both, or a retriever that is none.
     """
 
     transform: QueryTransformer
@@ -50,6 +51,9 @@ class RetrievalAugmentor:
     fuse: Fusion
     inject: Injector
     at_once: int | None
+    awaits: tuple[str, ...]
+
+    stands_as = "retrieval"
 
     def __init__(
         self,
@@ -63,8 +67,19 @@ class RetrievalAugmentor:
         if bool(retrievers) == (route is not None):
             said = "it takes retrievers, or a route that knows its own: one of them"
             raise DefinitionError([Fault("RetrievalAugmentor", said)])
-        parts = {"transform": transform, "route": route or RouteToAll(retrievers)}
-        for name, part in {**parts, "fuse": fuse, "inject": inject, "at_once": at_once}.items():
+        faults = [
+            Fault("RetrievalAugmentor", f"{name_of(one)} is no retriever: it has no method retrieve")
+            for one in retrievers
+            if not callable(getattr(one, "retrieve", None))
+        ]
+        if faults:
+            raise DefinitionError(faults)
+        parts: dict[str, Any] = {"transform": transform, "route": route or RouteToAll(retrievers)}
+        awaits = tuple(
+            f"{type(one).__name__}.retrieve" for one in retrievers if is_async(getattr(one, "retrieve", None))
+        )
+        parts |= {"fuse": fuse, "inject": inject, "at_once": at_once, "awaits": awaits}
+        for name, part in parts.items():
             object.__setattr__(self, name, part)
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
@@ -82,13 +97,16 @@ class RetrievalAugmentor:
 
     def retrieved(self, query: Query) -> Flow[Sequence[Content]]:
         """What is found for a query, the best first."""
-        queries = yield from self.transform(query)
+        queries = yield from flowing(self.transform, query)
         needs: list[Do] = []
+        names: list[str] = []
         for one in queries:
-            for retriever in (yield from self.route(one)):
-                needs.append(doing(retriever.retrieve, one))  # noqa: PERF401  # a flow cannot be comprehended
-        rankings: Sequence[Sequence[Content]] = (yield All(tuple(needs), self.at_once)) if needs else ()
-        return (yield from self.fuse(query, rankings))
+            for retriever in (yield from flowing(self.route, one)):
+                names.append(f"{type(retriever).__name__}.retrieve")
+                needs.append(doing(retriever.retrieve, one))
+        found: Sequence[Any] = (yield All(tuple(needs), self.at_once)) if needs else ()
+        rankings = [checked(contents, name) for contents, name in zip(found, names, strict=True)]
+        return checked((yield from flowing(self.fuse, query, rankings)), name_of(self.fuse))
 
     def _augmented(self, turn: Turn, contents: Sequence[Content]) -> Turn:
         messages = list(turn.request.messages)

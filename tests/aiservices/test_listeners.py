@@ -12,12 +12,14 @@ import pytest
 from aiservices import (
     AsyncStream,
     Budget,
+    ChatRequest,
     ModelServerError,
     ScriptedChatModel,
     ServiceOutputError,
     Stream,
     ToolCall,
     create,
+    user_message,
 )
 from aiservices.events import CallCompleted, CallFailed, ReplyFailed
 from aiservices.messages import AiMessage, ChatReply
@@ -119,13 +121,17 @@ def test_a_listener_that_fails_breaks_nothing_and_is_logged(
 
 
 def test_a_listener_of_async_calls_may_be_async() -> None:
+    class Waits(Protocol):
+        async def count(self, text: str) -> int: ...
+
     told: list[str] = []
 
     async def listen(event: Any) -> None:
         await asyncio.sleep(0)
         told.append(type(event).__name__)
 
-    assert asyncio.run(counter(ONE, told=listen).acount("x")) == 1
+    service = create(Waits, ScriptedChatModel([ONE]), listeners=[listen])
+    assert asyncio.run(service.count("x")) == 1
     assert told == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
 
 
@@ -153,3 +159,28 @@ def test_items_are_told_of_as_well() -> None:
     assert list(counter('{"value": [1, 2]}', told=told).each("x")) == [1, 2]
     assert (told.names[0], told.names[-1]) == ("CallStarted", "CallCompleted")
     assert not any(isinstance(event, CallFailed) for event in told.events)
+
+
+def test_listeners_hear_of_a_call_that_was_cancelled() -> None:
+    class Slow(Protocol):
+        @user_message("{{text}}")
+        async def ask(self, text: str) -> str: ...
+
+    class Asleep(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            await asyncio.sleep(60)
+            raise AssertionError("nobody waits so long")
+
+    heard: list[Any] = []
+    service = create(Slow, Asleep("Hi"), listeners=[heard.append])
+
+    async def cancel() -> None:
+        task = asyncio.create_task(service.ask("Hello"))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert isinstance(heard[-1], CallFailed)
+    assert isinstance(heard[-1].error, asyncio.CancelledError)

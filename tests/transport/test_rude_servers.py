@@ -1,4 +1,4 @@
-"""What a model makes of servers that break HTTP: a right answer or a clear error, in time, and nothing left open."""
+"""What a model makes of servers that break HTTP: a right answer or a clear error, and nothing left open."""
 
 from __future__ import annotations
 
@@ -230,15 +230,17 @@ def test_an_interim_status_before_the_answer_never_becomes_another_requests_answ
     early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
     other = whole(BODY.replace(b"Hi", b"Ho"))
     with RudeServer(sends(early, whole(), pause=0.02), sends(other)) as server:
-        try:
+        if ask is ask_waiting:  # aiohttp reads over it
             assert ask(model_at(server), HELLO) == "Hi"
-        except ModelConnectionError as error:
-            assert str(error) == (
-                f"openai:m at {server.base_url}: the connection failed "
-                "(ProtocolError: the server answered with the interim status 103); "
-                "check base_url and the network"
-            )
-            assert ask(model_at(server), HELLO) == "Ho"
+            return
+        with pytest.raises(ModelConnectionError) as caught, model_at(server) as model:
+            model.complete(HELLO)
+        assert str(caught.value) == (
+            f"openai:m at {server.base_url}: the connection failed "
+            "(ProtocolError: the server answered with the interim status 103); "
+            "check base_url and the network"
+        )
+        assert ask(model, HELLO) == "Ho"
 
 
 @WHOLE_ASKS

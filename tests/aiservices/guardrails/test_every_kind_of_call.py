@@ -52,6 +52,16 @@ class Kinds(Protocol):
     def atexts(self, about: str) -> AsyncIterator[str]: ...
 
 
+class AsyncKinds(Protocol):
+    async def asynchronous(self, about: str) -> list[Note]: ...
+
+    def aitems(self, about: str) -> AsyncIterator[Note]: ...
+
+    def agrowing(self, about: str) -> AsyncStream[list[Note]]: ...
+
+    def atexts(self, about: str) -> AsyncIterator[str]: ...
+
+
 async def gathered(pieces: AsyncIterator[Any]) -> list[Any]:
     return [piece async for piece in pieces]
 
@@ -189,16 +199,20 @@ def test_a_guard_may_be_async_in_async_calls(kind: str) -> None:
         await asyncio.sleep(0)
         return masked("SECRET")(text, turn)
 
-    model = ScriptedChatModel([SAID])
-    handed = CALLS[kind](create(Kinds, model, interceptors=[InputGuardrails(hide), OutputGuardrails(hide)]))
+    guards = [InputGuardrails(hide), OutputGuardrails(hide)]
+    service: Any = create(AsyncKinds, ScriptedChatModel([SAID]), interceptors=guards)
+    handed = CALLS[kind](service)
     expected: Any = [Note("the *** plan"), Note("tea")]
     assert values_of(kind, handed) == ([SAID.replace("SECRET", "***")] if kind in TEXT else expected)
 
 
 @pytest.mark.parametrize("kind", ["blocking", "Iterator[Item]", "Stream", "Iterator[str]"])
-def test_an_async_guard_is_told_of_in_blocking_calls(kind: str) -> None:
-    async def hide(text: str, turn: Any) -> Any:
+def test_a_guard_that_gives_an_awaitable_is_told_of_in_blocking_calls(kind: str) -> None:
+    async def later() -> Any:
         raise NotImplementedError
+
+    def hide(text: str, turn: Any) -> Any:
+        return later()
 
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(hide)])
     with pytest.raises(GuardrailError) as caught:

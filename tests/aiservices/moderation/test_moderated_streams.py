@@ -430,8 +430,11 @@ def test_cancelling_an_async_stream_before_the_verdict_closes_that_of_the_model(
             await asyncio.Event().wait()
             return []
 
+    class AsyncTeller(Protocol):
+        def atexts(self, text: str) -> AsyncIterator[str]: ...
+
     async def cancelled() -> None:
-        teller = create(Teller, model, interceptors=[Moderation(Silent())])
+        teller = create(AsyncTeller, model, interceptors=[Moderation(Silent())])
         reading = asyncio.create_task(gathered(teller.atexts("x"), []))
         while not model.begun.is_set():
             await asyncio.sleep(0.001)

@@ -7,13 +7,13 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_calling import ANN, NATIVE, TOOLS, Person, awaited, calls, result_of
 
 from aiservices import (
     AiMessage,
@@ -23,7 +23,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     ChatRequest,
-    FinishReason,
+    FallbackChatModel,
     MemoryId,
     Message,
     ModelServerError,
@@ -35,6 +35,7 @@ from aiservices import (
     ToolContext,
     ToolMessage,
     UserMessage,
+    UserName,
     create,
     example,
     user_message,
@@ -46,16 +47,7 @@ from aiservices.tool_run import ToolErrors
 from aiservices.toolbox import ToolLimits
 from aiservices.tools import tool
 
-TOOLS = Capabilities(tools=True)
-NATIVE = Capabilities(tools=True, json_schema=True)
 STRICT = Capabilities(tools=True, strict_schema=True)
-ANN = '{"name": "Ann", "age": 31}'
-
-
-@dataclass
-class Person:
-    name: str
-    age: int
 
 
 class Asks(Protocol):
@@ -74,14 +66,6 @@ class Asks(Protocol):
     def atexts(self, text: str) -> AsyncIterator[str]: ...
 
     def find(self, text: str) -> Person: ...
-
-
-async def awaited(items: AsyncIterator[str]) -> str:
-    return "".join([item async for item in items])
-
-
-async def result_of(stream: AsyncStream[str]) -> str:
-    return (await stream.result()).value
 
 
 async def plain(coroutine: Any) -> str:
@@ -125,14 +109,6 @@ SEND = ("send", '{"amount": 5}')
 LOOK = ("balance", '{"account": "a"}')
 
 
-def calls(*named: tuple[str, str] | tuple[str, str, str]) -> ChatReply:
-    made = tuple(
-        ToolCall(one[2] if len(one) > 2 else f"c{number}", one[0], one[1])
-        for number, one in enumerate(named, 1)
-    )
-    return ChatReply(AiMessage("", made), FinishReason.TOOL_CALLS)
-
-
 def scripted(*replies: str | ChatReply | Exception, capabilities: Capabilities = TOOLS) -> ScriptedChatModel:
     return ScriptedChatModel(replies, capabilities=capabilities)
 
@@ -159,7 +135,7 @@ def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
     said = f'Asks.{method}: somebody has to approve send({{"amount": 5}}); go on with resume'
     assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
     assert error.state == TurnState(
-        f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0
+        f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0, model="scripted"
     )
     assert len(error.attempts) == 1
 
@@ -424,6 +400,101 @@ def test_what_is_not_given_again_is_an_error() -> None:
     assert (str(caught.value), caught.value.call.name) == (said, "reserve")
 
 
+class Pays(Protocol):
+    def pay(
+        self,
+        text: str,
+        user: Annotated[str | None, UserName] = None,
+        session: Annotated[int, MemoryId] = 0,
+    ) -> str: ...
+
+
+@tool(needs_approval=True)
+def charge(user: Annotated[str | None, UserName], session: Annotated[int, MemoryId]) -> str:
+    return f"{user} {session}"
+
+
+@pytest.mark.parametrize("user", ["ann", None])
+def test_the_name_of_the_user_is_given_to_tools_as_before_the_wait(user: str | None) -> None:
+    model = scripted(calls(("charge", "{}")), calls(("charge", "{}", "c2")), "Paid.")
+    service = create(Pays, model, tools=[charge])
+    first = paused(lambda: service.pay("x", user, 7)).state
+    assert (first.user_name, first.memory_id) == (user, 7)
+    second = paused(lambda: resume(service.pay, TurnState.from_json(first.to_json()), {"c1": True})).state
+    assert second.user_name == user
+    assert resume(service.pay, TurnState.from_json(second.to_json()), {"c2": True}) == "Paid."
+    told = [said.text for said in model.requests[2].messages if isinstance(said, ToolMessage)]
+    assert told == [f"{user} 7"] * 2
+
+
+def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
+    class Bills(Protocol):
+        def pay(self, text: str, user: Annotated[str, UserName]) -> str: ...
+
+    @tool(needs_approval=True)
+    def bill(user: Annotated[str, UserName]) -> str:
+        return user
+
+    model = scripted(calls(("bill", "{}")), "Paid.")
+    service = create(Bills, model, tools=[bill])
+    state = paused(lambda: service.pay("x", "ann")).state._replace(user_name=None)
+    with pytest.raises(ToolError) as caught:
+        resume(service.pay, state, {"c1": True})
+    assert str(caught.value) == "the tool bill needs user, which the call does not give"
+    assert resume(service.pay, state, {"c1": True}, user="ann") == "Paid."
+
+
+# the model that called
+
+
+class Named(ScriptedChatModel):
+    """A scripted model with a name of its own."""
+
+    def __init__(self, name: str, *replies: str | ChatReply | Exception, strict: bool = False) -> None:
+        super().__init__(replies, capabilities=STRICT if strict else TOOLS)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+def labelling(*models: Named, seen: list[Any]) -> Asks:
+    @tool(needs_approval=True)
+    def label(tags: dict[str, int], days: int | None = 3) -> None:
+        seen.append((tags, days))
+
+    return asks(FallbackChatModel(*models), tools=[label])
+
+
+def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them() -> None:
+    seen: list[Any] = []
+    down = ModelServerError("down", status=500, retryable=False)
+    plain = '{"tags": {"a": 1}, "days": null}'
+    strict = Named("strict", down, "Done.", strict=True)
+    service = labelling(strict, Named("plain", calls(("label", plain))), seen=seen)
+    state = paused(lambda: service.ask("x")).state
+    assert state.model == "plain"
+    assert resume(service.ask, TurnState.from_json(state.to_json()), {"c1": True}) == "Done."
+    assert seen == [({"a": 1}, None)]
+
+
+def test_calls_of_a_model_that_the_service_does_not_ask_are_not_read_as_those_of_another() -> None:
+    seen: list[Any] = []
+    old = labelling(Named("old", calls(("label", '{"tags": {"a": 1}, "days": null}'))), seen=seen)
+    state = paused(lambda: old.ask("x")).state
+    new = labelling(Named("new", "Done."), Named("newer"), seen=seen)
+    with pytest.raises(ValueError, match="old") as caught:
+        resume(new.ask, state, {"c1": True})
+    assert str(caught.value) == (
+        "Asks.ask: the calls that wait were made by old, and the models of the service are: new, newer; "
+        "add it to them, or go on with state._replace(model='') to have the calls read as if the first had "
+        "made them"
+    )
+    assert resume(new.ask, state._replace(model=""), {"c1": True}) == "Done."
+    assert seen == [({"a": 1}, None)]
+
+
 # what a call is, beside its messages
 
 
@@ -568,6 +639,8 @@ states = st.builds(
     st.integers(0, 100),
     options=st.builds(ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()),
     kept=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
+    model=texts,
+    user_name=st.none() | texts,
 )
 
 
@@ -582,7 +655,27 @@ def test_a_memory_id_without_a_json_form_cannot_be_kept() -> None:
         TurnState("x", (), (), (), object()).to_json()
 
 
+def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
+    with pytest.raises(TypeError):
+        TurnState("x", (), (), user_name=object()).to_json()
+
+
 WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json())
+SINCE = {"model", "user_name"}  # what was not kept at first
+
+
+def test_a_state_of_an_older_version_is_read() -> None:
+    old = {key: value for key, value in WHOLE.items() if key not in SINCE}
+    assert TurnState.from_json(json.dumps(old)) == TurnState("x", (), (calls(SEND).message,), ("c1",))
+
+
+def test_a_call_that_an_older_version_kept_goes_on() -> None:
+    bank, model = Bank(), scripted(calls(SEND), "Paid.")
+    service = asks(model, bank)
+    kept = json.loads(paused(lambda: service.ask("pay")).state.to_json())
+    old = json.dumps({key: value for key, value in kept.items() if key not in SINCE})
+    assert resume(service.ask, TurnState.from_json(old), {"c1": True}) == "Paid."
+    assert bank.sent == [5]
 
 
 @pytest.mark.parametrize(
@@ -595,7 +688,10 @@ WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json()
         "5",
         '"text"',
         "{}",
-        *(json.dumps({key: value for key, value in WHOLE.items() if key != name}) for name in WHOLE),
+        *(
+            json.dumps({key: value for key, value in WHOLE.items() if key != name})
+            for name in sorted(WHOLE.keys() - SINCE)
+        ),
         json.dumps({**WHOLE, "messages": 5}),
         json.dumps({**WHOLE, "messages": [5]}),
         json.dumps({**WHOLE, "messages": ["text"]}),
@@ -603,7 +699,15 @@ WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json()
         json.dumps({**WHOLE, "exchanged": [{"type": "tool", "text": "x"}]}),
         json.dumps({**WHOLE, "exchanged": [{"type": "ai", "text": "x", "tool_calls": [{"id": "x"}]}]}),
         json.dumps({**WHOLE, "pending": None}),
+        json.dumps({**WHOLE, "pending": "c1"}),
         json.dumps({**WHOLE, "place": 5}),
+        json.dumps({**WHOLE, "place": ""}),
+        json.dumps({**WHOLE, "where": 5}),
+        json.dumps({**WHOLE, "rounds": "1"}),
+        json.dumps({**WHOLE, "options": []}),
+        json.dumps({**WHOLE, "options": {"heat": 1}}),
+        json.dumps({**WHOLE, "kept": None}),
+        json.dumps({**WHOLE, "model": None}),
     ],
 )
 def test_what_is_no_state_is_a_value_error(text: str) -> None:

@@ -707,6 +707,7 @@ def test_two_tools_of_one_name_are_a_fault() -> None:
         ({"rounds": 0}, "ToolLimits: rounds is 0; it must be at least 1"),
         ({"calls": 0}, "ToolLimits: calls is 0; it must be at least 1"),
         ({"parallel": -1}, "ToolLimits: parallel is -1; it must be at least 1"),
+        ({"characters": 0}, "ToolLimits: characters is 0; it must be at least 1"),
         ({"timeout": 0}, "ToolLimits: timeout is 0; it must be greater than 0"),
         ({"timeout": float("nan")}, "ToolLimits: timeout is nan; it must be greater than 0"),
     ],

@@ -1,0 +1,269 @@
+"""What is given to create and cannot work is told there: wrong orders, and functions that nothing awaits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    Answer,
+    ChatRequest,
+    DefinitionError,
+    Flow,
+    Interceptor,
+    Proceed,
+    ScriptedChatModel,
+    ToolErrors,
+    ToolRun,
+    Turn,
+    create,
+)
+from aiservices.guardrails import Guard, InputGuardrails, OutputGuardrails, forbidden, masked
+from aiservices.memory import ChatMemory
+from aiservices.retrieval import Content, Query, RetrievalAugmentor
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> str: ...
+
+
+class Both(Protocol):
+    def chat(self, text: str) -> str: ...
+
+    def words(self, text: str) -> Iterator[str]: ...
+
+    async def achat(self, text: str) -> str: ...
+
+
+class Waits(Protocol):
+    async def achat(self, text: str) -> str: ...
+
+    def awords(self, text: str) -> AsyncIterator[str]: ...
+
+
+class Shelf:
+    def retrieve(self, query: Query, /) -> Sequence[Content]:
+        return [Content("It leaves at nine.", "1")]
+
+
+class FarShelf:
+    async def retrieve(self, query: Query, /) -> Sequence[Content]:
+        return [Content("It leaves at nine.", "1")]
+
+
+class Passing:
+    """An interceptor of a user, which says what it likes of itself."""
+
+    def __init__(self, **said: Any) -> None:
+        vars(self).update(said)
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        return (yield from proceed(turn))
+
+
+INPUT = InputGuardrails(masked("secret"))
+OUTPUT = OutputGuardrails(forbidden("secret"))
+RETRIEVAL = RetrievalAugmentor(Shelf())
+
+
+def refused(interface: type[Any], **settings: Any) -> list[str]:
+    with pytest.raises(DefinitionError) as caught:
+        create(interface, ScriptedChatModel(["a"]), **settings)
+    return [str(fault) for fault in caught.value.faults]
+
+
+# orders
+
+
+KEEPS_SECRETS = "memory keeps what the guards take out, and the model sees it in later calls"
+KEEPS_FOUND = "memory keeps what was retrieved as if the user had said it"
+KEEPS_REFUSED = "memory keeps an answer before it has passed"
+KEEPS_PROBLEMS = "memory keeps what the model is told of an answer as if the user had said it"
+WORDS_OF_GUARDS = "after a rejected answer is retrieved what fits the words of the guards"
+WAITS = "a call that waits for approval keeps what the guards take out"
+
+
+@pytest.mark.parametrize(
+    ("interceptors", "said"),
+    [
+        ([ChatMemory(), INPUT], [f"ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}"]),
+        ([ChatMemory(), OUTPUT, INPUT], [f"ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}"]),
+        (
+            [ChatMemory(store_as_sent=True), INPUT],
+            [f"ChatMemory stands before InputGuardrails, so {WAITS}"],
+        ),
+        ([RETRIEVAL, ChatMemory()], [f"RetrievalAugmentor stands before ChatMemory, so {KEEPS_FOUND}"]),
+        ([OUTPUT, ChatMemory()], [f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}"]),
+        (
+            [OUTPUT, ChatMemory(store_as_sent=True)],
+            [f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}"],
+        ),
+        (
+            [Passing(stands_as="answer check"), ChatMemory()],
+            [f"Passing stands before ChatMemory, so {KEEPS_REFUSED}"],
+        ),
+        (
+            [Passing(stands_as="retry"), ChatMemory()],
+            [f"Passing stands before ChatMemory, so {KEEPS_PROBLEMS}"],
+        ),
+        ([OUTPUT, RETRIEVAL], [f"OutputGuardrails stands before RetrievalAugmentor, so {WORDS_OF_GUARDS}"]),
+        (
+            [OUTPUT, RETRIEVAL, ChatMemory()],
+            [
+                f"OutputGuardrails stands before RetrievalAugmentor, so {WORDS_OF_GUARDS}",
+                f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}",
+                f"RetrievalAugmentor stands before ChatMemory, so {KEEPS_FOUND}",
+            ],
+        ),
+    ],
+)
+def test_an_order_that_gives_wrong_results_is_refused(
+    interceptors: list[Interceptor], said: list[str]
+) -> None:
+    inner = [one.split(" stands before ")[1].split(",")[0] for one in said]
+    assert refused(Chat, interceptors=interceptors) == [
+        f"Chat: {one}; put {name} first" for one, name in zip(said, inner, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "interceptors",
+    [
+        [INPUT, ChatMemory(), RETRIEVAL, OUTPUT],
+        [INPUT, ChatMemory(), RETRIEVAL, InputGuardrails(forbidden("ignore all")), OUTPUT],
+        [ChatMemory(), RETRIEVAL, INPUT],
+        [RETRIEVAL, ChatMemory(store_as_sent=True)],
+        [OUTPUT, INPUT],
+        [INPUT, INPUT, OUTPUT, OUTPUT],
+    ],
+)
+def test_an_order_that_gives_right_results_is_taken(interceptors: list[Interceptor]) -> None:
+    assert create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("x") == "a"
+
+
+@pytest.mark.parametrize("passing", [Passing(), Passing(stands_as="other"), Passing(stands_as=["memory"])])
+def test_other_interceptors_stand_anywhere(passing: Interceptor) -> None:
+    interceptors = [passing, INPUT, passing, ChatMemory(), passing, OUTPUT, passing]
+    assert create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("x") == "a"
+
+
+def test_an_interceptor_of_a_user_may_say_what_it_stands_for() -> None:
+    (said,) = refused(Chat, interceptors=[Passing(stands_as="memory"), INPUT])
+    first = "Passing stands before InputGuardrails"
+    assert said == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
+
+
+@pytest.mark.parametrize("setting", ["interceptors", "listeners", "tools"])
+def test_what_is_to_be_a_list_is_one(setting: str) -> None:
+    (said,) = refused(Chat, **{setting: ChatMemory()})
+    assert said == f"Chat: {setting} is a ChatMemory; put it into a list"
+
+
+def test_interceptors_may_come_one_by_one() -> None:
+    heard: list[Any] = []
+    settings: dict[str, Any] = {
+        "interceptors": (one for one in [OutputGuardrails(masked("a", by="A"))]),
+        "listeners": iter([heard.append]),
+    }
+    assert create(Chat, ScriptedChatModel(["a"]), **settings).chat("x") == "A"
+    assert heard
+
+
+# what has to be awaited
+
+
+async def check(text: Any, turn: Turn) -> Any: ...
+
+
+async def listen(event: Any) -> None: ...
+
+
+class Listening:
+    async def __call__(self, event: Any) -> None: ...
+
+
+class Judge:
+    async def __call__(self, text: Any, turn: Turn) -> Any: ...
+
+
+ONLY = "is async; only async methods can await it, and these block: chat, words"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"listeners": [listen]}, [f"Both: the listener listen {ONLY}"]),
+        ({"listeners": [partial(listen)]}, [f"Both: the listener listen {ONLY}"]),
+        ({"listeners": [print, Listening()]}, [f"Both: the listener Listening {ONLY}"]),
+        ({"interceptors": [InputGuardrails(masked("x"), check)]}, [f"Both: the guard check {ONLY}"]),
+        ({"interceptors": [OutputGuardrails(Judge())]}, [f"Both: the guard Judge {ONLY}"]),
+        ({"interceptors": [OutputGuardrails(Guard(check, "fair"))]}, [f"Both: the guard fair {ONLY}"]),
+        ({"interceptors": [RetrievalAugmentor(Shelf(), FarShelf())]}, [f"Both: FarShelf.retrieve {ONLY}"]),
+        ({"interceptors": [Passing(awaits=("the gate",))]}, [f"Both: the gate {ONLY}"]),
+        (
+            {"interceptors": [InputGuardrails(check)], "listeners": [listen]},
+            [f"Both: the guard check {ONLY}", f"Both: the listener listen {ONLY}"],
+        ),
+    ],
+)
+def test_what_blocking_methods_cannot_await_is_refused(settings: dict[str, Any], said: list[str]) -> None:
+    assert refused(Both, **settings) == said
+
+
+def test_async_methods_await_what_is_async() -> None:
+    heard: list[str] = []
+
+    async def hear(event: Any) -> None:
+        heard.append(type(event).__name__)
+
+    async def shout(text: Any, turn: Turn) -> Any:
+        return masked("a", by="A")(text, turn)
+
+    service = create(
+        Waits, ScriptedChatModel(["a"]), interceptors=[OutputGuardrails(shout)], listeners=[hear]
+    )
+    assert asyncio.run(service.achat("x")) == "A"
+    assert heard[-1] == "CallCompleted"
+
+
+# what nothing awaits
+
+
+async def transform(request: ChatRequest) -> ChatRequest:
+    return request
+
+
+async def tell(run: ToolRun) -> str:
+    return run.text
+
+
+async def system() -> str:
+    return "Be brief."
+
+
+NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain one"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"transform": transform}, f"Waits: transform {NOT_AWAITED}"),
+        ({"system_message": system}, f"Waits: system_message {NOT_AWAITED}"),
+        ({"tool_errors": ToolErrors(execution=tell)}, f"ToolErrors: execution {NOT_AWAITED}"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_nothing_awaits_is_refused_for_async_methods_too(settings: dict[str, Any], said: str) -> None:
+    assert refused(Waits, **settings) == [said]
+
+
+def test_all_faults_are_told_at_once() -> None:
+    said = refused(Both, interceptors=[ChatMemory(), INPUT], listeners=[listen], transform=transform)
+    assert said == [
+        f"Both: ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}; put InputGuardrails first",
+        f"Both: the listener listen {ONLY}",
+        f"Both: transform {NOT_AWAITED}",
+    ]

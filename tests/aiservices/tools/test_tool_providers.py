@@ -1,0 +1,277 @@
+"""Tools that are known when the call is made, and what a call gives to tools beside their arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Annotated, Any, Protocol
+
+import pytest
+from tool_calling import (
+    ANN,
+    KINDS,
+    NATIVE,
+    SEARCH,
+    STRICT,
+    TOOLS,
+    People,
+    Unsafe,
+    Waits,
+    aadd,
+    add,
+    asks,
+    calls,
+    every_kind,
+    messages_to,
+    provider,
+    search,
+)
+
+from aiservices import (
+    Capabilities,
+    DefinitionError,
+    MemoryId,
+    ToolContext,
+    ToolMessage,
+    ToolSpecification,
+    Turn,
+    create,
+    tool,
+)
+
+# what the model never sees
+
+
+class Books(Protocol):
+    def book(
+        self,
+        what: str,
+        user: Annotated[str, ToolContext],
+        session: Annotated[str, MemoryId],
+    ) -> str: ...
+
+
+def reserve(
+    what: str, user: Annotated[str, ToolContext], session: Annotated[str, MemoryId], seats: int = 1
+) -> str:
+    """Reserves."""
+    return f"{what} {user} {session} {seats}"
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, STRICT])
+def test_what_is_given_to_tools_is_never_in_a_request(capabilities: Capabilities) -> None:
+    arguments = '{"what": "opera", "seats": 2, "user": "mallory"}'
+    model = provider(calls(("reserve", arguments)), "Booked.", capabilities=capabilities)
+    service = create(Books, model, tools=[reserve])
+    assert service.book("opera", "ann-7", "session-9") == "Booked."
+    first = repr(model.requests[0])
+    assert "ann-7" not in first
+    assert "session-9" not in first
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert set(tooling.tools[0].parameters["properties"]) == {"what", "seats"}
+    assert messages_to(model)[-1] == ToolMessage("c1", "reserve", "opera ann-7 session-9 2")
+
+
+# tools that are known when the call is made
+
+
+class Provides:
+    def __init__(self, *tools: Any) -> None:
+        self.given = tools
+        self.turns: list[Turn] = []
+
+    def tools(self, turn: Turn) -> list[Any]:
+        self.turns.append(turn)
+        return list(self.given)
+
+
+class AsyncProvides(Provides):
+    async def tools(self, turn: Turn) -> list[Any]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return super().tools(turn)
+
+
+@every_kind
+def test_a_provider_adds_tools_to_a_call(kind: str) -> None:
+    provides = Provides(search)
+    model = provider(calls(SEARCH), "Done.")
+    assert KINDS[kind](asks(model, add, provides)) == "Done."
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    assert [one.name for one in tooling.tools] == ["add", "search"]
+    (turn,) = provides.turns
+    assert turn.arguments == {"text": "x"}
+
+
+def test_an_async_provider_and_its_async_tools_serve_async_methods() -> None:
+    model = provider(calls(("aadd", '{"a": 1, "b": 2}')), "Done.")
+    service = create(Waits, model, tools=[AsyncProvides(aadd)])
+    assert asyncio.run(service.ask("x")) == "Done."
+    assert messages_to(model)[-1].text == "3"
+
+
+def test_a_provider_without_tools_leaves_a_plain_call() -> None:
+    model = provider("Done.")
+    assert asks(model, Provides()).ask("x") == "Done."
+    assert model.requests[0].tooling is None
+
+
+def no_type(city) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def needs_user(user: Annotated[str, ToolContext]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (add, "Asks.ask: two tools have the name add; give one of them another"),
+        (no_type, "Asks.ask: the tool no_type does not say of what type its parameter city is"),
+        (aadd, "Asks.ask: the tool aadd is async; only async methods can call it"),
+        (needs_user, "Asks.ask: the tool needs_user needs user, and the method has no such parameter"),
+    ],
+)
+def test_provided_tools_that_cannot_be_are_told_before_a_model_is_asked(given: Any, said: str) -> None:
+    model = provider("Done.")
+    with pytest.raises(DefinitionError) as caught:
+        asks(model, add, Provides(given)).ask("x")
+    assert (str(caught.value), model.requests) == (said, [])
+
+
+def test_a_provider_that_fails_ends_the_call_with_its_error() -> None:
+    class Broken:
+        def tools(self, turn: Turn) -> list[Any]:
+            raise Unsafe("no registry")
+
+    with pytest.raises(Unsafe, match="no registry"):
+        asks(provider("Done."), Broken()).ask("x")
+
+
+def needs_session(session: Annotated[str, MemoryId]) -> None: ...
+
+
+def test_a_provided_tool_is_not_given_nothing_in_the_place_of_a_memory_id() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        asks(provider("Done."), Provides(needs_session)).ask("x")
+    said = "Asks.ask: the tool needs_session needs session, and the method has no such parameter"
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
+def test_a_provided_tool_is_not_taken_for_the_one_that_gives_the_answer(capabilities: Capabilities) -> None:
+    def greet(name: str, age: int) -> str:
+        return f"Hello, {name}."
+
+    model = provider(calls(("Person", ANN)), capabilities=capabilities)
+    service = create(People, model, tools=[Provides(tool(name="Person")(greet))])
+    with pytest.raises(DefinitionError) as caught:
+        service.find("x")
+    said = "People.find: the tool Person has the name of the tool that gives the answer; give it another"
+    assert (str(caught.value), model.requests) == (said, [])
+
+
+# tools that a provider gives again
+
+
+class Shelf:
+    """Finds books."""
+
+    def __init__(self, whose: str) -> None:
+        self.whose = whose
+
+    @tool
+    def find(self, title: str, tags: dict[str, int] | None = None) -> str:
+        """Finds a book."""
+        return f"{title} of {self.whose}"
+
+
+class Makes:
+    """A provider that makes its tools anew for each call."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def tools(self, turn: Turn) -> list[Any]:
+        return [self.make()]
+
+
+def told_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> list[ToolSpecification]:
+    model = provider("1", "2", capabilities=capabilities)
+    service = asks(model, Makes(make))
+    service.ask("x")
+    service.ask("x")
+    told = []
+    for request in model.requests:
+        assert request.tooling is not None
+        told += request.tooling.tools
+    return told
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, STRICT])
+@pytest.mark.parametrize("make", [lambda: search, lambda: Shelf("Ann"), lambda: Shelf("Ann").find])
+def test_a_tool_that_is_given_again_is_taken_apart_once(
+    make: Callable[[], Any], capabilities: Capabilities
+) -> None:
+    first, second = told_in_two_calls(make, capabilities)
+    assert first is second
+
+
+def test_methods_that_are_taken_apart_once_are_called_on_their_own_objects() -> None:
+    owners = iter(["Ann", "Bob"])
+    one = calls(("find", '{"title": "Emma"}'))
+    model = provider(one, "1", one, "2")
+    service = asks(model, Makes(lambda: Shelf(next(owners))))
+    service.ask("x")
+    service.ask("x")
+    assert [messages_to(model, number)[-1].text for number in (1, 3)] == ["Emma of Ann", "Emma of Bob"]
+
+
+def test_a_description_that_changes_is_told_as_it_is_now() -> None:
+    def find(title: str) -> None: ...
+
+    numbers = iter([1, 2])
+
+    def make() -> Any:
+        find.__doc__ = f"Finds one of {next(numbers)} books."
+        return find
+
+    first, second = told_in_two_calls(make, TOOLS)
+    assert (first.description, second.description) == ("Finds one of 1 books.", "Finds one of 2 books.")
+
+
+def test_functions_of_one_name_are_told_each_by_itself() -> None:
+    types = iter([int, str])
+
+    def make() -> Any:
+        def find(key: Any) -> None: ...
+
+        find.__annotations__["key"] = next(types)
+        return find
+
+    first, second = told_in_two_calls(make, TOOLS)
+    assert [one.parameters["properties"]["key"]["type"] for one in (first, second)] == ["integer", "string"]
+
+
+class Held:
+    def find(self, title: str) -> None: ...
+
+
+@pytest.mark.parametrize("kind", ["method", "closure"])
+def test_what_a_tool_holds_of_a_call_is_let_go(kind: str) -> None:
+    seen: list[weakref.ref[Held]] = []
+
+    def make() -> Any:
+        held = Held()
+        seen.append(weakref.ref(held))
+
+        def find(title: str) -> None:
+            held.find(title)
+
+        return held.find if kind == "method" else find
+
+    told_in_two_calls(make, STRICT)
+    gc.collect()
+    assert [one() for one in seen] == [None, None]

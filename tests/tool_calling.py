@@ -1,0 +1,191 @@
+"""Models that call tools, and services that have some: what the tests of tools share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AsyncStream,
+    Budget,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    Message,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    ToolCall,
+    ToolMessage,
+    create,
+)
+from aiservices.tool_run import ToolRun
+from aiservices.tools import ToolSource
+
+TOOLS = Capabilities(tools=True)
+NATIVE = Capabilities(tools=True, json_schema=True)
+STRICT = Capabilities(tools=True, json_schema=True, strict_schema=True)
+ANN = '{"name": "Ann", "age": 31}'
+QUICK = Budget(attempts=3, first_wait=0)
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+class Asks(Protocol):
+    def ask(self, text: str) -> str: ...
+
+    def told(self, text: str) -> Result[str]: ...
+
+    async def aask(self, text: str) -> str: ...
+
+    def stream(self, text: str) -> Stream[str]: ...
+
+    def astream(self, text: str) -> AsyncStream[str]: ...
+
+    def texts(self, text: str) -> Iterator[str]: ...
+
+    def atexts(self, text: str) -> AsyncIterator[str]: ...
+
+
+class People(Protocol):
+    def find(self, text: str) -> Person: ...
+
+    def told(self, text: str) -> Result[Person]: ...
+
+    async def afind(self, text: str) -> Person: ...
+
+    def grow(self, text: str) -> Stream[Person]: ...
+
+    def each(self, text: str) -> Iterator[Person]: ...
+
+    def either(self, text: str) -> Person | str: ...
+
+
+class Waits(Protocol):
+    async def ask(self, text: str) -> str: ...
+
+
+def calls(*named: tuple[str, str] | tuple[str, str, str], text: str = "") -> ChatReply:
+    made = tuple(
+        ToolCall(one[2] if len(one) > 2 else f"c{number}", one[0], one[1])
+        for number, one in enumerate(named, 1)
+    )
+    return ChatReply(AiMessage(text, made), FinishReason.TOOL_CALLS)
+
+
+def assert_a_provider_takes(messages: tuple[Message, ...]) -> None:
+    """Every call is answered once, in order, right after the message that makes it."""
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            assert waiting, f"{message} answers no call"
+            assert message.call_id == waiting.pop(0)
+            continue
+        assert not waiting, f"{waiting} are not answered before {message}"
+        if isinstance(message, AiMessage):
+            waiting = [call.id for call in message.tool_calls]
+            assert all(waiting), "a call without an id"
+            assert len(set(waiting)) == len(waiting), "two calls with one id"
+    assert not waiting, f"{waiting} are not answered"
+
+
+def provider(*replies: str | ChatReply | Exception, capabilities: Capabilities = TOOLS) -> ScriptedChatModel:
+    """A scripted model that refuses what a provider refuses."""
+    script = iter(replies)
+
+    def answer(request: ChatRequest) -> str | ChatReply | Exception:
+        assert_a_provider_takes(request.messages)
+        if request.tooling is not None:
+            names = [one.name for one in request.tooling.tools]
+            assert len(set(names)) == len(names), f"two tools with one name: {names}"
+        return next(script)
+
+    return ScriptedChatModel(answer, capabilities=capabilities)
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+async def aadd(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def asks(model: Any, *tools: ToolSource, **settings: Any) -> Asks:
+    return create(Asks, model, tools=tools, budget=QUICK, **settings)
+
+
+ONE_AND_TWO = ("add", '{"a": 1, "b": 2}')
+
+
+async def awaited(items: AsyncIterator[str]) -> str:
+    return "".join([item async for item in items])
+
+
+async def result_of(stream: AsyncStream[str]) -> str:
+    return (await stream.result()).value
+
+
+KINDS: dict[str, Callable[[Asks], str]] = {
+    "blocking": lambda service: service.ask("x"),
+    "async": lambda service: asyncio.run(service.aask("x")),
+    "stream": lambda service: service.stream("x").result().value,
+    "async stream": lambda service: asyncio.run(result_of(service.astream("x"))),
+    "texts": lambda service: "".join(service.texts("x")),
+    "async texts": lambda service: asyncio.run(awaited(service.atexts("x"))),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def messages_to(model: ScriptedChatModel, number: int = -1) -> tuple[Message, ...]:
+    return model.requests[number].messages
+
+
+def said_of(*tools: ToolSource, call: tuple[str, str], **settings: Any) -> str:
+    """What the model is told of a call."""
+    model = provider(calls(call), "Done.")
+    assert asks(model, *tools, **settings).ask("x") == "Done."
+    message = messages_to(model)[-1]
+    assert isinstance(message, ToolMessage)
+    return message.text
+
+
+class Unsafe(Exception):
+    pass
+
+
+def again(run: ToolRun) -> str:
+    assert run.error is not None
+    raise run.error
+
+
+def search(text: str) -> str:
+    """Searches."""
+    return f"found {text}"
+
+
+SEARCH = ("search", '{"text": "Ann"}')
+
+
+def people(model: Any, *tools: ToolSource, **settings: Any) -> People:
+    return create(People, model, tools=tools or [search], budget=QUICK, **settings)
+
+
+FINDS: dict[str, Callable[[People], Person]] = {
+    "blocking": lambda service: service.find("x"),
+    "async": lambda service: asyncio.run(service.afind("x")),
+    "stream": lambda service: service.grow("x").result().value,
+}
+every_find = pytest.mark.parametrize("kind", FINDS)
