@@ -21,7 +21,7 @@ from .route import Route
 from .streams import Accepted, AsyncStream, Stream
 from .through import held
 
-__all__ = ["bound_of", "method_of", "result_of", "resume", "to_the_end"]
+__all__ = ["bound_of", "method_of", "result_of", "resume", "resumed_turn", "to_the_end"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,6 +78,18 @@ def resume(
     is that of another method, when a call is not decided, and when the model that made it is not asked here.
     """
     plan, budget, begin = bound_of(method)
+    value: R = begin(resumed_turn(plan, budget, state, approvals, tool_context))
+    return value
+
+
+def resumed_turn(
+    plan: MethodPlan,
+    budget: Budget,
+    state: TurnState,
+    approvals: Mapping[str, bool | str],
+    tool_context: Mapping[str, Any],
+) -> Turn:
+    """The turn of a call that waited, at that place. Raises ValueError as ``resume`` does."""
     if state.where != plan.where:
         raise ValueError(f"the state is one of {state.where}, not of {plan.where}")
     waiting = state.exchanged[-1] if state.exchanged else None
@@ -95,9 +107,7 @@ def resume(
     )
     request = ChatRequest(state.messages, state.options.over(plan.options))
     given, shown = _arguments_of(state, plan), plan.shown()
-    turn = Turn(plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals)
-    value: R = begin(turn)
-    return value
+    return Turn(plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals)
 
 
 def _route_of(state: TurnState, plan: MethodPlan) -> Route | None:

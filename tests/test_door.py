@@ -73,7 +73,7 @@ QueryRouter QueryTransformer ReRank ReRanker ReciprocalRankFusion RetrievalAugme
 RouteBy RouteByModel RouteToAll SentenceTransformerModel Source VectorStore contents_of found_by
 retriever_tool split unchanged
 """.split()
-SYNTHESIS = "Mode SynthesisPrompts Synthesizer".split()
+SYNTHESIS = "Mode PartAnswered SynthesisPrompts Synthesizer".split()
 BESIDE = {
     aiservices.agents: AGENTS,
     aiservices.guardrails: GUARDRAILS,

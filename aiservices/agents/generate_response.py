@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from typing_extensions import TypedDict
@@ -11,13 +12,22 @@ from output_parsers.errors import Problem
 from output_parsers.json_inside import opened
 from output_parsers.node import Definitions, JsonSchema, Node
 from output_parsers.objects import plain_key
-from output_parsers.parse import parser_for
 from output_parsers.parser import TypeParser
+from output_parsers.parsing import parser_for
 from output_parsers.reading import Json, Misfit, Place, gathered
 from output_parsers.schema import schema_of
 from output_parsers.target import Description, Target, type_name
 
-__all__ = ["FINISH", "FinishFault", "Finished", "finish_parser"]
+from ..flow import Flow
+from ..ladder import Ladder, Rung, ladder_for
+from ..messages import AiMessage
+from ..models.base import ChatModel
+from ..pipeline import Answer, Proceed
+from ..plan import Turn
+from ..strategies import Wire
+from ..strategy import Strategy
+
+__all__ = ["FINISH", "FinishFault", "Finished", "as_spoken", "finish_ladder", "finish_parser"]
 
 FINISH = "generate_response"
 _RESPONSE = "response"
@@ -122,6 +132,30 @@ def finish_parser(form: Any) -> TypeParser[Finished]:
             f"{type_name(form)} has a field {_RESPONSE!r}, which is that of {FINISH}; give it another name"
         )
     return FinishParser(FinishNode(node))
+
+
+def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> Ladder[Any]:
+    """The ways of asking a model; where it calls tools, the finish function comes first."""
+    every = ladder_for(parser, model.capabilities, None, model.name)
+    if parser.schema is not None and model.capabilities.tools:
+        by_tool = ladder_for(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).rungs
+        others = (rung for rung in every.rungs if rung.strategy is not Strategy.OUTPUT_TOOL)
+        every = Ladder((*by_tool, *others), partial(_wire, every))
+    every.prepare()
+    return every
+
+
+def _wire(ladder: Ladder[Any], rung: Rung, reasons: tuple[str, ...]) -> Wire[Any]:
+    wire = ladder.wire(rung)
+    return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
+
+
+def as_spoken(turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+    """The answer as it was spoken: a memory is to hold the text, and not the call that gave it."""
+    answer = yield from proceed(turn)
+    if not isinstance(answer.value, Finished):
+        return answer
+    return replace(answer, said=(*answer.said[:-1], AiMessage(answer.value.response)))
 
 
 class _Only(Node[Any]):

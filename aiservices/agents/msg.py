@@ -10,11 +10,12 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from output_parsers.errors import OutputParsingError
 
+from ..contents import Media
 from ..errors import Attempt
 from ..messages import AiMessage, Message, ToolCall, UserMessage
 from ..tool_run import ToolRun
 
-__all__ = ["Heard", "Msg", "Round", "messages_for", "rounds_of"]
+__all__ = ["Heard", "Msg", "Round", "messages_for", "rounds_of", "runs_of", "together"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -23,7 +24,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Round:
     """One round of an agent: what the model said, the tools that ran for it, why its answer was not taken.
 
-    ``print(round)`` shows it.
+    ``print(round)`` shows it. In the rounds before a reply waited for approval, arguments and results are
+    plain JSON, since they were kept as that.
     """
 
     message: AiMessage
@@ -60,34 +62,55 @@ class Msg(Generic[T_co]):
         return Msg(name, content, None, "user")
 
 
-# A text of the user, or what was said since the agent spoke last.
-Heard: TypeAlias = str | Msg[Any] | Sequence[Msg[Any]]
+# What a user says, as text or with media in it; or what was said since the agent spoke last.
+Heard: TypeAlias = str | UserMessage | Msg[Any] | Sequence[Msg[Any] | UserMessage]
 
 
 def messages_for(agent: str, heard: Heard) -> tuple[Message, ...]:
-    """What an agent heard, as its model is told: its own words as the model's, all others as a user's."""
+    """What an agent heard, as its model is told: its own words as the model's, all others as a user's.
+
+    Raises TypeError for what nobody can have said.
+    """
     if isinstance(heard, str):
         return (UserMessage(heard),)
-    said = (heard,) if isinstance(heard, Msg) else tuple(heard)
-    return tuple(
-        AiMessage(msg.content)
-        if msg.name == agent and msg.role == "assistant"
-        else UserMessage(msg.content, msg.name)
-        for msg in said
-    )
+    said = heard if isinstance(heard, Sequence) else (heard,)
+    return tuple(_message(agent, one) for one in said)
 
 
-def rounds_of(attempts: Sequence[Attempt], runs: Sequence[ToolRun]) -> tuple[Round, ...]:
+def _message(agent: str, said: Any) -> Message:
+    if isinstance(said, UserMessage):
+        return said
+    if not isinstance(said, Msg):
+        kind = type(said).__name__
+        raise TypeError(
+            f"{agent} is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
+        )
+    own = said.name == agent and said.role == "assistant"
+    return AiMessage(said.content) if own else UserMessage(said.content, said.name)
+
+
+def together(agent: str, said: Sequence[Message]) -> tuple[Message, ...]:
+    """The same as one message of a user, since a memory keeps one for each answer; each after its speaker."""
+    if len(said) < 2:
+        return tuple(said)
+    parts: list[str | Media] = []
+    for one in said:
+        speaker = agent if isinstance(one, AiMessage) else getattr(one, "name", None) or "user"
+        parts.append(f"\n\n{speaker}: " if parts else f"{speaker}: ")
+        parts += one.parts if isinstance(one, UserMessage) else [one.text]
+    texts = [part for part in parts if isinstance(part, str)]
+    return (UserMessage("".join(texts), contents=tuple(parts) if len(texts) < len(parts) else ()),)
+
+
+def rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
     """The rounds of a call, by its account; a request that got no reply is none."""
-    left = deque(runs)
-    rounds = []
-    for attempt in attempts:
-        if attempt.reply is None:
-            continue
-        message = attempt.reply.message
-        ran = tuple(left.popleft() for call in message.tool_calls if left and _is_of(left[0], call))
-        rounds.append(Round(message, ran, _problem(attempt.error)))
-    return tuple(rounds)
+    replied = [(attempt.reply.message, attempt.error) for attempt in attempts if attempt.reply is not None]
+    return tuple(Round(message, runs_of(message, runs), _problem(error)) for message, error in replied)
+
+
+def runs_of(message: AiMessage, left: deque[ToolRun]) -> tuple[ToolRun, ...]:
+    """The runs of what a message calls, taken from those that are left."""
+    return tuple(left.popleft() for call in message.tool_calls if left and _is_of(left[0], call))
 
 
 def _is_of(run: ToolRun, call: ToolCall) -> bool:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from output_parsers.errors import UnsupportedTypeError
-from output_parsers.parse import parser_for
-from output_parsers.parser import TypeParser
+from output_parsers.parsing import parser_for
 
+from ..approval import TurnState
 from ..budget import Budget, CallContext
 from ..errors import DefinitionError, Fault, ToolLimitError
 from ..flow import Flow, arun, run
-from ..ladder import Ladder, Rung, StrategyFault, ladder_for
-from ..messages import AiMessage, ChatReply, SystemMessage, ToolCall
+from ..ladder import StrategyFault
+from ..messages import ChatReply, SystemMessage, ToolCall
 from ..models.base import ChatModel, find_model, members_of
 from ..pipeline import Answer, Interceptor, Pipeline, Proceed
 from ..plan import MethodPlan, Turn
@@ -26,14 +25,13 @@ from ..requests import ChatOptions, ChatRequest
 from ..retry import Retry
 from ..returns import Returns, Shape
 from ..route import Route
-from ..strategies import Wire
-from ..strategy import Strategy
 from ..tool_run import ToolErrors, ToolRun
 from ..toolbox import Toolbox, ToolLimits, plan_toolbox
 from ..tools import ToolSource
-from .generate_response import FINISH, Finished, FinishFault, finish_parser
+from .generate_response import FINISH, Finished, FinishFault, as_spoken, finish_ladder, finish_parser
 from .hooks import Hook, HookHandle, Hooks
-from .msg import Heard, Msg, messages_for, rounds_of
+from .msg import Heard, Msg, messages_for, together
+from .waiting import Approvals, keeping, resumed, trace_of
 
 __all__ = ["ReActAgent"]
 
@@ -41,7 +39,6 @@ T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()
 _NO_ERRORS = ToolErrors()
 _ASKED_AGAIN = Retry()
-_TEXT = object()  # stands for the plan of replies that are text
 
 
 class ReActAgent:
@@ -49,9 +46,10 @@ class ReActAgent:
 
     ``model`` and ``tools`` are as in ``create``; ``sys_prompt`` is text, no template. In each iteration the
     model reasons, and either calls tools or answers; after ``max_iters`` without an answer there is a
-    ToolLimitError. ``memory``, such as a ChatMemory, makes it remember what was said in the replies before.
-    ``interceptors``, ``budget``, ``retry``, ``options`` and ``tool_errors`` are those of ``create``, and
-    ``tool_limits`` too, but for its rounds. Raises DefinitionError with all faults.
+    ToolLimitError. ``memory``, such as a ChatMemory, makes it remember the replies before; what several said
+    is then one message, each after the speaker's name. ``interceptors``, ``budget``, ``retry``, ``options``
+    and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Raises
+    DefinitionError with all faults.
     """
 
     def __init__(
@@ -80,7 +78,8 @@ class ReActAgent:
         self._hooks = Hooks()
         limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_iters - 1))
         self._members, self._toolbox = self._checked(model, tools, limits)
-        around = (*([] if memory is None else [memory]), _as_spoken, *interceptors)
+        self._memory = () if memory is None else (memory,)
+        around = (keeping, *self._memory, as_spoken, *interceptors)
         again = () if retry is None else (retry,)
         self._pipeline = Pipeline((*around, *again, self._within_iters, self._hooks))
         self._plans: dict[Any, MethodPlan] = {}
@@ -90,19 +89,16 @@ class ReActAgent:
     @overload
     def reply(self, msg: Heard, structured_model: TypeForm[T]) -> Msg[T]: ...
     def reply(self, msg: Heard, structured_model: Any = None) -> Msg[Any]:
-        """The answer to a text, or to what others said.
+        """The answer to a text, to a message with media, or to what others said.
 
         With ``structured_model`` the agent ends by calling ``generate_response``, whose parameters are the
         text ``response`` and the fields of the model; its value is the ``metadata`` of the answer. A call
         that does not fit is answered with its problems. Without one the first plain text is the answer.
 
-        Raises DefinitionError for a type that cannot be asked for, ToolLimitError, and what a service raises.
+        Raises DefinitionError for a type that cannot be asked for, ToolLimitError, and what a service raises:
+        where a tool needs approval, an ApprovalRequiredError, with whose ``state`` ``resume`` goes on.
         """
-        tools = () if self._toolbox is None else self._toolbox.tools.values()
-        awaited = [tool.name for tool in tools if tool.asynchronous]
-        if awaited:
-            raise TypeError(f"{self._where}: the tool {', '.join(awaited)} is async; use areply")
-        turn = self._turn(msg, structured_model, asynchronous=False)
+        turn = self._turn(msg, self._blocking(structured_model))
         return self._said(run(self._pipeline.flow(turn)), turn)
 
     @overload
@@ -111,7 +107,35 @@ class ReActAgent:
     async def areply(self, msg: Heard, structured_model: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: Heard, structured_model: Any = None) -> Msg[Any]:
         """As ``reply``, awaited; tools and hooks may be async."""
-        turn = self._turn(msg, structured_model, asynchronous=True)
+        turn = self._turn(msg, self._plan(structured_model))
+        return self._said(await arun(self._pipeline.flow(turn)), turn)
+
+    @overload
+    def resume(self, state: TurnState, approvals: Approvals, structured_model: None = ...) -> Msg[None]: ...
+    @overload
+    def resume(self, state: TurnState, approvals: Approvals, structured_model: TypeForm[T]) -> Msg[T]: ...
+    def resume(self, state: TurnState, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
+        """The answer of a reply that waited for approval, in another process too.
+
+        ``approvals`` are as in ``aiservices.resume``, ``structured_model`` is that of the reply. The rounds
+        before the wait are in the trace and count for ``max_iters``; the budget begins anew. A call that is
+        not approved is a step for hooks too. Raises ValueError for the state of another agent, or of a reply
+        with another type, and what ``aiservices.resume`` raises.
+        """
+        turn = resumed(self._blocking(structured_model), self._budget, state, approvals)
+        return self._said(run(self._pipeline.flow(turn)), turn)
+
+    @overload
+    async def aresume(
+        self, state: TurnState, approvals: Approvals, structured_model: None = ...
+    ) -> Msg[None]: ...
+    @overload
+    async def aresume(
+        self, state: TurnState, approvals: Approvals, structured_model: TypeForm[T]
+    ) -> Msg[T]: ...
+    async def aresume(self, state: TurnState, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
+        """As ``resume``, awaited."""
+        turn = resumed(self._plan(structured_model), self._budget, state, approvals)
         return self._said(await arun(self._pipeline.flow(turn)), turn)
 
     @overload
@@ -140,7 +164,7 @@ class ReActAgent:
         """Have ``hook`` called before or after each step; ``remove()`` of what comes back ends that.
 
         Reasoning is a request to the model, acting the run of a tool. What a hook returns takes the place of
-        what it was given: another request, reply or run; None leaves it, and a call is left in any case.
+        what it was given: another request, reply or run; None leaves it. Of a call it must return None.
         What it raises ends the reply. It may be async for ``areply``.
         """
         return self._hooks.add(step, hook)
@@ -161,44 +185,48 @@ class ReActAgent:
         )
         if toolbox is not None and FINISH in toolbox.tools:
             faults.append(Fault(self._where, f"a tool has the name {FINISH}, by which the agent answers"))
-        for tool in () if toolbox is None else toolbox.tools.values():
-            if tool.needs_approval:
-                said = f"the tool {tool.name} needs approval, for which an agent cannot wait; use a service"
-                faults.append(Fault(self._where, said))
-        if self.max_iters == 1:
-            toolbox = None  # the only iteration is for the answer
         faults += self._budget.faults(self._where, dict.fromkeys(one.name for one in members))
         if faults:
             raise DefinitionError(faults)
-        return members, toolbox
+        return members, toolbox if self.max_iters > 1 else None  # the only iteration is for the answer
 
-    def _turn(self, msg: Heard, structured_model: Any, *, asynchronous: bool) -> Turn:
-        plan = self._plan(structured_model)
-        plan = plan._replace(returns=plan.returns._replace(asynchronous=asynchronous))
-        request = ChatRequest((self._system, *messages_for(self.name, msg)), self._options)
+    def _turn(self, msg: Heard, plan: MethodPlan) -> Turn:
+        said = messages_for(self.name, msg)
+        said = together(self.name, said) if self._memory else said
+        request = ChatRequest((self._system, *said), self._options)
         return Turn(plan, {}, request, CallContext(self._budget), None, {})
 
+    def _blocking(self, structured_model: Any) -> MethodPlan:
+        """How the model is asked in a call that blocks. Raises TypeError for what cannot run in it."""
+        tools = () if self._toolbox is None else self._toolbox.tools.values()
+        awaited = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        awaited += [f"the hook {name}" for name in self._hooks.asynchronous]
+        if awaited:
+            raise TypeError(f"{self._where}: {', '.join(awaited)} can only be awaited; use areply or aresume")
+        plan = self._plan(structured_model)
+        return plan._replace(returns=plan.returns._replace(asynchronous=False))
+
     def _plan(self, structured_model: Any) -> MethodPlan:
-        """How the model is asked for a type, made once for each."""
-        key = _TEXT if structured_model is None else structured_model
+        """How the model is asked for a type in calls that are awaited, made once for each."""
         try:
-            if key not in self._plans:
-                self._plans[key] = self._planned(structured_model)
-            return self._plans[key]
+            if structured_model not in self._plans:
+                self._plans[structured_model] = self._planned(structured_model)
+            return self._plans[structured_model]
         except TypeError:  # what its metadata holds has no hash
             return self._planned(structured_model)
 
     def _planned(self, structured_model: Any) -> MethodPlan:
         try:
             parser = parser_for(str) if structured_model is None else finish_parser(structured_model)
-            routes = tuple(Route(model, _ladder(parser, model)) for model in self._members)
+            routes = tuple(Route(model, finish_ladder(parser, model)) for model in self._members)
         except (FinishFault, UnsupportedTypeError, StrategyFault) as error:
             raise DefinitionError([Fault(self._where, str(error))]) from error
+        form = str if structured_model is None else structured_model
         return MethodPlan(
             where=self._where,
             signature=inspect.Signature(),
             parameters=(),
-            returns=Returns(str if structured_model is None else structured_model, Shape.VALUE, False),
+            returns=Returns(form, Shape.VALUE, asynchronous=True),
             user=None,
             message_argument=None,
             it=None,
@@ -212,8 +240,7 @@ class ReActAgent:
 
     def _said(self, answer: Answer, turn: Turn) -> Msg[Any]:
         value = answer.value if isinstance(answer.value, Finished) else Finished(str(answer.value), None)
-        trace = rounds_of(turn.context.attempts, turn.context.tool_runs)
-        return Msg(self.name, value.response, value.metadata, trace=trace)
+        return Msg(self.name, value.response, value.metadata, trace=trace_of(turn.context))
 
     def _within_iters(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
         try:
@@ -223,27 +250,3 @@ class ReActAgent:
                 raise
             said = f"{self._where}: there is no answer after {self.max_iters} iterations; raise max_iters"
             raise ToolLimitError(said, call=error.call) from error
-
-
-def _ladder(parser: TypeParser[Any], model: ChatModel) -> Ladder[Any]:
-    """The ways of asking a model; where it calls tools, the finish function comes first."""
-    every = ladder_for(parser, model.capabilities, None, model.name)
-    if parser.schema is not None and model.capabilities.tools:
-        by_tool = ladder_for(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).rungs
-        others = (rung for rung in every.rungs if rung.strategy is not Strategy.OUTPUT_TOOL)
-        every = Ladder((*by_tool, *others), partial(_wire, every))
-    every.prepare()
-    return every
-
-
-def _wire(ladder: Ladder[Any], rung: Rung, reasons: tuple[str, ...]) -> Wire[Any]:
-    wire = ladder.wire(rung)
-    return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
-
-
-def _as_spoken(turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-    """The answer as it was spoken: a memory is to hold the text, and not the call that gave it."""
-    answer = yield from proceed(turn)
-    if not isinstance(answer.value, Finished):
-        return answer
-    return replace(answer, said=(*answer.said[:-1], AiMessage(answer.value.response)))

@@ -19,7 +19,7 @@ __all__ = ["ChromaStore"]
 class ChromaStore:
     """A store in a collection of Chroma, which measures by the cosine; ``ChromaStore.at`` opens one.
 
-    Its metadata are texts, numbers and truth values. Needs chromadb.
+    Its metadata are texts, numbers, truth values and lists of one of them. Needs chromadb.
     """
 
     def __init__(self, collection: Any) -> None:
@@ -27,7 +27,10 @@ class ChromaStore:
 
     @staticmethod
     def at(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
-        """The collection ``name`` in a folder, of a client, or, without either, in memory."""
+        """The collection ``name`` in a folder, of a client, or, without either, in memory.
+
+        Stores in memory with the same name are one and the same while the process runs.
+        """
         if client is None:
             chroma = needed("chromadb", "chroma")
             settings = chroma.Settings(anonymized_telemetry=False)
@@ -44,18 +47,23 @@ class ChromaStore:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Keep contents, one for each row."""
-        if contents:
-            self._collection.upsert(
-                ids=[content.key for content in contents],
-                embeddings=vectors,
-                documents=[content.text for content in contents],
-                metadatas=[dict(content.metadata) or None for content in contents],
-            )
+        """Keep contents, one for each row; of those with the same id the last one."""
+        last = {content.key: at for at, content in enumerate(contents)}
+        if not last:
+            return
+        kept = self._collection.get(ids=list(last), include=["metadatas"])
+        old = dict(zip(kept["ids"], kept["metadatas"], strict=True))
+        self._collection.upsert(
+            ids=list(last),
+            embeddings=[vectors[at] for at in last.values()],
+            documents=[contents[at].text for at in last.values()],
+            metadatas=[_instead(old.get(key), contents[at].metadata) for key, at in last.items()],
+        )
 
     def remove(self, ids: Sequence[str]) -> None:
         """Forget the contents with these ids."""
-        self._collection.delete(ids=list(ids))
+        if ids:
+            self._collection.delete(ids=list(ids))
 
     def search(
         self, vector: NDArray[np.float32], limit: int = 4, /, *, where: Mapping[str, Any] | None = None
@@ -73,3 +81,8 @@ class ChromaStore:
             Content(text, "" if key == text else key, dict(metadata or {}), 1 - float(distance))
             for key, text, metadata, distance in zip(*parts, strict=True)
         ]
+
+
+def _instead(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The new metadata as Chroma takes them: what was there before stays, but where it becomes None."""
+    return {**dict.fromkeys(old or ()), **new} or None

@@ -10,7 +10,7 @@ from ..messages import Message, UserMessage
 from ..plan import Turn
 from ..strategies import INSTRUCTIONS_PLACE
 
-__all__ = ["Content", "DocumentLike", "Query", "Retriever", "contents_of", "last_said"]
+__all__ = ["Content", "DocumentLike", "Query", "Retriever", "checked", "contents_of", "last_said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,11 @@ class DocumentLike(Protocol):
 def contents_of(pieces: Iterable[str | DocumentLike | Content], name: str = "chunk") -> list[Content]:
     """Texts or documents as contents. Those without an id get one: ``name``, and their number from 1.
 
-    A document's id is taken from its ``id``, where it has one that is a text.
+    A document's id is taken from its ``id``, where it has one that is a text. Raises TypeError for one text
+    alone, whose pieces would be its letters.
     """
+    if isinstance(pieces, str):
+        raise TypeError("it is one text; put it into a list, or cut it into contents with split")
     return [_content(piece, f"{name}-{number}") for number, piece in enumerate(pieces, 1)]
 
 
@@ -92,3 +95,15 @@ def last_said(messages: Sequence[Message]) -> int | None:
     """Where the last user message is; None when there is none."""
     places = [at for at, message in enumerate(messages) if isinstance(message, UserMessage)]
     return places[-1] if places else None
+
+
+def checked(found: Any, giver: str) -> tuple[Content, ...]:
+    """The contents that somebody gave. Raises TypeError where they are none."""
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        other = next((one for one in found if not isinstance(one, Content)), None)
+        if other is None:
+            return tuple(found)
+        found = f"a list with {type(other).__name__} in it"
+    else:
+        found = type(found).__name__
+    raise TypeError(f"{giver} gave {found}; it must give a list of Content, which contents_of makes of texts")

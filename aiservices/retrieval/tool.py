@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from output_parsers.target import Description
 
 from ..tool_run import ToolRun
 from ..tools import Tool, tool, tools_of
-from .content import Content, Query, Retriever
+from .content import Content, Query, Retriever, checked
 from .injecting import listed
 
 __all__ = ["Passages", "found_by", "retriever_tool"]
@@ -43,12 +43,14 @@ def retriever_tool(
     Only async methods can call that of a retriever which is async.
     """
 
+    giver = f"{type(retriever).__name__}.retrieve"
+
     def search(query: _Looked) -> Passages:
-        return Passages(cast("Sequence[Content]", retriever.retrieve(Query(query))))
+        return Passages(checked(retriever.retrieve(Query(query)), giver))
 
     async def asearch(query: _Looked) -> Passages:
         found: Any = retriever.retrieve(Query(query))
-        return Passages(await found)
+        return Passages(checked(await found, giver))
 
     asynchronous = inspect.iscoroutinefunction(retriever.retrieve)
     [made] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .modes import Mode
+from .modes import Mode, PartAnswered
 from .questions import SynthesisPrompts
 from .synthesizer import Synthesizer
 
-__all__ = ["Mode", "SynthesisPrompts", "Synthesizer"]
+__all__ = ["Mode", "PartAnswered", "SynthesisPrompts", "Synthesizer"]

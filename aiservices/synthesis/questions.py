@@ -13,7 +13,7 @@ from ..errors import Attempt
 from ..flow import Flow
 from ..models.base import ChatModel
 from ..pipeline import Answer, Interceptor, Pipeline
-from ..plan import MethodPlan
+from ..plan import MethodPlan, Turn
 from ..requests import ChatOptions
 from ..retry import Retry
 from ..service import create, plan_of
@@ -123,17 +123,20 @@ class Account:
         """Wall time since the synthesis began."""
         return time.monotonic() - self.began
 
-    def ask(self, pipeline: Pipeline, plan: MethodPlan, arguments: Mapping[str, Any]) -> Flow[Answer]:
-        """The answer to one question. Raises BudgetExceededError when nothing is left for it."""
-        context = self._context()
-        turn = replace(plan.turn((), arguments, self.budget), context=context)
+    def turn(self, plan: MethodPlan, arguments: Mapping[str, Any]) -> Turn:
+        """A question with what is left for it. Raises BudgetExceededError when that is nothing."""
+        return replace(plan.turn((), arguments, self.budget), context=self._context())
+
+    def ask(self, pipeline: Pipeline, turn: Turn) -> Flow[Answer]:
+        """The answer to one question."""
         try:
             return (yield from pipeline.flow(turn))
         finally:
-            self.attempts.extend(context.attempts)
+            self.attempts.extend(turn.context.attempts)
 
     def _context(self) -> CallContext:
-        so_far = CallContext(replace(self.budget, attempts=len(self.attempts) + 1), self.began, self.attempts)
+        made = [*self.attempts]  # others that run side by side add to them meanwhile
+        so_far = CallContext(replace(self.budget, attempts=len(made) + 1), self.began, made)
         exceeded = so_far.exceeded()
         if exceeded is not None:
             raise exceeded

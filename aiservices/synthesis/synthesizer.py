@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
+import types
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypeForm
 
 from ..budget import Budget
-from ..errors import AiServiceError, DefinitionError, Fault
-from ..flow import Do, Flow, arun, run
-from ..models.base import ChatModel
+from ..errors import DefinitionError, Fault
+from ..flow import Emit, Flow, arun, astream, run, stream
+from ..models.base import ChatModel, find_model
+from ..pieces import Pieces, aiterate, iterate
 from ..pipeline import Answer, Interceptor
+from ..plan import Turn
 from ..requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
 from ..retry import Retry
-from ..returns import Result
-from .modes import MODES, Mode, SideBySide, Synthesis
+from ..returns import Result, Shape
+from ..streams import Accepted, AsyncStream, Stream
+from ..through import held
+from .modes import Mode, Synthesis, mode_of, synthesis
 from .packing import Room
 from .questions import Account, Questions, SynthesisPrompts
+from .shown import Shown, iterated
+from .side_by_side import Runs, Tasks, Threads
 
 __all__ = ["Synthesizer"]
 
@@ -98,11 +105,21 @@ class Synthesizer(Generic[T]):
         interceptors: Sequence[Interceptor] = (),
         at_once: int = 8,
     ) -> None:
-        self._mode = _mode(mode)
+        self._mode = mode_of(mode)
+        self._form = form
         self._room = Room(limit, measure)
         self._budget = budget or Budget()
-        self._questions = Questions.of(model, form, prompts, options, self._budget, retry, interceptors)
-        self._at_once = at_once
+        self._at_once = _at_once(at_once)
+        self._asking = partial(
+            Questions.of,
+            _model(model),
+            prompts=prompts,
+            options=options,
+            budget=self._budget,
+            retry=retry,
+            interceptors=interceptors,
+        )
+        self._questions = _of_one_value(self._asking(form))
 
     def synthesize(self, question: str, chunks: Chunks) -> Result[T]:
         """The answer to a question from texts, documents or contents, which are the sources of the Result.
@@ -110,30 +127,93 @@ class Synthesizer(Generic[T]):
         Its ``attempts`` are all requests that were made, its ``reply`` is the last one. Raises ValueError
         when there are no chunks, and what a method of a service raises.
         """
-        work = self._work(question, chunks, lambda flows: Do(lambda: _in_threads(flows, self._at_once)))
-        try:
-            return self._result(run(MODES[self._mode](work)), work)
-        except AiServiceError as error:
-            error.attempts = tuple(work.account.attempts)
-            raise
+        work = self._work(question, chunks, Threads, self._questions)
+        return self._result(work, run(synthesis(self._mode, work)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
         """As ``synthesize``, awaited."""
-        work = self._work(question, chunks, lambda flows: Do(lambda: _as_tasks(flows, self._at_once)))
-        try:
-            return self._result(await arun(MODES[self._mode](work)), work)
-        except AiServiceError as error:
-            error.attempts = tuple(work.account.attempts)
-            raise
+        work = self._work(question, chunks, Tasks, self._questions)
+        return self._result(work, await arun(synthesis(self._mode, work)))
 
-    def _work(self, question: str, chunks: Chunks, side_by_side: SideBySide) -> Synthesis:
+    def stream(self, question: str, chunks: Chunks) -> Stream[T]:
+        """The answer while it is written, which is the last request; those before it are not shown.
+
+        The answers of ACCUMULATE come as the events PartAnswered. Raises DefinitionError for a form that
+        cannot grow, such as ChatReply.
+        """
+        work = self._work(question, chunks, Threads, self._growing)
+        return Stream(stream(self._to_the_end(work)), partial(self._result, work))
+
+    def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
+        """As ``stream``, for an event loop."""
+        work = self._work(question, chunks, Tasks, self._growing)
+        return AsyncStream(astream(self._to_the_end(work)), partial(self._result, work))
+
+    @overload
+    def iterate(self: Synthesizer[str], question: str, chunks: Chunks) -> Generator[str, None, None]: ...
+    @overload
+    def iterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> Generator[V, None, None]: ...
+    def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
+        """The answer piece by piece: text as it is written, a list item by item, ACCUMULATE answer by answer.
+
+        Once a piece was handed out, nothing is asked again. Raises DefinitionError for other forms.
+        """
+        pieces, last = self._pieces
+        shown = Shown(pieces)
+        work = self._work(question, chunks, Threads, last, shown.begins)
+        return iterate(self._to_the_end(work), shown)
+
+    @overload
+    def aiterate(self: Synthesizer[str], question: str, chunks: Chunks) -> AsyncGenerator[str, None]: ...
+    @overload
+    def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
+    def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
+        """As ``iterate``, for an event loop."""
+        pieces, last = self._pieces
+        shown = Shown(pieces)
+        work = self._work(question, chunks, Tasks, last, shown.begins)
+        return aiterate(self._to_the_end(work), shown)
+
+    @cached_property
+    def _growing(self) -> Questions:
+        """The questions whose answer is shown while it is written."""
+        return self._asking(types.GenericAlias(Stream, self._form))
+
+    @cached_property
+    def _pieces(self) -> tuple[Callable[[Turn], Pieces], Questions]:
+        """What an iterator gives, and the questions that it is asked with."""
+        pieces, form = iterated(self._mode, self._form)
+        return pieces, self._questions if form is self._form else self._asking(form)
+
+    def _work(
+        self,
+        question: str,
+        chunks: Chunks,
+        side_by_side: Callable[[Sequence[Flow[Answer]], int], Runs],
+        last: Questions,
+        begins: Callable[[Turn], None] = lambda turn: None,
+    ) -> Synthesis:
         contents = contents_of(chunks)
         if not contents:
             raise ValueError("there are no chunks to answer from; give at least one")
-        account = Account(self._budget)
-        return Synthesis(question, contents, self._questions, self._room, account, side_by_side)
+        return Synthesis(
+            question,
+            contents,
+            self._questions,
+            last,
+            self._room,
+            Account(self._budget),
+            lambda flows: side_by_side(flows, self._at_once),
+            begins,
+        )
 
-    def _result(self, answer: Answer, work: Synthesis) -> Result[T]:
+    def _to_the_end(self, work: Synthesis) -> Flow[None]:
+        """The same with the answer as its last event, since a stream hands over nothing else."""
+        flow = synthesis(self._mode, work)
+        answer = yield from held(flow) if work.last.pipeline.holds_back else flow
+        yield Emit(Accepted(answer))
+
+    def _result(self, work: Synthesis, answer: Answer) -> Result[T]:
         return Result(
             cast("T", answer.value),
             answer.reply,
@@ -147,53 +227,21 @@ class Synthesizer(Generic[T]):
         )
 
 
-def _mode(given: Mode | str) -> Mode:
+def _model(given: ChatModel | str | None) -> ChatModel:
     try:
-        return Mode(given)
-    except ValueError as error:
-        said = f"the mode {given!r} is unknown; there are: {', '.join(Mode)}"
-        raise DefinitionError([Fault("Synthesizer", said)]) from error
+        return find_model(given)
+    except LookupError as error:
+        raise DefinitionError([Fault("Synthesizer", str(error.args[0]))]) from error
 
 
-def _in_threads(flows: Sequence[Flow[Answer]], at_once: int) -> list[Answer]:
-    """The outcomes of flows that run side by side. Where one fails, those that wait are not begun."""
-    from concurrent.futures import ThreadPoolExecutor
-    from contextvars import copy_context
-
-    failed = threading.Event()
-
-    def one(flow: Flow[Answer]) -> Answer | None:
-        return None if failed.is_set() else run(_noting(flow, failed))
-
-    with ThreadPoolExecutor(min(len(flows), at_once)) as pool:
-        runs = [pool.submit(copy_context().run, one, flow) for flow in flows]
-    return [cast("Answer", ended.result()) for ended in runs]  # or the error, so no flow is without an answer
+def _of_one_value(asked: Questions) -> Questions:
+    if asked.answer.returns.shape is not Shape.VALUE:
+        said = "the form is the type of one answer; whether it is streamed, the method says that is called"
+        raise DefinitionError([Fault("Synthesizer", said)])
+    return asked
 
 
-async def _as_tasks(flows: Sequence[Flow[Answer]], at_once: int) -> list[Answer]:
-    """The same in the running event loop. Where one fails, the others are cancelled."""
-    import asyncio
-
-    room, failed = asyncio.Semaphore(at_once), threading.Event()
-
-    async def one(flow: Flow[Answer]) -> Answer | None:
-        async with room:
-            return None if failed.is_set() else await arun(_noting(flow, failed))
-
-    tasks = [asyncio.ensure_future(one(flow)) for flow in flows]
-    try:
-        return cast("list[Answer]", await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
-
-
-def _noting(flow: Flow[Answer], failed: threading.Event) -> Flow[Answer]:
-    """The same flow; where it fails, that is noted for those which have not begun."""
-    try:
-        return (yield from flow)
-    except BaseException:
-        failed.set()
-        raise
+def _at_once(given: int) -> int:
+    if given < 1:
+        raise DefinitionError([Fault("Synthesizer", f"at_once is {given}; it must be at least 1")])
+    return given

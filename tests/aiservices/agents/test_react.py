@@ -20,6 +20,7 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     DefinitionError,
+    Image,
     Retry,
     ScriptedChatModel,
     ServiceOutputError,
@@ -234,7 +235,9 @@ def test_a_blocking_reply_with_an_async_tool_is_told_what_to_use() -> None:
     friday, _ = agent(tools=[slow_capital])
     with pytest.raises(TypeError) as caught:
         friday.reply("Where?")
-    assert str(caught.value) == "Friday.reply: the tool slow_capital is async; use areply"
+    assert str(caught.value) == (
+        "Friday.reply: the tool slow_capital can only be awaited; use areply or aresume"
+    )
 
 
 def test_the_trace_shows_the_rounds() -> None:
@@ -293,6 +296,19 @@ def test_a_memory_holds_what_was_spoken() -> None:
         AiMessage("I am Ann."),
         UserMessage("Who?"),
     )
+
+
+def test_with_a_memory_nothing_is_forgotten_of_what_several_said() -> None:
+    cat = Image.from_url("https://example.org/cat.png")
+    friday, model = agent("Tea and coffee.", "Yes.", memory=ChatMemory())
+    looks = UserMessage("And this?", contents=(cat,))
+    friday.reply([Msg.of_user("I like tea.", "Ann"), Msg("Friday", "Fine.", None), looks])
+    friday.reply("Sure?")
+    said = "Ann: I like tea.\n\nFriday: Fine.\n\nuser: And this?"
+    told = model.requests[1].messages
+    assert [message.text for message in told] == ["You are Friday.", said, "Tea and coffee.", "Sure?"]
+    assert isinstance(told[1], UserMessage)
+    assert told[1].parts == (said, cat)
 
 
 def test_a_type_with_a_field_response_is_refused() -> None:
@@ -549,14 +565,57 @@ def test_one_agent_may_reply_to_many_at_once() -> None:
     assert asyncio.run(ask()) == [Msg("Friday", str(number), 2) for number in range(5)]
 
 
-def test_a_tool_that_needs_approval_is_a_fault() -> None:
-    @tool(needs_approval=True)
-    def pay(amount: int) -> str:
-        """Pays."""
-        return "paid"
+@pytest.mark.parametrize(
+    ("step", "given", "wanted"),
+    [
+        ("pre_reasoning", "text", "ChatRequest or None"),
+        ("post_reasoning", "text", "ChatReply or None"),
+        ("pre_acting", ToolCall("1", "capital", "{}"), "None"),
+        ("post_acting", "text", "ToolRun or None"),
+    ],
+)
+def test_what_a_hook_may_not_return_is_told(step: Any, given: Any, wanted: str) -> None:
+    friday, _ = agent(calls("capital", country="Italy"), "Rome.", tools=[capital])
 
-    with pytest.raises(DefinitionError) as caught:
-        ReActAgent("Ann", "Be kind.", ScriptedChatModel([]), tools=[pay])
+    def change(value: Any) -> Any:
+        return given
+
+    friday.on(step, change)
+    with pytest.raises(TypeError) as caught:
+        friday.reply("Where?")
+    kind = type(given).__name__
+    assert str(caught.value) == f"the {step} hook change returned {kind}; it may return {wanted}"
+
+
+def test_a_blocking_reply_with_an_async_hook_is_told_what_to_use() -> None:
+    friday, model = agent("Hello.")
+
+    async def see(reply: ChatReply) -> None: ...
+
+    handle = friday.on("post_reasoning", see)
+    with pytest.raises(TypeError) as caught:
+        friday.reply("Hi")
+    assert str(caught.value) == "Friday.reply: the hook see can only be awaited; use areply or aresume"
+    assert model.requests == []
+    handle.remove()
+    assert friday.reply("Hi").content == "Hello."
+
+
+def test_a_message_of_the_user_may_hold_an_image() -> None:
+    friday, model = agent("A cat.", "A dog.")
+    seen = UserMessage("What is it?", contents=(Image.from_url("https://example.org/cat.png"),))
+    friday.reply(seen)
+    friday.reply([Msg("Bob", "Look:", None), seen])
+    assert model.requests[0].messages[1:] == (seen,)
+    assert model.requests[1].messages[1:] == (UserMessage("Look:", "Bob"), seen)
+
+
+@pytest.mark.parametrize("heard", [7, ["text"], None])
+def test_what_nobody_can_say_is_told(heard: Any) -> None:
+    friday, _ = agent()
+    kind = "str" if isinstance(heard, list) else type(heard).__name__
+    with pytest.raises(TypeError) as caught:
+        friday.reply(heard)
     assert str(caught.value) == (
-        "Ann.reply: the tool pay needs approval, for which an agent cannot wait; use a service"
+        f"Friday is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
     )

@@ -36,6 +36,7 @@ from aiservices.retrieval import (
     RetrievalAugmentor,
     Retrieved,
     RouteBy,
+    RouteToAll,
 )
 from aiservices.tools import tool
 
@@ -77,6 +78,16 @@ class Guide(Protocol):
     def growing_later(self, question: str) -> AsyncStream[str]: ...
 
 
+class LaterGuide(Protocol):
+    async def await_answer(self, question: str) -> Result[str]: ...
+    def growing_later(self, question: str) -> AsyncStream[str]: ...
+
+
+def later_guide(*retrievers: Any) -> tuple[LaterGuide, ScriptedChatModel]:
+    model = ScriptedChatModel(["At nine."])
+    return create(LaterGuide, model, interceptors=[RetrievalAugmentor(*retrievers)]), model
+
+
 def guide(*retrievers: Any, replies: Sequence[str] = ("At nine.",)) -> tuple[Guide, ScriptedChatModel]:
     model = ScriptedChatModel(replies)
     return create(Guide, model, interceptors=[RetrievalAugmentor(*retrievers)]), model
@@ -95,7 +106,7 @@ def test_the_message_has_what_was_found_and_the_result_says_what_it_was() -> Non
 
 @pytest.mark.parametrize("shelf", [Shelf, FarShelf])
 def test_an_async_call_does_the_same_with_both_kinds_of_retrievers(shelf: type[Shelf]) -> None:
-    service, model = guide(shelf(NINE, TEN))
+    service, model = later_guide(shelf(NINE, TEN))
     result = asyncio.run(service.await_answer("When does it leave?"))
     assert (result.value, result.sources) == ("At nine.", (NINE, TEN))
     assert model.requests[0].messages == (UserMessage(AUGMENTED),)
@@ -118,14 +129,16 @@ def test_a_stream_tells_what_was_found_before_the_answer_and_its_result_has_it()
 
 def test_an_async_stream_has_the_sources_too() -> None:
     async def streamed() -> Result[str]:
-        service, _ = guide(FarShelf(NINE))
+        service, _ = later_guide(FarShelf(NINE))
         return await service.growing_later("When does it leave?").result()
 
     assert asyncio.run(streamed()).sources == (NINE,)
 
 
-def test_an_async_retriever_in_a_blocking_call_is_refused_by_name() -> None:
-    service, model = guide(FarShelf(NINE))
+def test_an_async_retriever_to_which_a_query_is_routed_is_refused_in_a_blocking_call_by_name() -> None:
+    model = ScriptedChatModel(["At nine."])
+    to_far = RetrievalAugmentor(route=RouteToAll((FarShelf(NINE),)))
+    service = create(Guide, model, interceptors=[to_far])
     with pytest.raises(TypeError) as caught:
         service.answer("When does it leave?")
     assert str(caught.value) == "FarShelf.retrieve is async and cannot run in a blocking call: use async def"
@@ -257,3 +270,55 @@ def test_a_call_that_goes_on_after_an_approval_has_its_contents_already() -> Non
     assert resume(service.answer, caught.value.state, {"1": True}).value == "Booked."
     assert len(shelf.queries) == 1
     assert [request.messages[0].text for request in model.requests] == [AUGMENTED, AUGMENTED]
+
+
+class Gives:
+    """Gives what it was made with, whether that is a list of contents or not."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def retrieve(self, query: Query, /) -> Any:
+        return self.given
+
+    def __call__(self, *asked: Any) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (None, "NoneType"),
+        ("a text", "str"),
+        ([NINE, "a text"], "a list with str in it"),
+        (iter([]), "list_iterator"),
+    ],
+)
+def test_what_a_retriever_gives_are_contents(given: Any, named: str) -> None:
+    service = create(Guide, ScriptedChatModel([]), interceptors=[RetrievalAugmentor(Gives(given))])
+    with pytest.raises(TypeError) as caught:
+        service.answer("When does it leave?")
+    assert str(caught.value) == (
+        f"Gives.retrieve gave {named}; it must give a list of Content, which contents_of makes of texts"
+    )
+
+
+@pytest.mark.parametrize("part", ["transform", "route", "fuse"])
+def test_a_part_that_is_no_flow_is_told(part: str) -> None:
+    parts: dict[str, Any] = {"route": RouteToAll((Shelf(NINE),)), part: Gives([])}
+    service = create(Guide, ScriptedChatModel([]), interceptors=[RetrievalAugmentor(**parts)])
+    with pytest.raises(TypeError) as caught:
+        service.answer("When does it leave?")
+    assert str(caught.value) == (
+        "Gives gave list; it must be a flow, which a function with yield gives; where nothing is to be done, "
+        "yield from ()"
+    )
+
+
+def test_what_cannot_retrieve_is_told_when_it_is_given() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        RetrievalAugmentor(Shelf(NINE), object(), len)  # type: ignore[arg-type]
+    assert [str(fault) for fault in caught.value.faults] == [
+        "RetrievalAugmentor: object is no retriever: it has no method retrieve",
+        "RetrievalAugmentor: len is no retriever: it has no method retrieve",
+    ]

@@ -122,3 +122,9 @@ def test_a_template_with_a_fault_is_told_at_once(template: str, said: str) -> No
     with pytest.raises(DefinitionError) as caught:
         Injection(template)
     assert [str(fault) for fault in caught.value.faults] == [f"Injection: {said}"]
+
+
+def test_one_text_is_no_list_of_texts() -> None:
+    with pytest.raises(TypeError) as caught:
+        contents_of("one text")
+    assert str(caught.value) == "it is one text; put it into a list, or cut it into contents with split"

@@ -71,10 +71,28 @@ def test_metadata_must_have_the_values_that_are_wanted(store: Any) -> None:
 
 
 def test_a_content_takes_the_place_of_one_with_its_id(store: Any) -> None:
-    store.add([Content("new east", "e"), Content("newer east", "e")][1:], vectors("west"))
+    store.add([Content("new east", "e"), Content("newer east", "e")], vectors("north", "west"))
     assert len(store) == 3
     [vector] = vectors("west")
     assert {content.text for content in store.search(vector, 2)} == {"west", "newer east"}
+
+
+def test_nothing_of_the_metadata_stays_of_a_content_whose_place_is_taken(store: Any) -> None:
+    store.add([Content("east", "e", {"half": "left"}), Content("north", "n")], vectors("east", "north"))
+    [vector] = vectors("east")
+    kept = {content.id: content.metadata for content in store.search(vector, 3)}
+    assert kept == {"e": {"half": "left"}, "n": {}, "w": WEST.metadata}
+    assert found(store.search(vector, 3, where={"year": 1})) == []
+
+
+def test_equal_texts_without_ids_are_one_content(store: Any) -> None:
+    store.add([Content("north"), Content("north")], vectors("north", "north"))
+    assert len(store) == 4
+
+
+def test_to_forget_nothing_changes_nothing(store: Any) -> None:
+    store.remove([])
+    assert len(store) == 3
 
 
 def test_contents_are_forgotten_by_their_ids(store: Any) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,6 +206,22 @@ def test_each_question_has_its_own_attempts_and_all_are_in_the_account(ask: Aske
     assert (result.value, len(result.attempts)) == (2, 4)
 
 
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_questions_side_by_side_do_not_use_up_the_attempts_of_each_other() -> None:
+    made = Synthesizer(ScriptedChatModel(lambda request: '{"value": 1}'), "accumulate", int)
+    result = made.synthesize("how?", [f"text {number}" for number in range(400)])
+    assert (result.value, len(result.attempts)) == ([1] * 400, 400)
+
+
 @both
 def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
@@ -270,6 +287,7 @@ def test_an_id_that_leaves_no_room_is_told() -> None:
             "accumulate, simple_summarize",
         ),
         ("refine", {"limit": 0}, "Synthesizer: limit is 0; it must be at least 1"),
+        ("refine", {"at_once": 0}, "Synthesizer: at_once is 0; it must be at least 1"),
     ],
 )
 def test_what_is_wrong_is_told_when_it_is_made(mode: Any, more: dict[str, Any], said: str) -> None:

@@ -1,0 +1,295 @@
+"""The last request of a synthesis is shown while it is answered; those before it are not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from aiservices import (
+    AttemptStarted,
+    Budget,
+    Capabilities,
+    ChatReply,
+    ChatRequest,
+    Completed,
+    DefinitionError,
+    FieldCompleted,
+    ModelServerError,
+    ReplyDelta,
+    Result,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Stream,
+)
+from aiservices.guardrails import OutputGuardrails, ensure
+from aiservices.retrieval import Content
+from aiservices.synthesis import Mode, PartAnswered, SynthesisPrompts, Synthesizer
+
+PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c")]
+PROMPTS = SynthesisPrompts(
+    answer="answer {{question}} of {{information}}",
+    refine="refine {{existing}} for {{question}} by {{information}}",
+    summarize="summarize for {{question}}: {{information}}",
+    combine="combine for {{question}}: {{information}}",
+)
+ONE_ANSWER = [mode for mode in Mode if mode is not Mode.ACCUMULATE]
+
+
+@dataclass
+class Counted:
+    """How many words were read, and where."""
+
+    words: int
+    sources: list[str]
+
+
+def counting(request: ChatRequest) -> str:
+    """Says which ids it was shown: as a record, or as text where text is wanted."""
+    text = request.messages[-1].text
+    ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
+    if request.response_format is None:
+        return f"read {' and '.join(ids) or 'nothing'}"
+    return json.dumps({"words": len(text.split()), "sources": ids})
+
+
+def made(model: ScriptedChatModel, mode: Any, form: Any, **more: Any) -> Any:
+    return Synthesizer(model, mode, form, **{"limit": 26, "prompts": PROMPTS, **more})
+
+
+def kinds(events: Iterable[Any]) -> list[type]:
+    return list(dict.fromkeys(map(type, events)))
+
+
+async def listed(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+# How the pieces, the events and the result come, in each kind of call.
+PIECES: dict[str, Callable[[Any], list[Any]]] = {
+    "blocking": lambda s: list(s.iterate("how?", PARTS)),
+    "awaited": lambda s: asyncio.run(listed(s.aiterate("how?", PARTS))),
+}
+EVENTS: dict[str, Callable[[Any], list[Any]]] = {
+    "blocking": lambda s: list(s.stream("how?", PARTS).events()),
+    "awaited": lambda s: asyncio.run(listed(s.astream("how?", PARTS).events())),
+}
+pieces = pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+events = pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
+
+
+@events
+@pytest.mark.parametrize("mode", ONE_ANSWER)
+def test_a_stream_shows_the_last_request_alone(mode: Mode, events: Callable[[Any], list[Any]]) -> None:
+    model = ScriptedChatModel(counting)
+    seen = events(made(model, mode, Counted))
+    assert kinds(seen) == [AttemptStarted, ReplyDelta, FieldCompleted, Completed]
+    result = seen[-1].result
+    assert "".join(event.text for event in seen if isinstance(event, ReplyDelta)) == result.text
+    assert [type(event) for event in seen].count(AttemptStarted) == 1
+    assert (len(result.attempts), result.sources) == (len(model.requests), tuple(PARTS))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_stream_gives_what_a_whole_call_gives(mode: Mode) -> None:
+    whole = made(ScriptedChatModel(counting), mode, Counted).synthesize("how?", PARTS)
+    stream: Stream[Any] = made(ScriptedChatModel(counting), mode, Counted).stream("how?", PARTS)
+    *_, last = stream
+    assert (last.value, last.done, stream.result().value) == (whole.value, True, whole.value)
+    assert stream.result().coercions == whole.coercions
+
+
+@pieces
+@pytest.mark.parametrize("mode", ONE_ANSWER)
+def test_text_comes_in_pieces_while_it_is_written(mode: Mode, pieces: Callable[[Any], list[Any]]) -> None:
+    whole = made(ScriptedChatModel(counting), mode, str).synthesize("how?", PARTS).value
+    model = ScriptedChatModel(counting)
+    got = pieces(made(model, mode, str))
+    assert ("".join(got), len(got) > 1) == (whole, True)
+
+
+@pieces
+def test_a_list_comes_item_by_item(pieces: Callable[[Any], list[Any]]) -> None:
+    model = ScriptedChatModel(['{"value": [1]}', '{"value": [1, 2, 3]}'])
+    assert pieces(made(model, "compact", list[int])) == [1, 2, 3]
+
+
+@pieces
+@pytest.mark.parametrize("form", [str, Counted])
+def test_what_is_accumulated_comes_answer_by_answer(form: Any, pieces: Callable[[Any], list[Any]]) -> None:
+    whole = made(ScriptedChatModel(counting), "accumulate", form).synthesize("how?", PARTS).value
+    assert pieces(made(ScriptedChatModel(counting), "accumulate", form)) == whole
+    assert len(whole) == 3
+
+
+@events
+def test_a_stream_of_what_is_accumulated_tells_of_each_answer(events: Callable[[Any], list[Any]]) -> None:
+    seen = events(made(ScriptedChatModel(counting), "accumulate", str))
+    assert seen[:3] == [
+        PartAnswered(0, "read a"),
+        PartAnswered(1, "read b"),
+        PartAnswered(2, "read c"),
+    ]
+    assert seen[-1].result.value == ["read a", "read b", "read c"]
+
+
+def test_one_content_that_is_accumulated_is_a_list_of_one() -> None:
+    stream = made(ScriptedChatModel(counting), "accumulate", str).stream("how?", PARTS[:1])
+    assert [snapshot.value for snapshot in stream] == [["read a"]]
+
+
+def test_an_answer_is_handed_out_before_those_after_it_are_there() -> None:
+    handed = threading.Event()
+
+    def answered(request: ChatRequest) -> str:
+        if "[c]" in request.messages[-1].text:
+            assert handed.wait(30), "the first answer was not handed out before the last one came"
+        return counting(request)
+
+    answers = made(ScriptedChatModel(answered), "accumulate", str).iterate("how?", PARTS)
+    assert next(answers) == "read a"
+    handed.set()
+    assert list(answers) == ["read b", "read c"]
+
+
+class Waiting(ScriptedChatModel):
+    """Answers from "c" once the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__(counting)
+        self.gate = asyncio.Event()
+        self.cancelled = 0
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        if "[c]" in request.messages[-1].text:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        return await super().acomplete(request)
+
+
+def test_awaited_an_answer_is_handed_out_before_those_after_it_are_there() -> None:
+    async def ask() -> list[str]:
+        model = Waiting()
+        answers = made(model, "accumulate", str).aiterate("how?", PARTS)
+        first = await anext(answers)
+        model.gate.set()
+        return [first, *[answer async for answer in answers]]
+
+    assert asyncio.run(ask()) == ["read a", "read b", "read c"]
+
+
+def test_who_leaves_early_ends_what_still_runs() -> None:
+    async def ask() -> int:
+        model = Waiting()
+        answers = made(model, "accumulate", str).aiterate("how?", PARTS)
+        await anext(answers)
+        await answers.aclose()
+        for _ in range(10):  # what is cancelled ends at its next turns
+            await asyncio.sleep(0)
+        return model.cancelled
+
+    assert asyncio.run(ask()) == 1
+
+
+def test_who_leaves_early_has_nothing_more_begun() -> None:
+    model = ScriptedChatModel(counting)
+    answers = made(model, "accumulate", str, at_once=1).iterate("how?", PARTS * 40)
+    next(answers)
+    answers.close()
+    asked = len(model.requests)
+    assert asked < 120
+    threading.Event().wait(0.05)
+    assert len(model.requests) <= asked + 1
+
+
+def test_an_error_of_one_is_told_while_another_still_runs() -> None:
+    class Failing(Waiting):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            if "[b]" in request.messages[-1].text:
+                raise ModelServerError("down")
+            return await super().acomplete(request)
+
+    async def ask() -> int:
+        model = Failing()
+        with pytest.raises(ModelServerError, match=r"^down"):
+            await made(model, "accumulate", str).asynthesize("how?", [PARTS[2], PARTS[1]])
+        return model.cancelled
+
+    assert asyncio.run(ask()) == 1
+
+
+def test_nothing_is_asked_before_a_stream_is_looked_at() -> None:
+    model = ScriptedChatModel(counting)
+    made(model, "refine", Counted).stream("how?", PARTS)
+    made(model, "refine", str).iterate("how?", PARTS)
+    assert model.requests == []
+
+
+def test_a_last_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    model = ScriptedChatModel(['{"value": 1}', "none", '{"value": 2}'])
+    seen = list(made(model, "refine", int).stream("how?", PARTS[:2]).events())
+    assert [event.number for event in seen if isinstance(event, AttemptStarted)] == [1, 2]
+    assert (seen[-1].result.value, len(seen[-1].result.attempts)) == (2, 3)
+
+
+def test_what_was_handed_out_is_not_asked_for_again() -> None:
+    model = ScriptedChatModel(['{"value": []}', '{"value": [1, "x"]}', '{"value": [1, 2]}'])
+    items = made(model, "refine", list[int]).iterate("how?", PARTS[:2])
+    assert next(items) == 1
+    with pytest.raises(ServiceOutputError) as caught:
+        next(items)
+    assert (len(model.requests), len(caught.value.attempts)) == (2, 2)
+
+
+def test_an_error_before_the_last_request_ends_the_stream_with_all_attempts() -> None:
+    model = ScriptedChatModel(['{"value": 1}', "none", "none"])
+    stream = made(model, "refine", int, budget=Budget(attempts=2)).stream("how?", PARTS)
+    with pytest.raises(ServiceOutputError) as caught:
+        stream.result()
+    assert len(caught.value.attempts) == 3
+
+
+@pieces
+def test_a_guard_sees_an_answer_before_it_is_shown(pieces: Callable[[Any], list[Any]]) -> None:
+    guard = OutputGuardrails(ensure(lambda text: text == "Good.", "Say: Good."))
+    model = ScriptedChatModel(["Bad.", "Good."])
+    assert pieces(made(model, "simple_summarize", str, limit=100, interceptors=[guard])) == ["Good."]
+
+
+def test_only_what_is_shown_gives_up_strictness_to_keep_its_shape() -> None:
+    model = ScriptedChatModel(
+        ['{"value": []}', '{"a": 1}'], capabilities=Capabilities(json_schema=True, strict_schema=True)
+    )
+    synthesizer = made(model, "refine", dict[str, int])
+    assert synthesizer.stream("how?", PARTS[:2]).result().value == {"a": 1}
+    formats: list[Any] = [request.response_format for request in model.requests]
+    assert [one.strict for one in formats] == [True, False]
+
+
+@pytest.mark.parametrize("form", [int, Counted, dict[str, int]])
+def test_of_what_has_no_pieces_a_stream_is_advised(form: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        made(ScriptedChatModel([]), "refine", form).iterate("how?", PARTS)
+    name = "dict[str, int]" if form == dict[str, int] else form.__name__
+    assert str(caught.value) == (
+        f"Synthesizer.iterate: {name} is neither text nor a list, of which there are pieces; take stream"
+    )
+
+
+@pytest.mark.parametrize("form", [Stream[int], Result[int]])
+def test_the_form_is_that_of_one_answer(form: Any) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Synthesizer(ScriptedChatModel([]), "refine", form)
+    assert str(caught.value) == (
+        "Synthesizer: the form is the type of one answer; whether it is streamed, the method says that is "
+        "called"
+    )
