@@ -325,7 +325,9 @@ class TestNames:
         assert isinstance(found, LocalChatModel)
         assert isinstance(found, ChatModel)
         assert found.name == "local:mine"
-        assert found.capabilities == Capabilities(json_schema=True, json_mode=True, constrained=True)
+        assert found.capabilities == Capabilities(
+            json_schema=True, json_mode=True, constrained=True, tools=True
+        )
 
     def test_an_unknown_name_is_told_with_the_names(self) -> None:
         with pytest.raises(LookupError) as caught:

@@ -16,11 +16,13 @@ from aiservices.requests import ChatOptions, ChatRequest
 
 from .generation import Job, achunks, chunks
 from .runtime import RuntimeSettings, loaded, unload
-from .wire import Answer, body_of, format_of
+from .wire import Answer, body_of, form_of
 
 __all__ = ["LocalChatModel"]
 
 _NO_OPTIONS = ChatOptions()
+# Weights that never called a tool by themselves, measured on twelve questions.
+_TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
 class LocalChatModel:
@@ -33,7 +35,9 @@ class LocalChatModel:
     choice, and ``system_prompt`` is what a request without a system message gets.
 
     Answers do not vary (temperature 0) and have 1024 tokens at most unless the options say otherwise.
-    ``extra_headers`` mean nothing here. One request runs at a time; others wait for it.
+    Calls of tools are held to the schema of each; one reply has four at most, and none twice. SmolLM2 is too
+    small to choose them, hence ``capabilities.tools`` is False for it. ``extra_headers`` mean nothing here.
+    One request runs at a time; others wait for it.
     Raises LookupError, with what to do, when there are no such weights.
     """
 
@@ -62,7 +66,8 @@ class LocalChatModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(json_schema=True, json_mode=True, constrained=True)
+        tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
+        return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
     def complete(self, request: ChatRequest) -> ChatReply:
         job, answer = self._job(request)
@@ -102,8 +107,8 @@ class LocalChatModel:
         options = request.options.over(self._options)
         settings = self._settings if options.model is None else self._other(options.model)
         body = body_of(request, options, self._system_prompt)
-        job = Job(partial(loaded, settings), body, format_of(request.response_format), options.timeout)
-        return job, Answer(settings.label, settings.context_tokens)
+        job = Job(partial(loaded, settings), body, form_of(request), options.timeout)
+        return job, Answer(settings.label, settings.context_tokens, calls=request.tooling is not None)
 
     def _other(self, name: str) -> RuntimeSettings:
         try:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from aiservices.errors import ModelTimeoutError
 
+from .grammar import Form
 from .runtime import Runtime
 
 __all__ = ["Job", "achunks", "chunks"]
@@ -27,7 +28,7 @@ class _End:
 
 
 class Job:
-    """What to run: the runtime (loaded in the thread, as loading takes seconds), the body, the format.
+    """What to run: the runtime (loaded in the thread, as loading takes seconds), the body, the form.
 
     ``timeout`` is in seconds from the start of the job, loading and waiting for its turn included.
     """
@@ -36,10 +37,10 @@ class Job:
         self,
         runtime: Callable[[], Runtime],
         body: Mapping[str, Any],
-        response_format: Mapping[str, Any] | None,
+        form: Form,
         timeout: float | None,
     ) -> None:
-        self._runtime, self._body, self._format = runtime, body, response_format
+        self._runtime, self._body, self._form = runtime, body, form
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._stopped = threading.Event()
@@ -63,7 +64,7 @@ class Job:
         error: Exception | None = None
         try:
             runtime = self._runtime()
-            runtime.chat(self._body, self._format, receive, self._stopped)
+            runtime.chat(self._body, self._form, receive, self._stopped)
         except Exception as raised:
             error = raised
         finally:

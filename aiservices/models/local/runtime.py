@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aiservices.errors import BadRequestError, ModelError
+from aiservices.requests import ToolSpecification
 
-from .formats import bounded
+from .grammar import ANY_OBJECT, Form, grammar_of_calls, grammar_of_schema, schema_of
 
 __all__ = ["Runtime", "RuntimeSettings", "loaded", "unload"]
 
@@ -25,10 +25,6 @@ LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
 _PROMPT_CACHE_MIB = 256
 # Tokens read at once. A request can only be stopped between two of these: 512 take 7 s on two cores.
 _BATCH = 128
-
-# llguidance, not the converter behind response_format: it writes JSON on one line, so a model cannot pad
-# it (half the tokens, measured), and it enforces ranges, patterns, tuples and maxProperties.
-_LAYOUT = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", ", "lenient": True}
 
 
 class _Server(Protocol):
@@ -70,7 +66,7 @@ class Runtime:
     def chat(
         self,
         body: Mapping[str, Any],
-        response_format: Mapping[str, Any] | None,
+        form: Form,
         receive: Callable[[Any], bool],
         stopped: threading.Event,
     ) -> None:
@@ -85,8 +81,7 @@ class Runtime:
         try:
             if stopped.is_set():
                 return
-            constraint = {} if response_format is None else self._constraint(response_format)
-            self._server.handle_chat_completions({**constraint, **body}, receive)
+            self._server.handle_chat_completions({**self._constraint(form), **body}, receive)
         except ValueError as error:
             raise BadRequestError(
                 f"the embedded model {self.settings.label} does not accept the request: {error}"
@@ -94,22 +89,42 @@ class Runtime:
         finally:
             self._turn.release()
 
-    def _constraint(self, response_format: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The part of the body that constrains the reply to the format.
+    def _constraint(self, form: Form) -> Mapping[str, Any]:
+        """The part of the body that constrains the reply to its form.
 
-        A grammar that does not compile is ignored by llama.cpp without a word, so each is tried once; the
-        slower ``response_format``, which raises, is the way for what llguidance does not know.
+        A grammar that does not compile is ignored by llama.cpp without a word, so each is tried once.
         """
-        asked = response_format.get("json_schema", {}).get("schema", {"type": "object"})
-        key = json.dumps(asked)
-        if key not in self._constraints:
-            grammar = "%llguidance {}\nstart: %json " + json.dumps({**bounded(asked), "x-guidance": _LAYOUT})
-            holds = self._holds(grammar)
-            self._constraints[key] = {"grammar": grammar} if holds else {"response_format": response_format}
-        return self._constraints[key]
+        if form.key not in self._constraints:
+            if form.tools:
+                made: Mapping[str, Any] = {"grammar": self._calling(form)}
+            else:
+                made = {} if form.response_format is None else self._answering(form.response_format)
+            self._constraints[form.key] = made
+        return self._constraints[form.key]
+
+    def _answering(self, response_format: Mapping[str, Any]) -> Mapping[str, Any]:
+        # The slower response_format, which raises, is the way for what llguidance does not know.
+        grammar = grammar_of_schema(schema_of(response_format))
+        return {"grammar": grammar} if self._holds(grammar) else {"response_format": response_format}
+
+    def _calling(self, form: Form) -> str:
+        """The grammar of calls; a tool whose schema llguidance does not know is held to any object."""
+        grammar = grammar_of_calls(form, lambda tool: tool.parameters)
+        if self._holds(grammar):
+            return grammar
+        if form.response_format and not self._holds(grammar_of_schema(schema_of(form.response_format))):
+            raise BadRequestError(
+                f"the embedded model {self.settings.label} does not accept the request: invalid schema. "
+                "Beside tools its grammar cannot hold the answer to it: take a simpler type, or no tools",
+                status=400,
+            )
+        return grammar_of_calls(form, self._arguments)
+
+    def _arguments(self, tool: ToolSpecification) -> Mapping[str, Any]:
+        return tool.parameters if self._holds(grammar_of_schema(tool.parameters)) else ANY_OBJECT
 
     def _holds(self, grammar: str) -> bool:
-        # JSON on one line never begins with a line feed, so where one is written nothing constrained it.
+        # No grammar here lets a reply begin with a line feed: where one is written, nothing constrained it.
         body = {
             "prompt": ".",
             "max_tokens": 1,
