@@ -5,12 +5,16 @@ BIN := $(VENV)/bin
 # The embedded model for the demo; DEMO_MODEL=smollm2 is a small download.
 DEMO_MODEL ?=
 
-.PHONY: demo test check model bench clean
+install = apt-get install --yes --quiet=2 $(1) >/dev/null 2>&1
+debian = { [ "$$(id -u)" = 0 ] && { $(install) || { apt-get update --quiet=2 && $(install); }; } >/dev/null 2>&1; } \
+	|| echo "$(1) is not installed: the tests that run it are skipped"
+
+.PHONY: demo test check model parts docs bench clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/python -m samples.tour $(DEMO_MODEL)
 
-test: check model
+test: check model parts
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term:skip-covered \
 		--cov-fail-under=97
 
@@ -22,6 +26,14 @@ check: $(VENV)/.dev
 
 model: $(VENV)/.dev
 	@$(BIN)/python -m aiservices.models.local pull smollm2
+
+# Programs that some tests run for real; those tests are skipped where they cannot be installed.
+parts:
+	@command -v redis-server >/dev/null || $(call debian,redis-server)
+	@command -v chromium >/dev/null || $(call debian,chromium)
+
+docs: $(VENV)/.dev
+	@$(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks
