@@ -56,7 +56,8 @@ def converse(turn: Turn) -> Flow[Conversed]:
                 return Conversed(_answer_of(asked), asked.wire)
             message = _told_apart(asked.reply.message, exchanged)
             exchanged.append(message)
-            turn = replace(turn, approvals={})  # they are for the calls that waited, whatever ids come later
+            if turn.approvals:  # they are for the calls that waited, whatever ids come later
+                turn = replace(turn, approvals={})
         else:
             message, waiting = waiting, None
         begun = len(exchanged) - 1
@@ -114,8 +115,9 @@ def _told_apart(message: AiMessage, exchanged: Sequence[Message]) -> AiMessage:
             number += 1
             id = f"call_{number}"
         known.add(id)
-        calls.append(replace(call, id=id))
-    return replace(message, tool_calls=tuple(calls))
+        calls.append(call if id == call.id else replace(call, id=id))
+    told = tuple(calls)
+    return message if told == message.tool_calls else replace(message, tool_calls=told)
 
 
 def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow[list[ToolRun]]:

@@ -180,7 +180,7 @@ def _fulfil(need: Need) -> Any:
             return reply
         case Do(function):
             outcome = function()
-            if inspect.isawaitable(outcome):
+            if outcome is not None and inspect.isawaitable(outcome):
                 if inspect.iscoroutine(outcome):
                     outcome.close()
                 raise TypeError(

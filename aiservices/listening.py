@@ -38,10 +38,16 @@ def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
     return answer
 
 
+def _given(told: Awaitable[None]) -> Awaitable[None]:
+    return told
+
+
 def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
     for listener in listeners:
         try:
-            yield Do(partial(listener, event))
+            told = listener(event)
+            if told is not None:  # it is to be awaited
+                yield Do(partial(_given, told))
         except Exception:
             import logging  # listeners seldom fail
 

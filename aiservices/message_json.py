@@ -27,9 +27,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def message_to_dict(message: Message) -> dict[str, Any]:
     """A message as plain JSON: its ``type`` and its fields, those left out that are None or empty."""
-    said = {name: value for name, value in asdict(message).items() if value not in (None, ())}
+    said = {name: getattr(message, name) for name in message.__dataclass_fields__}
+    said = {name: value for name, value in said.items() if value not in (None, ())}
     if isinstance(message, UserMessage) and message.contents:
         said["contents"] = [one if isinstance(one, str) else _media_to_dict(one) for one in message.contents]
+    if isinstance(message, AiMessage) and message.tool_calls:
+        said["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
     return {"type": _NAMES[type(message)], **said}
 
 
