@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 from .budget import Budget, CallContext
@@ -117,12 +118,13 @@ class MethodPlan(NamedTuple):
 
     def _with_media(self, known: Mapping[str, Any], speaker: str | None) -> UserMessage:
         """The user message with its media: where the template names them, else after the text."""
-        placing = Placing()
-        shown = {
-            p.name: placing.marked(known[p.name], f"{self.where}: the parameter {p.name}")
-            for p in self.parameters
-            if p.role is Role.MEDIA
-        }
+        placing, shown = Placing(), {}
+        for p in self.parameters:
+            if p.role is Role.MEDIA:
+                value, where = known[p.name], f"{self.where}: the parameter {p.name}"
+                if value is None and not {None, NoneType} & set(p.types):
+                    raise TypeError(f"{where} is None; annotate it with | None where a call may go without")
+                shown[p.name] = placing.marked(value, where)
         if self.it in shown:
             shown["it"] = shown[self.it]
         text = self._asked({**known, **shown})

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 from hypothesis import given
@@ -346,6 +346,20 @@ def test_an_argument_that_is_no_media_is_a_type_error(wrong: Any) -> None:
         f"Looker.look: the parameter image takes an Image, Audio or File, not {type(wrong).__name__}; "
         "make one with Image.from_path, from_bytes or from_url"
     )
+
+
+def test_media_that_are_not_given_are_an_error_where_they_are_not_optional() -> None:
+    class Viewer(Protocol):
+        @user_message("What is in {{pic}}?")
+        def seen(self, pic: Image) -> str: ...
+
+    model = ScriptedChatModel(["a cat"])
+    with pytest.raises(TypeError) as caught:
+        create(Viewer, model).seen(cast(Image, None))
+    assert str(caught.value) == (
+        "Viewer.seen: the parameter pic is None; annotate it with | None where a call may go without"
+    )
+    assert model.requests == []
 
 
 def test_media_inside_of_a_value_are_refused_and_not_written_as_text() -> None:
