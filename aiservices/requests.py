@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .errors import Fault
 from .messages import Message, UserMessage
+
+if TYPE_CHECKING:
+    from output_parsers.parser import TypeParser
 
 __all__ = [
     "ChatOptions",
@@ -46,12 +49,12 @@ class ChatOptions:
         if further is None or further == ChatOptions():
             return self
         merged: dict[str, Any] = {}
-        for field in fields(self):
-            near, far = getattr(self, field.name), getattr(further, field.name)
+        for option in fields(self):
+            near, far = getattr(self, option.name), getattr(further, option.name)
             if isinstance(near, Mapping) and isinstance(far, Mapping):
-                merged[field.name] = {**far, **near}
+                merged[option.name] = {**far, **near}
             else:
-                merged[field.name] = far if near is None else near
+                merged[option.name] = far if near is None else near
         return ChatOptions(**merged)
 
     def faults(self, where: str) -> list[Fault]:
@@ -116,6 +119,7 @@ class ChatRequest:
     """What a model is asked: the messages, the options, the form that the answer must have, and the tools.
 
     ``deadline`` is when the answer must be whole, by ``time.monotonic()``: the budget of the call ends then.
+    ``parser`` reads the answer, where it is known: a model that makes answers up writes what it reads.
     """
 
     messages: tuple[Message, ...]
@@ -123,6 +127,7 @@ class ChatRequest:
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     deadline: float | None = None
+    parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
         """The same request with messages added at its end."""

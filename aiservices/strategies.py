@@ -105,6 +105,7 @@ class Wire(NamedTuple, Generic[T]):
             self.response_format if request.response_format is None else request.response_format,
             request.tooling or _side_by_side(tools, self.tooling, self.takes_text),
             request.deadline,
+            self.parser,
         )
 
     def pieces(self) -> Callable[[ReplyDelta], str]:

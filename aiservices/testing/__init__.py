@@ -1,0 +1,73 @@
+"""For the tests of services: made-up and recorded answers, golden prompts, evaluation.
+
+The plugin for pytest adds the fixtures ``fake_model``, ``cassette`` and ``golden``, the marker
+``real_model``, and a guard against real calls. Nothing is loaded here before it is asked for; ``strategy_of``
+and ``FakeChatModel(draw=…)`` need Hypothesis.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cassette import CassetteChatModel
+    from .cassette_miss import CassetteError
+    from .cassette_tape import CassetteMode
+    from .evaluation import Case, aevaluate, evaluate
+    from .fake import FakeChatModel
+    from .golden import Golden, GoldenError
+    from .guard import RealModelCallError
+    from .hypothesis_source import strategy_of
+    from .intervals import Interval, mean_interval, wilson_interval
+    from .report import Outcome, Report, Summary
+    from .scorers import Answered, Scorer, close_to, contains, exact, scored_by
+
+__all__ = [
+    "Answered",
+    "Case",
+    "CassetteChatModel",
+    "CassetteError",
+    "CassetteMode",
+    "FakeChatModel",
+    "Golden",
+    "GoldenError",
+    "Interval",
+    "Outcome",
+    "RealModelCallError",
+    "Report",
+    "Scorer",
+    "Summary",
+    "aevaluate",
+    "close_to",
+    "contains",
+    "evaluate",
+    "exact",
+    "mean_interval",
+    "scored_by",
+    "strategy_of",
+    "wilson_interval",
+]
+
+_PLACES = {
+    "cassette": ("CassetteChatModel",),
+    "cassette_miss": ("CassetteError",),
+    "cassette_tape": ("CassetteMode",),
+    "evaluation": ("Case", "aevaluate", "evaluate"),
+    "fake": ("FakeChatModel",),
+    "golden": ("Golden", "GoldenError"),
+    "guard": ("RealModelCallError",),
+    "hypothesis_source": ("strategy_of",),
+    "intervals": ("Interval", "mean_interval", "wilson_interval"),
+    "report": ("Outcome", "Report", "Summary"),
+    "scorers": ("Answered", "Scorer", "close_to", "contains", "exact", "scored_by"),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

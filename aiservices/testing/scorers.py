@@ -1,0 +1,108 @@
+"""What tells how good an answer is."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from output_parsers.same import same
+
+__all__ = ["Answered", "Score", "Scorer", "close_to", "contains", "exact", "scored_by"]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+Score: TypeAlias = bool | float
+
+
+class Answered(NamedTuple, Generic[T]):
+    """What a scorer is shown: the arguments of a call, what was expected of it, and the value it gave."""
+
+    arguments: Mapping[str, Any]
+    expected: Any
+    value: T
+
+    @property
+    def by_name(self) -> dict[str, Any]:
+        """All of it by the names that parameters may have: of the arguments, ``expected`` and ``value``."""
+        return {**self.arguments, "expected": self.expected, "value": self.value}
+
+
+@dataclass(frozen=True)
+class Scorer(Generic[T_contra]):
+    """Gives a score for an answer: whether it is good, or a number, the higher the better.
+
+    ``function`` takes the arguments that ``choose`` makes of an answer; it may be async, or the method of a
+    service.
+    """
+
+    name: str
+    function: Callable[..., Score | Awaitable[Score]]
+    choose: Callable[[Answered[Any]], dict[str, Any]]
+
+
+def exact(name: str = "exact") -> Scorer[Any]:
+    """Whether the value is the expected one, and of its type: 1 is neither True nor 1.0."""
+    return Scorer(name, lambda value, expected: same(value, expected), _both)
+
+
+def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
+    """Whether the expected text, item or key is in the value; of a list of expected ones, whether all are."""
+
+    def score(value: Any, expected: Any) -> bool:
+        wanted = expected if isinstance(expected, (list, tuple, set, frozenset)) else [expected]
+        if ignore_case:
+            return all(_folded(one) in _folded(value) for one in wanted)
+        return all(one in value for one in wanted)
+
+    return Scorer(name, score, _both)
+
+
+def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Scorer[float]:
+    """Whether a number is the expected one but for a relative or an absolute difference, as math.isclose."""
+    return Scorer(
+        name, lambda value, expected: math.isclose(value, expected, rel_tol=rel, abs_tol=abs), _both
+    )
+
+
+def scored_by(function: Callable[..., Score | Awaitable[Score]], name: str | None = None) -> Scorer[Any]:
+    """What a function says, or a judge: the method of a service that returns bool or a number.
+
+    It gets by their names what its parameters ask for: ``value``, ``expected``, and the arguments of the
+    case. What a judge spends is counted by itself. Raises TypeError for parameters that go by no name.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    kinds = inspect.Parameter
+    if any(one.kind is kinds.POSITIONAL_ONLY for one in parameters):
+        raise TypeError(
+            f"{_name_of(function)} must take its parameters by name: value, expected, or those of a case"
+        )
+    takes_all = any(one.kind is kinds.VAR_KEYWORD for one in parameters)
+    wanted = {one.name: one.default is kinds.empty for one in parameters if one.kind is not kinds.VAR_KEYWORD}
+
+    def choose(answered: Answered[Any]) -> dict[str, Any]:
+        known = answered.by_name
+        unknown = [one for one, needed in wanted.items() if needed and one not in known]
+        if unknown:
+            raise TypeError(
+                f"{_name_of(function)} asks for {', '.join(unknown)}; there are {', '.join(known)}"
+            )
+        return {one: value for one, value in known.items() if takes_all or one in wanted}
+
+    return Scorer(name or _name_of(function), function, choose)
+
+
+def _both(answered: Answered[Any]) -> dict[str, Any]:
+    return {"value": answered.value, "expected": answered.expected}
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.casefold()
+    return [_folded(one) for one in value] if isinstance(value, (list, tuple, set, frozenset)) else value
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

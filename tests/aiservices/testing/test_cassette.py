@@ -1,0 +1,435 @@
+"""A cassette records what a model answers and replays it without asking, or says what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from loopback import Loopback, answer
+
+from aiservices import (
+    AiMessage,
+    Capabilities,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    ModelServerError,
+    OpenAiChatModel,
+    RateLimitError,
+    ReplyDelta,
+    ScriptedChatModel,
+    ToolCall,
+    Usage,
+    UserMessage,
+    create,
+    options,
+    user_message,
+)
+from aiservices.testing import CassetteChatModel, CassetteError, CassetteMode
+from aiservices.testing.request_json import REMOVED, without_secrets
+
+
+class Shop(Protocol):
+    @user_message("How many of {{article}}?")
+    def stock(self, article: str) -> int: ...
+    def story(self, about: str) -> Iterator[str]: ...
+    async def later(self, about: str) -> str: ...
+    def astory(self, about: str) -> AsyncIterator[str]: ...
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cassettes" / "shop.json"
+
+
+def silent() -> ScriptedChatModel:
+    """A model that must not be asked."""
+    return ScriptedChatModel([])
+
+
+def test_what_was_recorded_once_is_replayed_without_asking(path: Path) -> None:
+    model = ScriptedChatModel(['{"value": 3}', '{"value": 4}'])
+    recording = create(Shop, CassetteChatModel(path, model))
+    assert [recording.stock("lamp"), recording.stock("desk")] == [3, 4]
+    played = create(Shop, CassetteChatModel(path, silent()))
+    assert [played.stock("desk"), played.stock("lamp")] == [4, 3]
+
+
+def test_a_cassette_needs_no_model_to_play(path: Path) -> None:
+    can = Capabilities(tools=True)
+    model = ScriptedChatModel(
+        [ChatReply(AiMessage("", (ToolCall("c1", "int", '{"value": 3}'),)), FinishReason.TOOL_CALLS)],
+        capabilities=can,
+        name="openai:some",
+    )
+    assert create(Shop, CassetteChatModel(path, model)).stock("lamp") == 3
+    player = CassetteChatModel(path, mode="none")
+    assert (player.name, player.capabilities) == ("openai:some", can)
+    assert create(Shop, player).stock("lamp") == 3
+    assert player.unplayed == 0
+
+
+def test_a_reply_comes_back_whole_but_for_its_bytes(path: Path) -> None:
+    reply = ChatReply(
+        AiMessage("hm", (ToolCall("c1", "t", "{}"),), reasoning="well"),
+        FinishReason.LENGTH,
+        Usage(1, 2, 3, 4),
+        "gpt-1",
+        refusal="no",
+    )
+    request = ChatRequest.of("?")
+    assert CassetteChatModel(path, ScriptedChatModel([reply])).complete(request) == reply
+    assert CassetteChatModel(path, mode="none").complete(request) == reply
+
+
+def test_streams_and_async_calls_are_recorded_and_replayed_in_their_pieces(path: Path) -> None:
+    def told(service: Shop) -> tuple[list[str], str, list[str]]:
+        async def awaited() -> tuple[str, list[str]]:
+            return await service.later("a"), [piece async for piece in service.astory("b")]
+
+        return (list(service.story("c")), *asyncio.run(awaited()))
+
+    replies = ["once upon a time", "later", "there was one"]
+    first = told(create(Shop, CassetteChatModel(path, ScriptedChatModel(replies))))
+    assert first == (["once ", "upon ", "a ", "time"], "later", ["there ", "was ", "one"])
+    assert told(create(Shop, CassetteChatModel(path, silent(), mode="none"))) == first
+
+
+def test_tool_calls_and_thoughts_are_streamed_as_they_were(path: Path) -> None:
+    call = ToolCall("c1", "list_int", '{"value": [1, 2]}')
+    reply = ChatReply(AiMessage("", (call,)), FinishReason.TOOL_CALLS)
+
+    class Thinking(ScriptedChatModel):
+        def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+            yield ReplyDelta(reasoning="hm ")
+            yield from super().stream(request)
+
+    model = Thinking([reply], capabilities=Capabilities(tools=True))
+    request = ChatRequest.of("?")
+    first = list(CassetteChatModel(path, model).stream(request))
+    assert list(CassetteChatModel(path, mode="none").stream(request)) == first
+    assert [delta.reasoning for delta in first] == ["hm ", "", "", "", ""]
+    assert [call.arguments for delta in first for call in delta.tool_calls] == ['{"value": ', "[1, ", "2]}"]
+
+
+def test_what_was_recorded_as_a_whole_can_be_streamed_and_the_other_way_round(path: Path) -> None:
+    one, two = ChatRequest.of("one"), ChatRequest.of("two")
+    recorder = CassetteChatModel(path, ScriptedChatModel(["a b", "c d"]))
+    recorder.complete(one)
+    list(recorder.stream(two))
+    player = CassetteChatModel(path, mode="none")
+    assert [delta.text for delta in player.stream(one)] == ["a ", "b", ""]
+    assert player.complete(two).text == "c d"
+
+
+def test_a_stream_that_was_left_is_replayed_up_to_there(path: Path) -> None:
+    stories = create(Shop, CassetteChatModel(path, ScriptedChatModel(["once upon a time"]))).story("c")
+    assert [next(stories), next(stories)] == ["once ", "upon "]
+    stories.close()  # type: ignore[attr-defined]
+    again = create(Shop, CassetteChatModel(path, mode="none")).story("c")
+    assert [next(again), next(again)] == ["once ", "upon "]
+    with pytest.raises(CassetteError) as caught:
+        next(again)
+    assert str(caught.value) == (
+        f"{path}: the stream of this request was left before its end when it was recorded, and its whole "
+        "reply is not known; record it anew"
+    )
+
+
+def test_equal_requests_get_their_replies_in_order_and_no_more_than_were_recorded(path: Path) -> None:
+    request = ChatRequest.of("dice")
+    recorder = CassetteChatModel(path, ScriptedChatModel(["1", "6"]))
+    assert [recorder.complete(request).text for _ in range(2)] == ["1", "6"]
+    player = CassetteChatModel(path, mode="none")
+    assert [player.complete(request).text for _ in range(2)] == ["1", "6"]
+    with pytest.raises(CassetteError) as caught:
+        player.complete(request)
+    assert str(caught.value) == (
+        f"{path}: this request was recorded 2 times, and is asked once more; record what is new with the "
+        'mode "new" (pytest --cassettes=new), or all of it with "all"'
+    )
+
+
+def test_a_request_that_was_not_recorded_is_told_with_what_differs(path: Path) -> None:
+    recorder = CassetteChatModel(path, ScriptedChatModel(['{"value": 3}', "x"]))
+    create(Shop, recorder).stock("lamp")
+    recorder.complete(ChatRequest.of("something else altogether"))
+    with pytest.raises(CassetteError) as caught:
+        create(Shop, CassetteChatModel(path, silent(), mode="none")).stock("desk")
+    told = str(caught.value).splitlines()
+    assert told[:2] == [
+        f'{path} has no reply to this request; record what is new with the mode "new" (pytest '
+        '--cassettes=new), or all of it with "all".',
+        "The nearest of what was recorded is exchange 1 of 2:",
+    ]
+    assert [line for line in told[2:] if line[0] in "+-"] == [
+        "--- recorded",
+        "+++ asked",
+        '-      "text": "How many of lamp?",',
+        '+      "text": "How many of desk?",',
+    ]
+
+
+def test_a_long_difference_is_cut(path: Path) -> None:
+    CassetteChatModel(path, ScriptedChatModel(["x"])).complete(ChatRequest.of("short"))
+    long = ChatRequest(tuple(UserMessage(str(number)) for number in range(90)))
+    with pytest.raises(CassetteError, match=r"\n… and \d+ more lines$"):
+        CassetteChatModel(path, mode="none").complete(long)
+
+
+def test_without_a_file_nothing_is_replayed(path: Path) -> None:
+    with pytest.raises(CassetteError) as caught:
+        CassetteChatModel(path, ScriptedChatModel(["x"]), mode="none").complete(ChatRequest.of("?"))
+    assert str(caught.value) == (
+        f"{path} does not exist, and in the mode none nothing is recorded; "
+        'record it with the mode "once" (pytest --cassettes=once)'
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "texts", "kept"),
+    [("new", ["old", "third"], ["old", "third"]), ("all", ["first", "second"], ["first", "second"])],
+)
+def test_modes_say_what_is_asked_and_kept(path: Path, mode: str, texts: list[str], kept: list[str]) -> None:
+    CassetteChatModel(path, ScriptedChatModel(["old"])).complete(ChatRequest.of("a"))
+    model = ScriptedChatModel(["third"] if mode == "new" else ["first", "second"])
+    cassette = CassetteChatModel(path, model, mode=mode)
+    assert [cassette.complete(ChatRequest.of(text)).text for text in "ab"] == texts
+    assert [one["reply"]["message"]["text"] for one in exchanges(path)] == kept
+
+
+def exchanges(path: Path) -> list[Any]:
+    found: list[Any] = json.loads(path.read_text("utf-8"))["exchanges"]
+    return found
+
+
+def test_a_model_is_needed_to_record(path: Path) -> None:
+    with pytest.raises(CassetteError) as caught:
+        CassetteChatModel(path, mode=CassetteMode.NEW)
+    assert str(caught.value) == (
+        f'to record to {path}, pass the model that is to be asked; with mode="none" none is needed'
+    )
+
+
+def test_models_that_share_a_file_are_told_apart(path: Path) -> None:
+    models = [ScriptedChatModel([name], name=name) for name in ("one", "two")]
+    first = CassetteChatModel(path, models[0])
+    both = [first, first.also(models[1])]
+    assert [model.complete(ChatRequest.of("?")).text for model in both] == ["one", "two"]
+    with pytest.raises(CassetteError) as caught:
+        CassetteChatModel(path, mode="none")
+    assert str(caught.value) == f"{path} holds the models one, two; pass the model that is meant"
+    again = [
+        CassetteChatModel(path, ScriptedChatModel([], name=name), mode="none") for name in ("two", "one")
+    ]
+    assert [model.complete(ChatRequest.of("?")).text for model in again] == ["two", "one"]
+
+
+def test_errors_of_the_provider_are_replayed_without_a_wait(path: Path) -> None:
+    script = [RateLimitError("slow down", status=429, retryable=True, retry_after=0.01), '{"value": 3}']
+    assert create(Shop, CassetteChatModel(path, ScriptedChatModel(script))).stock("lamp") == 3
+    assert create(Shop, CassetteChatModel(path, mode="none")).stock("lamp") == 3
+    with pytest.raises(RateLimitError) as caught:
+        CassetteChatModel(path, silent(), mode="new").complete(request_of(path))
+    error = caught.value
+    assert (str(error), error.status, error.retryable, error.retry_after) == ("slow down", 429, True, 0.0)
+
+
+def request_of(path: Path) -> ChatRequest:
+    """The request that was recorded first, as its service made it."""
+    model = ScriptedChatModel(['{"value": 1}'])
+    create(Shop, model).stock("lamp")
+    return model.requests[0]
+
+
+def test_an_error_in_the_midst_of_a_stream_comes_after_its_pieces(path: Path) -> None:
+    class Breaking(ScriptedChatModel):
+        def stream(self, request: ChatRequest) -> Iterator[Any]:
+            yield from list(super().stream(request))[:1]
+            raise ModelServerError("gone", status=500)
+
+    for script in (["a b"], None):
+        model = CassetteChatModel(path, script and Breaking(script), mode="once" if script else "none")
+        deltas = model.stream(ChatRequest.of("?"))
+        assert next(deltas).text == "a "
+        with pytest.raises(ModelServerError, match=r"^gone$"):
+            next(deltas)
+
+
+def test_no_key_is_kept_wherever_it_stands(
+    path: Path, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-proj-0123456789abcdefABCDEF"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("MY_SECRET_KEY", "orange-tree-7")
+
+    class Leaking(Protocol):
+        @options(
+            extra_headers={"Authorization": f"Bearer {key}"},
+            extra_body={"api_key": "abc", "user": "Ann", "nested": {"password": "p"}},
+        )
+        def ask(self, text: str) -> str: ...
+
+    loopback.reply(answer(f"your key is {key}"))
+    model = OpenAiChatModel("gpt", base_url=loopback.base_url)
+    cassette = CassetteChatModel(path, model, redact=lambda text: text.replace("Ann", "somebody"))
+    create(Leaking, cassette).ask(f"{key} at https://me:pw@host/x with orange-tree-7, says Ann")
+    text = path.read_text("utf-8")
+    assert key not in text
+    request = exchanges(path)[0]["request"]
+    assert request["messages"][0]["text"] == (
+        f"{REMOVED} at https://{REMOVED}@host/x with {REMOVED}, says somebody"
+    )
+    body = {"api_key": REMOVED, "user": "somebody", "nested": {"password": REMOVED}}
+    assert request["options"] == {"extra_body": body}
+    assert exchanges(path)[0]["reply"]["message"]["text"] == f"your key is {REMOVED}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a sk-proj-abcdefgh12345678 b", f"a {REMOVED} b"),
+        ("Authorization: Bearer abcdefgh12345678==", f"Authorization: Bearer {REMOVED}"),
+        ("https://me:pw@host/a", f"https://{REMOVED}@host/a"),
+        ("https://host/a?sig=ab%2F&x=1", f"https://host/a?sig={REMOVED}&x=1"),
+        ("https://host/a?x=1&access_token=abc", f"https://host/a?x=1&access_token={REMOVED}"),
+        ("it is sk-learn-compatible-estimators", "it is sk-learn-compatible-estimators"),
+        ("Bearer of bad news", "Bearer of bad news"),
+        ("ann@example.com at https://host/a@b", "ann@example.com at https://host/a@b"),
+    ],
+)
+def test_what_has_the_form_of_a_key_is_removed_from_texts(text: str, kept: str) -> None:
+    assert without_secrets([text], str) == [kept]
+
+
+def test_words_that_only_sound_like_secrets_stay() -> None:
+    said = {"max_tokens": 5, "tokens": "many", "author": "Ann", "keyboard": "qwerty", "text": "the sk-ill"}
+    assert without_secrets(said, str) == said
+
+
+def test_what_differs_from_run_to_run_is_not_compared(path: Path) -> None:
+    def dateless(text: str) -> str:
+        return text.partition(" on ")[0]
+
+    recorder = CassetteChatModel(path, ScriptedChatModel(["x"]), redact=dateless)
+    recorder.complete(ChatRequest.of("news on Monday", options=ChatOptions(timeout=3)))
+    player = CassetteChatModel(path, mode="none", redact=dateless)
+    request = ChatRequest.of("news on Friday", options=ChatOptions(timeout=9), deadline=5.0)
+    assert player.complete(request).text == "x"
+
+
+def test_many_threads_record_and_replay_each_exchange_once(path: Path) -> None:
+    requests = [ChatRequest.of(str(number)) for number in range(60)]
+    model = ScriptedChatModel(lambda request: f"reply to {request.messages[0].text}")
+    expected = [f"reply to {number}" for number in range(60)]
+    for mode in ("once", "none"):
+        cassette = CassetteChatModel(path, model, mode=mode)
+        with ThreadPoolExecutor(8) as pool:
+            assert [reply.text for reply in pool.map(cassette.complete, requests)] == expected
+    assert len(exchanges(path)) == 60
+    assert len(model.requests) == 60
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_many_tasks_record_in_the_order_in_which_they_ask(path: Path) -> None:
+    class Slow(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            await asyncio.sleep(0.03 - 0.01 * int(request.messages[0].text))
+            return self.complete(request)
+
+    async def asked(model: CassetteChatModel) -> list[str]:
+        replies = [model.acomplete(ChatRequest.of(str(number))) for number in range(3)]
+        return [reply.text for reply in await asyncio.gather(*replies)]
+
+    model = Slow(lambda request: f"r{request.messages[0].text}")
+    assert asyncio.run(asked(CassetteChatModel(path, model))) == ["r0", "r1", "r2"]
+    assert [one["reply"]["message"]["text"] for one in exchanges(path)] == ["r0", "r1", "r2"]
+    assert asyncio.run(asked(CassetteChatModel(path, mode="none"))) == ["r0", "r1", "r2"]
+
+
+def test_the_file_is_read_by_people(path: Path) -> None:
+    CassetteChatModel(path, ScriptedChatModel(["grün"])).complete(ChatRequest.of("Farbe?"))
+    assert (
+        path.read_text("utf-8")
+        == """\
+{
+  "format": 1,
+  "models": {
+    "scripted": {
+      "json_schema": true,
+      "strict_schema": true,
+      "json_mode": true,
+      "constrained": false,
+      "tools": true,
+      "profile": "openai"
+    }
+  },
+  "exchanges": [
+    {
+      "request": {
+        "model": "scripted",
+        "messages": [
+          {
+            "type": "user",
+            "text": "Farbe?"
+          }
+        ]
+      },
+      "reply": {
+        "message": {
+          "type": "ai",
+          "text": "grün"
+        },
+        "finish_reason": "stop",
+        "model": "scripted",
+        "usage": {
+          "input_tokens": 1,
+          "output_tokens": 1,
+          "cached_tokens": 0,
+          "reasoning_tokens": 0
+        }
+      }
+    }
+  ]
+}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 1}', '{"format": 1, "models": {}, "exchanges": [{}]}']
+)
+def test_what_is_no_cassette_is_told(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(CassetteError) as caught:
+        CassetteChatModel(path, mode="none")
+    told = str(caught.value)
+    assert told.startswith(f"{path} is no cassette: ")
+    assert told.endswith("; delete it and record it anew")
+
+
+def test_a_later_format_is_told(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('{"format": 2}')
+    with pytest.raises(CassetteError) as caught:
+        CassetteChatModel(path, mode="none")
+    assert str(caught.value) == f"{path} has the format 2; this version reads 1"
+
+
+def test_two_that_record_to_one_file_do_not_lose_each_others_exchanges(path: Path) -> None:
+    one, two = (CassetteChatModel(path, ScriptedChatModel(["x"])) for _ in range(2))
+    one.complete(ChatRequest.of("a"))
+    with pytest.raises(CassetteError) as caught:
+        two.complete(ChatRequest.of("b"))
+    assert str(caught.value) == (
+        f"{path} was written by somebody else while it was recorded; give each test a file of its own, and "
+        "models that share one the same cassette: cassette.also(model)"
+    )
+    assert len(exchanges(path)) == 1

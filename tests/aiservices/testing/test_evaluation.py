@@ -1,0 +1,279 @@
+"""An evaluation calls a method for each case, scores the answers, and counts what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import AsyncStream, Result, ScriptedChatModel, Stream, Usage, create, user_message
+from aiservices.testing import (
+    Case,
+    Interval,
+    Report,
+    Scorer,
+    Summary,
+    aevaluate,
+    close_to,
+    contains,
+    evaluate,
+    exact,
+    mean_interval,
+    scored_by,
+    wilson_interval,
+)
+from aiservices.testing.intervals import t_quantile
+
+JSON = {"2 + 2": '{"value": 4}', "2 * 3": '{"value": 6}', "1 + 1": '{"value": 3}', "7": "no idea"}
+
+
+class Sums(Protocol):
+    @user_message("{{sum}}")
+    def value(self, sum: str) -> int: ...
+    @user_message("{{sum}}")
+    async def later(self, sum: str) -> int: ...
+    @user_message("{{sum}}")
+    def result(self, sum: str) -> Result[int]: ...
+    @user_message("{{sum}}")
+    def growing(self, sum: str) -> Stream[int]: ...
+    @user_message("{{sum}}")
+    def agrowing(self, sum: str) -> AsyncStream[int]: ...
+
+
+def sums(**settings: Any) -> Sums:
+    return create(
+        Sums, ScriptedChatModel(lambda request: JSON[request.messages[0].text]), retry=None, **settings
+    )
+
+
+CASES = [
+    Case({"sum": "2 + 2"}, 4, "addition"),
+    Case({"sum": "2 * 3"}, 6),
+    Case({"sum": "1 + 1"}, 2),
+]
+
+
+@pytest.mark.parametrize("method", ["value", "later", "result", "growing", "agrowing"])
+def test_methods_of_every_shape_are_evaluated_alike(method: str) -> None:
+    report = evaluate(getattr(sums(), method), CASES, [exact()])
+    assert [one.value for one in report.outcomes] == [4, 6, 3]
+    assert [one.scores for one in report.outcomes] == [{"exact": True}, {"exact": True}, {"exact": False}]
+    assert [one.name for one in report.outcomes] == ["addition", "2", "3"]
+    assert report.method == f"Sums.{method} → scripted"
+    assert report.summary("exact") == Summary("exact", True, 3, 2 / 3, wilson_interval(2, 3))
+    assert (report.attempts, report.usage) == (3, Usage(9, 6))
+
+
+def test_iterators_are_drained() -> None:
+    class Talk(Protocol):
+        def words(self, text: str) -> Iterator[str]: ...
+        def numbers(self, text: str) -> Iterator[int]: ...
+        def awords(self, text: str) -> AsyncIterator[str]: ...
+        def anumbers(self, text: str) -> AsyncIterator[int]: ...
+
+    talk = create(Talk, ScriptedChatModel(lambda request: '{"value": [1, 2]}'))
+    case = [Case({"text": "x"}, [1, 2])]
+    for method in (talk.numbers, talk.anumbers):
+        assert evaluate(method, case, [exact()]).values == [[1, 2]]
+    for words in (talk.words, talk.awords):
+        assert evaluate(words, case, []).values == ['{"value": [1, 2]}']
+
+
+def test_an_error_of_a_case_is_kept_and_counts_as_no() -> None:
+    report = evaluate(sums().value, [*CASES, Case({"sum": "7"}, 7)], [exact(), scored_by(closeness)])
+    failed = report.outcomes[3]
+    assert failed.value is None
+    assert str(failed.error).startswith("Sums.value: cannot read the reply: ")
+    assert (failed.attempts, failed.usage, failed.scores) == (1, Usage(1, 2), {})
+    assert report.summary("exact") == Summary("exact", True, 4, 0.5, wilson_interval(2, 4))
+    assert report.summary("closeness") == Summary("closeness", False, 3, 2 / 3, mean_interval([1, 1, 0]))
+    assert report.errors == [("4", failed.error)]
+
+
+def closeness(value: int, expected: int) -> float:
+    return 1.0 - abs(value - expected)
+
+
+def test_wrong_arguments_are_errors_of_their_case() -> None:
+    report = evaluate(sums().value, [CASES[0], Case({"text": "2"}, 2)], [exact()])
+    assert str(report.outcomes[1].error) == "Sums.value: missing a required argument: 'sum'"
+
+
+def test_any_function_can_be_compared() -> None:
+    def guess(sum: str) -> int:
+        return 4
+
+    report = evaluate(guess, CASES, [exact()])
+    assert (report.values, report.attempts, report.usage) == ([4, 4, 4], 0, Usage())
+    assert report.method.endswith("guess")
+
+
+@pytest.mark.parametrize(
+    ("scorer", "value", "expected", "score"),
+    [
+        (exact(), 1, True, False),
+        (exact(), [1, "a"], [1, "a"], True),
+        (contains(), "Green tea", "tea", True),
+        (contains(), "Green tea", "TEA", False),
+        (contains(ignore_case=True), "Green tea", ["TEA", "green"], True),
+        (contains(), ["a", "b"], ["a", "c"], False),
+        (contains(), {"a": 1}, "a", True),
+        (close_to(), 0.1 + 0.2, 0.3, True),
+        (close_to(rel=0.1), 105, 100, True),
+        (close_to(abs=0.5), 1.6, 1.0, False),
+        (scored_by(lambda value, expected: len(value) - expected, "length"), "four", 1, 3),
+        (scored_by(lambda text: len(text), "argument"), "x", None, 3),
+        (scored_by(lambda **known: sorted(known) == ["expected", "text", "value"], "all"), "x", None, True),
+    ],
+    ids=lambda one: one.name if isinstance(one, Scorer) else None,
+)
+def test_scorers(scorer: Scorer[Any], value: Any, expected: Any, score: Any) -> None:
+    def answers(text: str) -> Any:
+        return value
+
+    report = evaluate(answers, [Case({"text": "abc"}, expected)], [scorer])
+    given = report.outcomes[0].scores[scorer.name]
+    assert (given, type(given)) == (score, type(score))
+
+
+def test_an_ai_service_is_a_judge_whose_tokens_are_counted_by_themselves() -> None:
+    class Judge(Protocol):
+        @user_message("Is {{value}} a right answer to {{sum}}?")
+        def right(self, sum: str, value: int) -> bool: ...
+        @user_message("Is {{value}} a right answer to {{sum}}?")
+        async def aright(self, sum: str, value: int) -> bool: ...
+
+    model = ScriptedChatModel(
+        lambda request: '{"value": true}' if "4" in request.messages[0].text else "false"
+    )
+    judge = create(Judge, model)
+    for method in (judge.right, judge.aright):
+        report = evaluate(sums().value, CASES[:2], [scored_by(method, "judge")])
+        assert [one.scores for one in report.outcomes] == [{"judge": True}, {"judge": False}]
+        assert (report.usage, report.judged) == (Usage(6, 4), Usage(18, 3))
+    assert model.requests[0].messages[0].text == "Is 4 a right answer to 2 + 2?"
+
+
+def test_a_scorer_that_fails_is_no_fault_of_the_answer() -> None:
+    def picky(value: int) -> bool:
+        return bool(1 / (value - 6)) or True
+
+    report = evaluate(sums().value, CASES, [scored_by(picky), exact()])
+    assert report.summary("picky") == Summary("picky", True, 2, 1.0, wilson_interval(2, 2))
+    assert [(name, str(error)) for name, error in report.errors] == [("2, picky", "division by zero")]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "said"),
+    [
+        (lambda value: "good", "the scorer it gave 'good'; it must give True, False or a number"),
+        (lambda value: float("nan"), "the scorer it gave nan; it must give True, False or a number"),
+        (lambda question: True, "<lambda> asks for question; there are sum, expected, value"),
+    ],
+)
+def test_what_is_no_score_is_told(scorer: Callable[..., Any], said: str) -> None:
+    report = evaluate(sums().value, CASES[:1], [scored_by(scorer, "it")])
+    assert [str(error) for _, error in report.errors] == [said]
+    assert report.summary("it") == Summary("it", True, 0, None, None)
+
+
+def test_a_function_without_names_for_its_parameters_is_refused() -> None:
+    with pytest.raises(TypeError) as caught:
+        scored_by(lambda value, /: True, "it")
+    assert (
+        str(caught.value) == "<lambda> must take its parameters by name: value, expected, or those of a case"
+    )
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_no_more_calls_run_at_once_than_are_permitted(asynchronous: bool) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def entered(step: int) -> None:
+        nonlocal running, most
+        with lock:
+            running += step
+            most = max(most, running)
+
+    def blocks(number: int) -> int:
+        entered(1)
+        time.sleep(0.01)
+        entered(-1)
+        return number
+
+    async def waits(number: int) -> int:
+        entered(1)
+        await asyncio.sleep(0.01)
+        entered(-1)
+        return number
+
+    cases = [Case({"number": number}, number) for number in range(12)]
+    report: Report[int] = evaluate(waits if asynchronous else blocks, cases, [exact()], at_once=3)
+    assert report.values == list(range(12))
+    assert 1 < most <= 3
+
+
+def test_in_an_event_loop_it_is_awaited() -> None:
+    async def evaluated() -> list[Any]:
+        with pytest.raises(RuntimeError) as caught:
+            evaluate(sums().later, CASES, [exact()])
+        assert str(caught.value) == "an event loop is running here: write await aevaluate(…)"
+        reports = [await aevaluate(method, CASES, [exact()]) for method in (sums().later, sums().value)]
+        return [report.values for report in reports]
+
+    assert asyncio.run(evaluated()) == [[4, 6, 3], [4, 6, 3]]
+
+
+@pytest.mark.parametrize(
+    ("cases", "scorers", "settings", "said"),
+    [
+        ([], [], {}, "there are no cases to evaluate"),
+        (
+            CASES,
+            [exact(), exact()],
+            {},
+            "two scorers have one name: exact, exact; give them names of their own",
+        ),
+        (CASES, [], {"at_once": 0}, "at_once is 0; it must be at least 1"),
+        (CASES, [], {"confidence": 95}, "confidence is 95; it must be between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(
+    cases: Any, scorers: Any, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        evaluate(sums().value, cases, scorers, **settings)
+    assert str(caught.value) == said
+
+
+def test_the_interval_of_a_rate_is_wilsons() -> None:
+    # the first is the example of Newcombe, Statistics in Medicine 17 (1998), table I
+    assert wilson_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson_interval(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+    assert wilson_interval(5, 5)[1] == 1.0
+    assert wilson_interval(0, 0) == Interval(0.0, 1.0)
+    assert wilson_interval(50, 100, 0.99).low < wilson_interval(50, 100).low
+
+
+@pytest.mark.parametrize(
+    ("freedom", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
+)
+def test_students_quantiles_are_those_of_the_tables(freedom: int, value: float) -> None:
+    assert t_quantile(0.975, freedom) == pytest.approx(value, abs=5e-5)
+
+
+def test_the_interval_of_a_mean_is_students_and_needs_two_values() -> None:
+    assert mean_interval([1.0, 2.0, 3.0, 4.0]) == pytest.approx((0.4457, 4.5543), abs=5e-5)
+    assert mean_interval([2.0]) is None
+    assert mean_interval([2.0, 2.0]) == Interval(2.0, 2.0)
+
+
+def test_a_summary_of_another_scorer_is_told() -> None:
+    with pytest.raises(KeyError) as caught:
+        evaluate(sums().value, CASES, [exact()]).summary("close")
+    assert caught.value.args == ("there is no scorer close; there are exact",)

@@ -1,0 +1,213 @@
+"""Golden files hold what the methods of a service would send; arguments that nobody gives are made up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    Capabilities,
+    ChatOptions,
+    History,
+    Image,
+    MemoryId,
+    Message,
+    ScriptedChatModel,
+    UserMessage,
+    UserName,
+    create,
+    options,
+    system_message,
+    user_message,
+)
+from aiservices.testing import Golden, GoldenError
+from aiservices.testing.sample_arguments import samples_for
+
+
+@dataclass
+class Order:
+    article: str
+    pieces: int
+
+
+class Shop(Protocol):
+    @system_message("Be brief")
+    @user_message("Is {{text}} good?")
+    @options(temperature=0, extra_headers={"Authorization": "Bearer secret"})
+    def good(self, text: str) -> bool: ...
+
+    def describe(self, text: str) -> str: ...
+
+
+def shop() -> Shop:
+    return create(Shop, ScriptedChatModel([], capabilities=Capabilities(json_schema=True)))
+
+
+def test_a_golden_file_holds_all_methods_with_options_and_no_headers(tmp_path: Path) -> None:
+    path = tmp_path / "golden" / "shop.txt"
+    Golden(path, update=True)(shop(), describe={"text": "tea"})
+    assert (
+        path.read_text("utf-8")
+        == f"""\
+Shop.describe → scripted
+strategy: text (the type is plain text: the reply itself is the value)
+
+[user]
+tea
+
+{"=" * 72}
+
+Shop.good → scripted
+strategy: json_schema (scripted takes a JSON Schema; the value travels in an object, under the key 'value')
+
+[system]
+Be brief
+
+[user]
+Is <text> good?
+
+[schema]
+{{
+  "type": "object",
+  "properties": {{
+    "value": {{
+      "type": "boolean"
+    }}
+  }},
+  "required": [
+    "value"
+  ],
+  "additionalProperties": false
+}}
+
+[options]
+temperature: 0
+"""
+    )
+    Golden(path, update=False)(shop(), describe={"text": "tea"})
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_without_a_file_what_would_be_sent_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(GoldenError) as caught:
+        Golden(tmp_path / "it.txt", update=False)(shop().describe, "tea")
+    assert str(caught.value) == (
+        f"there is no golden file {tmp_path / 'it.txt'} yet. What would be sent:\n\n"
+        "Shop.describe → scripted\nstrategy: text (the type is plain text: the reply itself is the value)\n\n"
+        "[user]\ntea\n\nLook at it, and accept it with pytest --update-golden"
+    )
+
+
+def test_drift_is_a_unified_diff(tmp_path: Path) -> None:
+    path = tmp_path / "it.txt"
+    Golden(path, update=True)(shop().describe, "tea")
+    with pytest.raises(GoldenError) as caught:
+        Golden(path, update=False)(shop().describe, "coffee")
+    assert str(caught.value) == (
+        f"what would be sent has changed:\n--- {path}\n+++ now\n@@ -2,4 +2,4 @@\n"
+        " strategy: text (the type is plain text: the reply itself is the value)\n \n [user]\n-tea\n+coffee\n"
+        "Accept it with pytest --update-golden"
+    )
+    assert path.read_text("utf-8").endswith("tea\n")
+
+
+def test_what_is_accepted_already_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "it.txt"
+    Golden(path, update=True)(shop())
+    before = path.stat().st_mtime_ns, path.stat().st_ino
+    Golden(path, update=True)(shop())
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
+
+
+class Wide(Protocol):
+    @user_message("{{text}} {{order}} {{count}} {{tags}} {{size}}")
+    def ask(
+        self,
+        text: str,
+        order: Order,
+        count: int,
+        tags: list[str],
+        who: Annotated[str, UserName],
+        chat: Annotated[str, MemoryId],
+        before: Annotated[list[Message], History],
+        chosen: ChatOptions | None,
+        size: int = 3,
+    ) -> str: ...
+
+
+def test_arguments_are_made_up_by_their_types_and_always_the_same() -> None:
+    method = create(Wide, ScriptedChatModel([])).ask
+    made = samples_for(method)
+    assert made == samples_for(method)
+    kinds = {name: type(value).__name__ for name, value in made.items()}
+    assert kinds == {
+        "text": "str",
+        "order": "Order",
+        "count": "int",
+        "tags": "list",
+        "who": "str",
+        "chat": "str",
+        "before": "tuple",
+        "chosen": "NoneType",
+    }
+    assert (made["text"], made["who"], made["chat"]) == ("<text>", "<who>", "<chat>")
+
+
+def test_arguments_whose_types_are_known_no_more_are_made_up_as_far_as_can_be() -> None:
+    class Inner(Protocol):
+        @user_message("{{count}}")
+        def ask(self, count: Number) -> str: ...
+
+    Number = int
+    method = create(Inner, ScriptedChatModel([])).ask
+    with pytest.raises(TypeError) as caught:
+        samples_for(method)
+    assert str(caught.value) == (
+        "Inner.ask: nothing is known to pass for count; give the arguments: golden(service, ask={'count': …})"
+    )
+
+    class Outer(Protocol):
+        def ask(self, said: UserMessage) -> str: ...
+
+    assert samples_for(create(Outer, ScriptedChatModel([])).ask) == {"said": UserMessage("<said>")}
+
+
+def test_what_cannot_be_made_up_is_asked_for(tmp_path: Path) -> None:
+    class Looking(Protocol):
+        def look(self, text: str, picture: Image) -> str: ...
+
+    service = create(Looking, ScriptedChatModel([]))
+    golden = Golden(tmp_path / "it.txt", update=True)
+    with pytest.raises(TypeError) as caught:
+        golden(service)
+    assert str(caught.value) == (
+        "Looking.look: nothing is known to pass for picture; give the arguments: "
+        "golden(service, look={'picture': …})"
+    )
+    golden(service, look={"text": "what is it?", "picture": Image(b"\x89PNG\r\n\x1a\n", "image/png")})
+    assert "[image/png, 8 bytes]" in (tmp_path / "it.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("subject", "arguments", "said"),
+    [
+        (len, {}, "<built-in function len> is no method of a service that create made"),
+        (3, {}, "3 is no method of a service that create made"),
+        (shop(), {"sell": {}}, "Shop has no method sell; name the arguments by method: describe, good"),
+    ],
+)
+def test_what_is_no_service_or_no_method_is_told(
+    tmp_path: Path, subject: Any, arguments: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        Golden(tmp_path / "it.txt", update=True)(subject, **arguments)
+    assert str(caught.value) == said
+
+
+def test_wrong_arguments_are_told_as_by_the_call(tmp_path: Path) -> None:
+    with pytest.raises(TypeError) as caught:
+        Golden(tmp_path / "it.txt", update=True)(shop().good)
+    assert str(caught.value) == "Shop.good: missing a required argument: 'text'"

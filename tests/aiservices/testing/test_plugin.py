@@ -1,0 +1,373 @@
+"""The plugin in real runs of pytest: fixtures, options, the guard, and what it costs who does not use it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from loopback import Loopback, answer
+
+# Runs inside of this process forget the modules that they load, while the door goes on to know their names.
+import aiservices.models.local
+import aiservices.models.openai
+import aiservices.models.openai_responses
+import aiservices.moderation
+import aiservices.retrieval  # noqa: F401
+from aiservices.testing import plugin
+from aiservices.testing.guard import GUARDED
+
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).parents[3]
+INSTALLED = [point for point in entry_points(group="pytest11") if point.value.endswith("plugin")]
+LOADED = (
+    () if any("aiservices" in point.value for point in INSTALLED) else ("-p", "aiservices.testing.plugin")
+)
+SERVICE = """
+from typing import Protocol
+import pytest
+from aiservices import FallbackChatModel, OpenAiChatModel, ScriptedChatModel, create, user_message
+
+class Shop(Protocol):
+    @user_message("How many of {{article}}?")
+    def stock(self, article: str) -> int: ...
+"""
+
+
+def ran(pytester: pytest.Pytester, source: str, *args: str, **outcomes: int) -> pytest.RunResult:
+    """A run of pytest over one module, which must come out like this."""
+    pytester.makepyfile(test_shop=SERVICE + source)
+    result = pytester.runpytest(*LOADED, "-p", "no:randomly", "-p", "no:cacheprovider", *args)
+    result.assert_outcomes(**outcomes)
+    return result
+
+
+@pytest.mark.parametrize(("option", "seed"), [((), 0), (("--fake-seed=2",), 2)])
+def test_a_fake_model_is_a_fixture_with_a_seed(
+    pytester: pytest.Pytester, option: tuple[str, ...], seed: int
+) -> None:
+    source = f"""
+from aiservices.testing import FakeChatModel
+
+def test_it(fake_model):
+    for article in ("lamp", "desk", "rug"):
+        own = create(Shop, FakeChatModel({seed}))
+        assert create(Shop, fake_model).stock(article) == own.stock(article)
+"""
+    ran(pytester, source, *option, passed=1)
+
+
+def test_a_real_call_is_refused_and_the_error_says_what_to_do(pytester: pytest.Pytester) -> None:
+    source = """
+def test_it():
+    create(Shop, OpenAiChatModel("gpt", base_url="https://api.openai.com/v1", api_key="k")).stock("lamp")
+"""
+    result = ran(pytester, source, failed=1)
+    assert told(result) == (
+        "aiservices.testing.guard.RealModelCallError: test_shop.py::test_it was about to ask a real model: "
+        "openai:gpt at https://api.openai.com/v1. Nothing was sent. Give the service a FakeChatModel, a "
+        "ScriptedChatModel or a cassette; or permit it with @pytest.mark.real_model, for all tests with "
+        "--real-models, or for a host of yours with aiservices_permitted_hosts in the settings of pytest"
+    )
+
+
+def told(result: pytest.RunResult) -> str:
+    (line,) = [line for line in result.outlines if line.startswith("E ") and "RealModelCallError: " in line]
+    return line.removeprefix("E ").strip()
+
+
+ASKED = {
+    "a stream": 'list(create(Talk, MODEL).story("x"))',
+    "an async call": 'asyncio.run(create(Talk, MODEL).later("x"))',
+    "an async stream": 'asyncio.run(drained(create(Talk, MODEL).astory("x")))',
+    "a fallback": 'create(Shop, FallbackChatModel(MODEL, ScriptedChatModel(["3"]))).stock("x")',
+    "a model by its name": 'create(Shop, "openai:gpt").stock("x")',
+    "a deployment of Azure": 'create(Shop, "azure:gpt").stock("x")',
+    "the Responses API": 'create(Shop, "openai-responses:gpt").stock("x")',
+    "a moderator": "OpenAiModerator().moderate(['x'])",
+    "an embedding model": "OpenAiEmbeddingModel('text-embedding-3-small').embed(['x'])",
+    "no service": 'MODEL.complete(ChatRequest.of("x"))',
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_every_kind_of_real_call_is_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    if "embed" in asked:
+        pytest.importorskip("numpy", reason="the extra retrieval is not installed")
+    for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com")
+    source = f"""
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from aiservices import ChatRequest
+from aiservices.moderation import OpenAiModerator
+from aiservices.retrieval import OpenAiEmbeddingModel
+
+MODEL = OpenAiChatModel("gpt", base_url="http://models.example.com/v1", api_key="k")
+
+class Talk(Protocol):
+    def story(self, text: str) -> Iterator[str]: ...
+    async def later(self, text: str) -> str: ...
+    def astory(self, text: str) -> AsyncIterator[str]: ...
+
+async def drained(pieces):
+    return [piece async for piece in pieces]
+
+def test_it():
+    {ASKED[asked]}
+"""
+    assert "test_shop.py::test_it was about to ask a real model: " in told(ran(pytester, source, failed=1))
+
+
+LOCAL = """
+def test_it():
+    assert create(Shop, OpenAiChatModel("gpt", base_url="{url}", api_key="k")).stock("lamp") == 3
+"""
+
+
+def test_a_server_on_this_machine_may_be_asked(pytester: pytest.Pytester, loopback: Loopback) -> None:
+    loopback.reply(answer('{"value": 3}'))
+    ran(pytester, LOCAL.format(url=loopback.base_url), passed=1)
+
+
+@pytest.mark.parametrize("leave", ["marker", "option", "host"])
+def test_who_has_leave_may_ask(pytester: pytest.Pytester, leave: str) -> None:
+    mark = "@pytest.mark.real_model" if leave == "marker" else ""
+    source = f"""
+from aiservices.testing.guard import RealModelCallError
+from aiservices import ModelError
+
+{mark}
+def test_it():
+    # nobody listens there, which is what the model says once it may ask
+    with pytest.raises(ModelError):
+        MODEL.complete(ChatRequest.of("x"))
+
+from aiservices import ChatRequest
+MODEL = OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k")
+"""
+    if leave == "host":
+        pytester.makeini("[pytest]\naiservices_permitted_hosts = models.invalid")
+    pytester.makeconftest(NO_NAMES)
+    ran(pytester, source, *(["--real-models"] if leave == "option" else []), passed=1)
+
+
+NO_NAMES = """
+import socket
+import pytest
+
+@pytest.fixture(autouse=True)
+def no_names(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise socket.gaierror("no such name")
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+"""
+
+
+def test_leave_ends_with_its_test(pytester: pytest.Pytester) -> None:
+    source = """
+from aiservices import ChatRequest
+MODEL = OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k")
+
+@pytest.mark.real_model
+def test_one():
+    pass
+
+def test_two():
+    MODEL.complete(ChatRequest.of("x"))
+"""
+    assert "test_shop.py::test_two was about" in told(ran(pytester, source, passed=1, failed=1))
+
+
+def test_a_call_while_tests_are_collected_is_refused(pytester: pytest.Pytester) -> None:
+    source = """
+from aiservices import ChatRequest
+OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k").complete(ChatRequest.of("x"))
+"""
+    assert "what runs outside of tests was about" in told(ran(pytester, source, errors=1))
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_the_embedded_model_is_guarded_where_that_is_asked_for(
+    pytester: pytest.Pytester, guarded: bool
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra local is not installed")
+    weights = pytester.path / "none.gguf"
+    weights.write_bytes(b"no weights")
+    pytester.makeini(f"[pytest]\naiservices_guard_local = {guarded}")
+    source = f"\ndef test_it():\n    create(Shop, 'local:{weights}').stock('lamp')\n"
+    result = ran(pytester, source, failed=1)
+    assert ("was about to ask a real model: local:" in result.stdout.str()) is guarded
+
+
+def test_the_guard_is_gone_after_the_run(pytester: pytest.Pytester) -> None:
+    from aiservices.models.openai_channels import Channels
+
+    before = Channels.blocking, Channels.of_this_loop
+    ran(pytester, "\ndef test_it():\n    pass\n", passed=1)
+    assert (Channels.blocking, Channels.of_this_loop) == before
+
+
+CASSETTE = """
+def test_it(cassette):
+    one = cassette(ScriptedChatModel(['{"value": 3}']))
+    assert create(Shop, one).stock("lamp") == 3
+    two = cassette(ScriptedChatModel(['{"value": 4}'], name="other"))
+    assert create(Shop, two).stock("lamp") == 4
+
+class TestMore:
+    @pytest.mark.parametrize("article", ["a/b"])
+    def test_it(self, cassette, article):
+        model = cassette(ScriptedChatModel(['{"value": 3}']))
+        assert create(Shop, model).stock(article) == 3
+"""
+
+
+def test_cassettes_lie_beside_their_tests_and_replay(pytester: pytest.Pytester) -> None:
+    refused = ran(pytester, CASSETTE, failed=2)
+    refused.stdout.fnmatch_lines(["E *CassetteError: *test_it.json does not exist, and in the mode none *"])
+    ran(pytester, CASSETTE, "--cassettes=once", passed=2)
+    files = sorted(path.name for path in (pytester.path / "cassettes" / "test_shop").iterdir())
+    assert files == ["TestMore.test_it[a_b].json", "test_it.json"]
+    silent = CASSETTE.replace("['{\"value\": 3}']", "[]").replace("['{\"value\": 4}']", "[]")
+    ran(pytester, silent, passed=2)
+
+
+def test_who_records_may_ask_real_models(pytester: pytest.Pytester) -> None:
+    source = """
+from aiservices import ModelError
+
+def test_it(cassette):
+    model = cassette(OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k"))
+    with pytest.raises(ModelError):
+        create(Shop, model, budget=Budget(attempts=1)).stock("lamp")
+
+from aiservices import Budget
+"""
+    pytester.makeconftest(NO_NAMES)
+    ran(pytester, source, "--cassettes=once", passed=1)
+    ran(pytester, source, passed=1)
+
+
+GOLDEN = """
+def test_it(golden):
+    golden(create(Shop, ScriptedChatModel([])))
+    golden(create(Shop, ScriptedChatModel([])).stock, article="a lamp")
+"""
+
+
+def test_golden_files_are_written_when_that_is_asked_for_and_compared_else(pytester: pytest.Pytester) -> None:
+    ran(pytester, GOLDEN, failed=1).stdout.fnmatch_lines(
+        ["E *GoldenError: there is no golden file *test_it.txt yet. What would be sent:"]
+    )
+    ran(pytester, GOLDEN, "--update-golden", passed=1)
+    folder = pytester.path / "golden" / "test_shop"
+    assert sorted(path.name for path in folder.iterdir()) == ["test_it-2.txt", "test_it.txt"]
+    assert "How many of <article>?" in (folder / "test_it.txt").read_text()
+    assert "How many of a lamp?" in (folder / "test_it-2.txt").read_text()
+    ran(pytester, GOLDEN, passed=1)
+
+
+def test_drift_from_a_golden_file_is_shown_as_a_difference(pytester: pytest.Pytester) -> None:
+    ran(pytester, GOLDEN, "--update-golden", passed=1)
+    (pytester.path / "test_shop.py").unlink()
+    changed = GOLDEN.replace("create(Shop", "create(Changed").replace("def test_it", CHANGED)
+    result = ran(pytester, changed, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *GoldenError: what would be sent has changed:",
+            "E *--- *test_it.txt",
+            "E *+++ now",
+            "E *-How many of <article>?",
+            "E *+How many <article>s?",
+            "E *Accept it with pytest --update-golden",
+        ]
+    )
+
+
+CHANGED = """
+class Changed(Protocol):
+    @user_message("How many {{article}}s?")
+    def stock(self, article: str) -> int: ...
+
+def test_it"""
+
+
+def test_the_marker_and_the_options_are_documented(pytester: pytest.Pytester) -> None:
+    markers = pytester.runpytest(*LOADED, "--markers")
+    markers.stdout.fnmatch_lines(
+        ["@pytest.mark.real_model: the test may ask real models, which others may not"]
+    )
+    assert "--update-golden" in pytester.runpytest(*LOADED, "--help").stdout.str()
+
+
+def test_two_runs_in_one_process_watch_the_same_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for whoever tests a plugin of their own, and runs pytest inside of it."""
+    told_of: list[str] = []
+    finders = [plugin.Finder(lambda module, by=by: told_of.append(f"{by} {module.__name__}")) for by in "ab"]  # type: ignore[misc]
+    (tmp_path / "watched_here.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(plugin, "WATCHED", ("watched_here", "nowhere"))
+    monkeypatch.setattr(sys, "meta_path", [*finders, *sys.meta_path])
+    assert import_module("watched_here").__name__ == "watched_here"
+    assert sorted(told_of) == ["a watched_here", "b watched_here"]
+    with pytest.raises(ModuleNotFoundError):
+        import_module("nowhere")
+    del sys.modules["watched_here"]
+
+
+def test_what_is_watched_is_what_the_guard_knows() -> None:
+    assert set(plugin.WATCHED) == set(GUARDED)
+
+
+def test_the_plugin_loads_nothing_of_the_library_in_tests_that_do_not_use_it() -> None:
+    program = """
+import sys, pytest
+before = set(sys.modules)
+import aiservices.testing.plugin
+print(sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert done.stdout == "['aiservices', 'aiservices.testing', 'aiservices.testing.plugin']\n"
+
+
+def test_importing_the_library_or_the_door_of_testing_loads_neither_pytest_nor_hypothesis() -> None:
+    program = """
+import sys, aiservices, aiservices.testing
+heavy = ("pytest", "_pytest", "hypothesis", "rich", "jinja2", "asyncio")
+print([name for name in heavy if name in sys.modules],
+      [name for name in sys.modules if name.startswith("aiservices.testing.")])
+from aiservices.testing import FakeChatModel, CassetteChatModel, evaluate, exact
+print([name for name in ("pytest", "_pytest", "hypothesis", "rich", "jinja2") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert done.stdout == "[] []\n[]\n"
+
+
+def test_every_name_of_the_door_is_there() -> None:
+    import aiservices.testing as door
+
+    assert all(getattr(door, name) is not None for name in door.__all__)
+    with pytest.raises(AttributeError) as caught:
+        door.nothing  # noqa: B018
+    assert str(caught.value) == "module 'aiservices.testing' has no attribute 'nothing'"
