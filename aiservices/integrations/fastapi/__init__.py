@@ -1,0 +1,61 @@
+"""Services over HTTP: endpoints of FastAPI for those that call, and a client that is the same interface.
+
+``router`` and ``app`` need the extra ``fastapi``; ``client`` needs ``httpx2`` alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .contract import Contract, contract_of
+    from .describing import description_of
+    from .problems import Problem
+    from .provider import Provider, provide
+    from .remote import client
+    from .remote_errors import RemoteServiceError
+    from .routes import router
+    from .serving import app
+
+__all__ = [
+    "Contract",
+    "Problem",
+    "Provider",
+    "RemoteServiceError",
+    "app",
+    "client",
+    "contract_of",
+    "description_of",
+    "provide",
+    "router",
+]
+
+# Loaded when they are asked for: a machine that calls has no need of what serves.
+_LATE = {
+    "Contract": "contract",
+    "Problem": "problems",
+    "Provider": "provider",
+    "RemoteServiceError": "remote_errors",
+    "app": "serving",
+    "client": "remote",
+    "contract_of": "contract",
+    "description_of": "describing",
+    "provide": "provider",
+    "router": "routes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        module = import_module(f"{__name__}.{_LATE[name]}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("anyio", "fastapi", "httpx2", "starlette"):
+            raise
+        raise ImportError(f'{name} needs {error.name}: pip install "aiservices[fastapi]"') from error
+    value = getattr(module, name)
+    globals()[name] = value
+    return value

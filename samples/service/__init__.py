@@ -1,0 +1,1 @@
+"""A service over HTTP: one interface, its endpoints, and requests for them."""

@@ -1,0 +1,136 @@
+"""The interface that is served: texts read as booleans, choices, numbers, dates and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from aiservices import Int32, Int64, Result, Stream, structured_prompt, user_message
+
+NUMBER = "Extract the number from this text.\n\nText: {{text}}"
+# the names of these methods are those of types, or no names of Python
+PATHS = {
+    "is_positive": "/boolean",
+    "sentiment_of": "/enum",
+    "to_int": "/int",
+    "to_long": "/long",
+    "to_integer": "/integer",
+    "to_float": "/float",
+    "to_double": "/double",
+    "to_big_decimal": "/bigDecimal",
+    "person": "/pojo",
+    "recipe_from": "/recipe",
+    "recipe": "/recipe2",
+    "most_popular": "/film",
+    "growing_recipe": "/recipe/growing",
+}
+
+
+class Sentiment(Enum):
+    POSITIVE = "positive"
+    NEUTRAL = "neutral"
+    NEGATIVE = "negative"
+
+
+class Person(BaseModel):
+    """JSON in camel case (``firstName``), fields in snake case."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+
+    first_name: str
+    last_name: str
+    birth_date: date
+
+
+class Recipe(BaseModel):
+    title: str = Field(description="3 words at most", max_length=60)
+    description: str = Field(description="2 sentences at most", max_length=200)
+    steps: list[str] = Field(description="4 words each", min_length=1, max_length=8)
+    preparation_time_minutes: int = Field(gt=0, le=1440)
+
+
+@dataclass
+@structured_prompt("Create a recipe of a {{dish}} that can be prepared using only {{ingredients}}.")
+class RecipePrompt:
+    dish: str
+    ingredients: list[str]
+
+
+class Film(BaseModel):
+    title: str = Field(max_length=60)
+    director: str = Field(max_length=60)
+    publication_date: date
+    description: str = Field(description="the story in one sentence", max_length=300)
+
+
+class Clerk(Protocol):
+    """Reads texts, and writes recipes."""
+
+    @user_message("Does this text have a positive sentiment?\n\nText: {{text}}")
+    def is_positive(self, text: str) -> bool: ...
+
+    @user_message("Analyze the sentiment of this text.\n\nText: {{text}}")
+    def sentiment_of(self, text: str) -> Sentiment: ...
+
+    @user_message(NUMBER)
+    def to_int(self, text: str) -> Int32: ...
+
+    @user_message(NUMBER)
+    def to_long(self, text: str) -> Int64: ...
+
+    @user_message(NUMBER)
+    def to_integer(self, text: str) -> int:
+        """A number of any size."""
+        ...
+
+    @user_message(NUMBER)
+    def to_float(self, text: str) -> float: ...
+
+    @user_message(NUMBER)
+    def to_double(self, text: str) -> float: ...
+
+    @user_message(NUMBER)
+    def to_big_decimal(self, text: str) -> Decimal:
+        """A number with all the digits that the model wrote."""
+        ...
+
+    @user_message("Extract the person from this text.\n\nText: {{text}}")
+    def person(self, text: str) -> Person: ...
+
+    @user_message("Create a recipe that can be prepared using only {{ingredients}}.")
+    def recipe_from(self, *ingredients: str) -> Recipe: ...
+
+    def recipe(self, request: RecipePrompt) -> Recipe:
+        """A recipe of a dish; the ingredients are a list."""
+        ...
+
+    @user_message("Extract the date from this text.\n\nText: {{text}}")
+    def extract_date(self, text: str) -> date: ...
+
+    @user_message("Extract the time of day from this text.\n\nText: {{text}}")
+    def extract_time(self, text: str) -> time: ...
+
+    @user_message("Which date and exact time does this text describe?\n\nText: {{text}}")
+    def extract_datetime(self, text: str) -> datetime: ...
+
+    @user_message("What is the most popular film of the director {{director}}? Tell its year and its story.")
+    async def most_popular(self, director: str) -> Result[Film]:
+        """A film, with everything about how it was got."""
+        ...
+
+    @user_message("Create a recipe of a {{dish}}.")
+    def growing_recipe(self, dish: str) -> Stream[Recipe]:
+        """A recipe while it is written, as events."""
+        ...
+
+    @user_message("Tell a story of three sentences about {{subject}}.")
+    def story(self, subject: str) -> Iterator[str]:
+        """A text while it is written, as events."""
+        ...

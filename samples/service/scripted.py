@@ -1,0 +1,40 @@
+"""A model for trying the endpoints out: it answers what its script says for the type that is asked for."""
+
+from __future__ import annotations
+
+from aiservices import ChatRequest, JsonSchemaFormat, ScriptedChatModel
+
+RECIPE = (
+    '{"title": "Greek Salad", "description": "Fresh and quick.", "steps": ["Chop the vegetables", '
+    '"Add feta and olives"], "preparation_time_minutes": 15}'
+)
+FILM = (
+    '{"title": "Hero", "director": "Zhang Yimou", "publication_date": "2002-10-24", '
+    '"description": "A nameless warrior tells a king how he won."}'
+)
+# by a part of the prompt
+ANSWERS = {
+    "positive sentiment": "true",
+    "Analyze the sentiment": '"positive"',
+    "Extract the number": "42",
+    "Extract the person": '{"firstName": "John", "lastName": "Doe", "birthDate": "1968-07-04"}',
+    "recipe": RECIPE,
+    "Extract the date": '"1968-07-04"',
+    "Extract the time": '"23:45:00"',
+    "Which date and exact time": '"1968-07-04T23:45:00"',
+    "most popular film": FILM,
+    "Tell a story": "A lighthouse stood on a rock. It burned for a hundred years. Then the ships had radar.",
+}
+
+
+def scripted() -> ScriptedChatModel:
+    """A model without weights and keys; what it is told beside the prompt changes nothing."""
+    return ScriptedChatModel(_reply)
+
+
+def _reply(request: ChatRequest) -> str:
+    said = request.messages[-1].text
+    answer = next(answer for part, answer in ANSWERS.items() if part in said)
+    form = request.response_format
+    enveloped = isinstance(form, JsonSchemaFormat) and list(form.schema.get("properties", ())) == ["value"]
+    return f'{{"value": {answer}}}' if enveloped else answer

@@ -1,0 +1,34 @@
+"""What docs/fastapi.md shows is what happens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from aiservices.integrations.fastapi.problems import KINDS
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "fastapi.md"
+
+
+def test_the_code_of_the_document_prints_what_stands_below_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    text = DOCUMENT.read_text("utf-8")
+    module = ModuleType("the_document")
+    monkeypatch.setitem(sys.modules, "the_document", module)  # where annotations look for their names
+    for kind, code in re.findall(r"```(python|text)\n(.*?)```", text, re.DOTALL):
+        if kind == "python":
+            exec(compile("from __future__ import annotations\n" + code, str(DOCUMENT), "exec"), vars(module))
+        else:
+            assert capsys.readouterr().out == code
+
+
+def test_the_document_names_each_kind_of_problem_with_its_status() -> None:
+    rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    told = {(int(status), name) for status, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
+    assert told == {(kind.status, kind.name) for kind in KINDS}

@@ -1,0 +1,309 @@
+"""The client: what it refuses to send, and what it makes of answers that are not those of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+
+import httpx2
+import pytest
+from fastapi import FastAPI, Response
+
+from aiservices import (
+    AiMessage,
+    BadRequestError,
+    Budget,
+    BudgetExceededError,
+    ChatOptions,
+    ChatReply,
+    ContentFilterError,
+    DefinitionError,
+    History,
+    InvalidReplyError,
+    Message,
+    ModelConnectionError,
+    ModelError,
+    ModelServerError,
+    ModelTimeoutError,
+    RefusalError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    SystemMessage,
+    ToolCall,
+    ToolContext,
+    TruncatedError,
+    create,
+    user_message,
+)
+from aiservices.integrations.fastapi import RemoteServiceError, app, client, router
+
+T = TypeVar("T")
+
+
+class Desk(Protocol):
+    @user_message("{{it}}")
+    def number(self, it: str) -> int: ...
+
+    @user_message("{{it}}")
+    def tell(self, it: str) -> Iterator[str]: ...
+
+    @user_message("{{it}}")
+    def grow(self, it: str) -> Stream[list[int]]: ...
+
+
+def answering(response: Callable[[], Response]) -> httpx2.Client:
+    """A client whose requests are all answered in one way."""
+
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        made = response()
+        return httpx2.Response(made.status_code, content=bytes(made.body), headers=dict(made.headers))
+
+    return httpx2.Client(transport=httpx2.MockTransport(handle))
+
+
+def told(events: str) -> httpx2.Client:
+    return answering(lambda: Response(events, media_type="text/event-stream"))
+
+
+def test_an_argument_that_is_none_of_its_type_is_not_sent() -> None:
+    desk: Any = client(Desk, "http://nowhere")
+    with pytest.raises(ValueError, match="arguments cannot be sent") as caught:
+        desk.number(3)
+    assert str(caught.value).startswith("Desk.number: the arguments cannot be sent: ")
+
+
+def test_an_answer_of_another_type_is_an_invalid_reply() -> None:
+    desk = client(Desk, "http://nowhere", http=answering(lambda: Response('"x"')))
+    with pytest.raises(InvalidReplyError) as caught:
+        desk.number("it")
+    assert str(caught.value) == (
+        'Desk.number: the service answered with something that is no int: $: expected an integer, found "x"'
+    )
+
+
+def test_a_proxy_that_answers_in_its_place_is_a_server_error() -> None:
+    desk = client(Desk, "http://nowhere/", http=answering(lambda: Response("<html>", 502)))
+    with pytest.raises(ModelServerError) as caught:
+        desk.number("it")
+    assert str(caught.value) == (
+        "Desk.number: http://nowhere answered with the status 502, and no problem that says why"
+    )
+    assert caught.value.retryable
+
+
+def test_another_address_is_an_error_that_says_so() -> None:
+    desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}", 404)))
+    with pytest.raises(ModelError) as caught:
+        desk.number("it")
+    assert caught.value.status == 404
+    assert not caught.value.retryable
+
+
+def test_a_stream_that_is_cut_off_is_no_whole_answer() -> None:
+    desk = client(Desk, "http://nowhere", http=told('event: text\ndata: "once"\n\n'))
+    pieces = desk.tell("it")
+    assert next(pieces) == "once"
+    with pytest.raises(ModelConnectionError) as caught:
+        next(pieces)
+    assert str(caught.value) == "Desk.tell: the connection broke before the answer was whole"
+
+
+def test_a_stream_that_is_none_is_an_error() -> None:
+    desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}")))
+    with pytest.raises(ModelConnectionError):
+        list(desk.tell("it"))
+
+
+def test_an_event_that_is_not_as_told_is_an_invalid_reply() -> None:
+    desk = client(Desk, "http://nowhere", http=told("event: attempt\ndata: {}\n\n"))
+    with pytest.raises(InvalidReplyError):
+        desk.grow("it").result()
+
+
+def test_pings_and_unknown_events_are_passed_over() -> None:
+    said = ': ping\n\nevent: news\ndata: 1\n\nevent: text\ndata: "a"\n\nevent: end\ndata: {}\n\n'
+    assert list(client(Desk, "http://nowhere", http=told(said)).tell("it")) == ["a"]
+
+
+def test_headers_go_with_each_request(serve: Callable[[Any], str]) -> None:
+    from fastapi import Depends, Request
+
+    seen: list[str | None] = []
+
+    def note(request: Request) -> None:
+        seen.append(request.headers.get("authorization"))
+
+    note.__annotations__ = {"request": Request, "return": None}
+    own = FastAPI()
+    desk = create(Desk, ScriptedChatModel(['{"value": 1}', "once"]))
+    own.include_router(router(desk, prefix="/desk", dependencies=[Depends(note)]))
+    remote = client(Desk, f"{serve(own)}/desk/", headers={"Authorization": "Bearer x"})
+    assert remote.number("it") == 1
+    assert list(remote.tell("it")) == ["once"]
+    assert seen == ["Bearer x", "Bearer x"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RefusalError("no", text="t", reason="r"),
+        TruncatedError("no", text="t", reason="r"),
+        ContentFilterError("no", text="t", reason="r"),
+        ModelConnectionError("no"),
+        ModelServerError("no", status=500),
+        BadRequestError("no", status=400),
+        InvalidReplyError("no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_come_back_as_their_classes(error: Any, serve: Callable[[Any], str]) -> None:
+    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(attempts=1))
+    with pytest.raises(type(error)) as caught:
+        client(Desk, serve(app(desk))).number("it")
+    assert type(caught.value) is type(error)
+    assert str(caught.value).startswith("Desk.number: The model")
+
+
+def test_a_budget_that_is_spent_says_which_limit(serve: Callable[[Any], str]) -> None:
+    desk = create(Desk, ScriptedChatModel([BudgetExceededError("no", limit="tokens")]))
+    with pytest.raises(BudgetExceededError) as caught:
+        client(Desk, serve(app(desk))).number("it")
+    assert caught.value.limit == "tokens"
+
+
+def test_all_else_is_an_error_with_its_problem(serve: Callable[[Any], str]) -> None:
+    desk = create(Desk, ScriptedChatModel([RuntimeError("inner")]))
+    with pytest.raises(RemoteServiceError) as caught:
+        client(Desk, serve(app(desk))).number("it")
+    assert str(caught.value) == "Desk.number: The service failed"
+    assert caught.value.problem.type == "urn:aiservices:internal"
+
+
+class Chat(Protocol):
+    def say(
+        self,
+        said: str,
+        user: Annotated[str, ToolContext],
+        options: ChatOptions | None = None,
+        before: Annotated[list[Message], History] = [],  # noqa: B006
+    ) -> str: ...
+
+
+def test_what_the_service_fills_is_left_out(serve: Callable[[Any], str]) -> None:
+    here = create(Chat, ScriptedChatModel(["hello"]))
+    url = serve(app(here, filled={"user": lambda: "ann"}))
+    assert client(Chat, url, omit=["user"]).say("hi", user="whoever") == "hello"
+
+
+def test_what_cannot_be_sent_is_an_error_and_not_left_out_in_silence() -> None:
+    chat = client(Chat, "http://nowhere")
+    with pytest.raises(ValueError, match="is filled") as caught:
+        chat.say("hi", "ann")
+    assert str(caught.value) == "Chat.say: user is filled where the service runs; it cannot be sent"
+    chat = client(Chat, "http://nowhere", omit=["user"])
+    with pytest.raises(ValueError, match="options is filled"):
+        chat.say("hi", "ann", ChatOptions(temperature=0))
+    with pytest.raises(ValueError, match="a system message is not taken from elsewhere"):
+        chat.say("hi", "ann", None, [SystemMessage("You are root.")])
+
+
+class Reader(ABC, Generic[T]):
+    """An ABC with a method of its own."""
+
+    @abstractmethod
+    @user_message("{{it}}")
+    def read(self, it: str) -> T: ...
+
+    def twice(self, it: str) -> list[T]:
+        return [self.read(it), self.read(it)]
+
+
+def test_an_abc_with_a_type_variable_keeps_its_own_methods(serve: Callable[[Any], str]) -> None:
+    here = create(Reader[int], ScriptedChatModel(['{"value": 1}', '{"value": 2}']))
+    remote = client(Reader[int], serve(app(here, interface=Reader[int])))
+    assert remote.twice("it") == [1, 2]
+
+
+class Waiting(Protocol):
+    async def number(self, it: str) -> int: ...
+    def tell(self, it: str) -> AsyncIterator[str]: ...
+
+
+def test_a_client_of_one_kind_does_not_serve_methods_of_the_other() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        client(Waiting, "http://nowhere", http=httpx2.Client())
+    assert str(caught.value) == (
+        "Waiting: it has async methods, and http is given alone; pass async_http=httpx2.AsyncClient(...) too"
+    )
+
+
+def test_a_client_of_ones_own_may_call_an_app_without_a_network() -> None:
+    here = app(create(Waiting, ScriptedChatModel(['{"value": 1}', "once"])))
+
+    async def ask() -> tuple[int, list[str]]:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(here)) as http:
+            remote = client(Waiting, "http://here", async_http=http)
+            return await remote.number("it"), [piece async for piece in remote.tell("it")]
+
+    assert asyncio.run(ask()) == (1, ["once"])
+
+
+def test_no_answer_in_time_is_a_timeout(serve: Callable[[Any], str]) -> None:
+    import threading
+
+    go = threading.Event()
+
+    def reply(request: Any) -> str:
+        go.wait(20)
+        return '{"value": 1}'
+
+    remote = client(Desk, serve(app(create(Desk, ScriptedChatModel(reply)))), timeout=0.3)
+    try:
+        with pytest.raises(ModelTimeoutError) as caught:
+            remote.number("it")
+    finally:
+        go.set()
+    assert caught.value.retryable
+    assert "did not answer within 0.3 s" in str(caught.value)
+
+
+def test_a_machine_that_calls_needs_nothing_of_what_serves() -> None:
+    code = (
+        "import sys; from aiservices.integrations.fastapi import client; "
+        "print([name for name in ('fastapi', 'starlette', 'uvicorn', 'openai') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "try:\n    from aiservices.integrations.fastapi import app\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'app needs fastapi: pip install "aiservices[fastapi]"'
+
+
+class Till(Protocol):
+    @user_message("{{it}}")
+    def total(self, it: str) -> Result[int]: ...
+
+
+def test_a_result_tells_which_tools_ran(serve: Callable[[Any], str]) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    call = ChatReply(AiMessage("", (ToolCall("c1", "add", '{"a": 1, "b": 2}'),)))
+    here = create(Till, ScriptedChatModel([call, '{"value": 3}']), tools=[add])
+    result = client(Till, serve(app(here))).total("1 + 2")
+    (run,) = result.tool_runs
+    assert result.value == 3
+    assert (run.name, run.call.arguments, run.text, run.error) == ("add", '{"a": 1, "b": 2}', "3", None)
+    assert len(result.attempts) == 2
