@@ -67,6 +67,29 @@ def resets(*pieces: bytes) -> Act:
     return act
 
 
+def tunnels(port: int) -> Act:
+    """What a proxy does with CONNECT, wherever it was to lead."""
+
+    def act(connection: socket.socket) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as upstream:
+            connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=_pipe, args=(upstream, connection), daemon=True)
+            back.start()
+            _pipe(connection, upstream)
+            back.join(LONGEST_WAIT)
+
+    return act
+
+
+def _pipe(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while piece := source.recv(65536):
+            target.sendall(piece)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
 def whole(body: bytes = BODY, status: str = "200 OK", headers: str = "") -> bytes:
     """A proper response."""
     head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}"
@@ -147,6 +170,7 @@ class RudeServer:
                 return
             connection = _Socket(fileno=accepted.detach())
             connection.settimeout(LONGEST_WAIT)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)
             with self._lock:
@@ -159,6 +183,8 @@ class RudeServer:
         try:
             if self._context is not None:
                 connection = self._context.wrap_socket(raw, server_side=True)
+                with self._lock:
+                    self._connections ^= {raw, connection}
             while request := _request(connection):
                 with self._lock:
                     self.requests.append(request)
@@ -168,8 +194,24 @@ class RudeServer:
             pass
         finally:
             with self._lock:
-                self._connections.discard(raw)
+                self._connections -= {raw, connection}
             connection.close()
+
+
+class HastyServer(RudeServer):
+    """Acts as soon as somebody connects, and reads only then."""
+
+    def _serve(self, raw: socket.socket) -> None:
+        try:
+            self.script[0](raw)
+            while raw.recv(65536):
+                pass
+        except OSError:
+            pass
+        finally:
+            with self._lock:
+                self._connections.discard(raw)
+            raw.close()
 
 
 def _request(connection: socket.socket) -> bytes:

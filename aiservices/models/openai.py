@@ -12,7 +12,7 @@ __all__ = ["OpenAiChatModel"]
 
 
 class OpenAiChatModel(OpenAiModel):
-    """A chat model behind the ``openai`` SDK, which speaks the API of chat completions.
+    """A chat model of OpenAI's, Azure's, Ollama's or a compatible server, by the API of chat completions.
 
     ``"openai:NAME"``, ``"azure:DEPLOYMENT"`` and ``"ollama:NAME"`` stand for one.
     Creating one opens nothing and needs no key: the SDK is imported and the client made at the first

@@ -166,8 +166,9 @@ class Channels:
             return OfSdk(self._clients.blocking())
         made = self._made
         if made is None:
+            fresh = self._blocking()  # without the lock, which a process forked meanwhile would find locked
             with self._lock:
-                made = self._made = self._made or self._blocking()
+                made = self._made = self._made or fresh
         return made
 
     async def of_this_loop(self) -> Channel:

@@ -27,6 +27,7 @@ from ..errors import (
     RateLimitError,
 )
 from ..transport.base import TransportError
+from ..transport.proxies import ProxyError
 from .openai_dialect import UnsayableError
 from .openai_payload import ReportedError, UnreadableReplyError
 
@@ -232,6 +233,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _broken(chain: list[BaseException]) -> str:
     """What broke a connection, and what to do, from the chain of exceptions."""
     for link in chain:
+        if isinstance(link, ProxyError):
+            return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
         if isinstance(link, ConnectionRefusedError):
             return "connection refused; check base_url and that the server runs"
         if isinstance(link, socket.gaierror):
@@ -240,6 +243,8 @@ def _broken(chain: list[BaseException]) -> str:
             return (
                 f"its certificate is not trusted ({link.verify_message}); check base_url and the certificates"
             )
+        if getattr(link, "reason", None) == "WRONG_VERSION_NUMBER":
+            return "the server does not speak TLS; check https in base_url"
         if any(words in str(link) for words in _CUT_SHORT):
             return "the connection was cut before the answer was whole; ask again, and check the network"
         if isinstance(link, TransportError):

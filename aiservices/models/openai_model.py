@@ -1,4 +1,4 @@
-"""Asks a model over HTTP through the openai SDK, in whichever dialect a subclass speaks."""
+"""Asks a model over HTTP, by an API of OpenAI's, in whichever dialect a subclass speaks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _NO_OPTIONS = ChatOptions()
 
 
 class OpenAiModel:
-    """What every chat model behind the ``openai`` SDK does; a subclass names its dialect, and its promises.
+    """What every chat model by an API of OpenAI's does; a subclass names its dialect, and its promises.
 
-    Creating one opens nothing: the SDK is imported and the client made at the first request. Raises
-    ValueError when ``base_url`` is no URL, or ``options`` hold what the dialect lacks.
+    Creating one opens nothing: connections are made at the first request. The SDK makes them for Azure and
+    for a client that is given, which stays as it is and stays the caller's. Raises ValueError when
+    ``base_url`` is no URL, or ``options`` hold what the dialect lacks.
     """
 
     _dialect: ClassVar[Dialect]

@@ -12,7 +12,7 @@ __all__ = ["OpenAiResponsesModel"]
 
 
 class OpenAiResponsesModel(OpenAiModel):
-    """A chat model behind the ``openai`` SDK, which speaks the Responses API (POST /responses).
+    """A chat model of OpenAI's or Azure's, by the Responses API (POST /responses).
 
     ``"openai-responses:NAME"`` and ``"azure-responses:DEPLOYMENT"`` stand for one. All that is said of
     creating, clients, capabilities, timeouts and logs in ``OpenAiChatModel`` holds here too.

@@ -7,11 +7,12 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 __all__ = [
     "CONNECT_SECONDS",
     "DRAIN_SECONDS",
+    "IDLE_SECONDS",
     "MOST_CONNECTIONS",
     "MOST_REDIRECTS",
     "READ_SECONDS",
@@ -26,6 +27,7 @@ __all__ = [
 
 CONNECT_SECONDS = 5.0  # these limits are those of OpenAI's own SDK
 READ_SECONDS = 600.0
+IDLE_SECONDS = 15.0  # networks forget connections that are idle for minutes, and tell nobody
 MOST_CONNECTIONS = 1000
 MOST_REDIRECTS = 5
 DRAIN_SECONDS = 0.02  # what follows the last event of a stream is there by then, or does not come
@@ -33,6 +35,7 @@ DRAIN_SECONDS = 0.02  # what follows the last event of a stream is there by then
 _REDIRECTS = (307, 308)  # the others want a GET, which asks no model
 _SECRETS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"))
 _PORTS = {"http": 80, "https": 443}
+_UNQUOTED = "/%:@!$&'()*+,;=~?"  # what may stand in a path or a query as it is
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
 _FORBIDDEN = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
@@ -71,8 +74,11 @@ class Base:
 
     @classmethod
     def of(cls, url: str, headers: Mapping[str, str]) -> Base:
-        """Raises TransportError when a header holds what HTTP does not allow."""
-        parts = urlsplit(url)
+        """Raises TransportError when a header holds what HTTP does not allow, or the host is no name."""
+        try:
+            parts = _plain(url)
+        except ValueError as error:
+            raise TransportError("base_url has a host that is no name") from error
         user, at, host = parts.netloc.rpartition("@")
         sent = {"accept-encoding": "gzip, deflate", **checked(headers)}
         if at:
@@ -85,11 +91,14 @@ class Base:
 
 
 def checked(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers, if HTTP allows them. Raises TransportError, which quotes none: they may be keys."""
+    """The headers, named in lower case, if HTTP allows them.
+
+    Raises TransportError, which quotes none: they may be keys.
+    """
     for name, value in headers.items():
         if _FORBIDDEN.search(value) or not _NAME.fullmatch(name):
             raise TransportError("a header holds what HTTP does not allow, as a line end")
-    return headers
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def redirected(url: str, response: Answered) -> str:
@@ -97,8 +106,12 @@ def redirected(url: str, response: Answered) -> str:
 
     Raises StatusError where the answer is no redirect, leads nowhere, or asks for another kind of request.
     """
-    there = urljoin(url, response.headers.get("location", ""))
-    if response.status_code not in _REDIRECTS or there == url or urlsplit(there).scheme not in _PORTS:
+    try:
+        parts = _plain(urljoin(url, response.headers.get("location", "")))
+    except ValueError:
+        raise StatusError(response) from None
+    there = parts.geturl()
+    if response.status_code not in _REDIRECTS or there == url or parts.scheme not in _PORTS:
         raise StatusError(response)
     return there
 
@@ -108,6 +121,21 @@ def headers_for(there: str, url: str, headers: Mapping[str, str]) -> Mapping[str
     if _origin(there) == _origin(url):
         return headers
     return {name: value for name, value in headers.items() if name.lower() not in _SECRETS}
+
+
+def _plain(url: str) -> SplitResult:
+    """A URL in the characters that HTTP takes. Raises ValueError when it is none."""
+    parts = urlsplit(url)
+    host, number = parts.netloc, parts.port
+    if not host.isascii() and parts.hostname:
+        user, at, _ = host.rpartition("@")
+        port = "" if number is None else f":{number}"
+        host = f"{user}{at}{parts.hostname.encode('idna').decode()}{port}"
+    return urlsplit(
+        parts._replace(
+            netloc=host, path=quote(parts.path, _UNQUOTED), query=quote(parts.query, _UNQUOTED)
+        ).geturl()
+    )
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

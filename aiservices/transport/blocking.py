@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Any, ClassVar, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from urllib3 import HTTPConnectionPool, PoolManager, ProxyManager
+from urllib3 import HTTPConnectionPool
 from urllib3.exceptions import HTTPError, ProtocolError
-from urllib3.util import Retry, Timeout, make_headers
+from urllib3.exceptions import ProxyError as ProxyFailure
+from urllib3.util import Retry, Timeout
 
 from .base import (
     CONNECT_SECONDS,
@@ -25,29 +25,26 @@ from .base import (
     headers_for,
     redirected,
 )
-from .proxies import proxy_of
-from .trust import ssl_context
+from .connections import manager_of, used
+from .proxies import ProxyError, proxy_of
 
 __all__ = ["BlockingTransport", "Response"]
 
-_KEPT = 100
 _PIECE = 65536
 _ONCE: Final = Retry(False, redirect=False)
 _PATIENCE: Final = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
-_SOCKET: Final = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-]
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
 
 
 class Response:
     """An answer of a server; where it was left unread, its beginning."""
 
-    __slots__ = ("_raw", "headers", "status_code")
+    __slots__ = ("_chunks", "_raw", "headers", "status_code")
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
+        # kept, since to leave it closes the connection, while its end may still be read
+        self._chunks: Iterator[bytes] | None = raw.read_chunked(decode_content=True) if raw.chunked else None
         self.status_code: int = raw.status
         self.headers: Mapping[str, str] = raw.headers
 
@@ -67,8 +64,9 @@ class Response:
     def iter_bytes(self) -> Iterator[bytes]:
         """The pieces as they come."""
         try:
-            if self._raw.chunked:
-                yield from self._raw.read_chunked(decode_content=True)
+            if self._chunks is not None:
+                for piece in self._chunks:  # and not "yield from", which would leave it
+                    yield piece
             else:
                 yield self._raw.read1(_PIECE) or self._empty()
                 while piece := self._raw.read1(_PIECE):
@@ -88,14 +86,18 @@ class Response:
         connection = raw.connection
         if connection is None:
             return
+        at_end = False
         try:
             if connection.sock is not None:
                 connection.sock.settimeout(DRAIN_SECONDS)
-            if next(self.iter_bytes(), b""):
-                raw.close()
+            at_end = not next(self.iter_bytes(), b"")
         except _FAILURES:
-            raw.close()
-        raw.release_conn()
+            pass
+        finally:
+            if not at_end:
+                raw.close()
+            used(connection)
+            raw.release_conn()
 
 
 def _lengthless(error: Exception) -> ProtocolError:
@@ -123,8 +125,7 @@ class BlockingTransport:
         _OPEN.add(self)
 
     def _open(self) -> None:
-        settings: Any = {"maxsize": _KEPT, "ssl_context": ssl_context(), "socket_options": _SOCKET}
-        self._manager = _proxied(self._proxy, settings) if self._proxy else PoolManager(**settings)
+        self._manager = manager_of(self._proxy)
         self._ways: dict[str, _Way] = {}
 
     def post(
@@ -167,18 +168,23 @@ class BlockingTransport:
 
 
 def _send(way: _Way, body: bytes, headers: Mapping[str, str], waits: Timeout, unread: bool) -> Response:
-    raw = way.pool.urlopen(
-        "POST",
-        way.target,
-        body,
-        headers,
-        _ONCE,
-        redirect=False,
-        assert_same_host=False,
-        timeout=waits,
-        preload_content=False,
-        release_conn=False,
-    )
+    try:
+        raw = way.pool.urlopen(
+            "POST",
+            way.target,
+            body,
+            headers,
+            _ONCE,
+            redirect=False,
+            assert_same_host=False,
+            timeout=waits,
+            preload_content=False,
+            release_conn=False,
+        )
+    except ProxyFailure as error:
+        if "Timeout" in type(error.original_error).__name__:
+            raise
+        raise ProxyError(str(error.original_error)) from None
     if raw.status < 200:
         # the answer proper comes behind it, and would be taken for that of the next request
         raw.close()
@@ -187,12 +193,6 @@ def _send(way: _Way, body: bytes, headers: Mapping[str, str], waits: Timeout, un
     if not unread or raw.status >= 300:
         response.content  # noqa: B018
     return response
-
-
-def _proxied(proxy: str, settings: dict[str, Any]) -> PoolManager:
-    user = urlsplit(proxy).netloc.rpartition("@")[0]
-    headers = make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return ProxyManager(proxy, proxy_headers=headers, proxy_ssl_context=ssl_context(), **settings)
 
 
 _OPEN: WeakSet[BlockingTransport] = WeakSet()

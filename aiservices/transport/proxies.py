@@ -1,4 +1,4 @@
-"""Which proxy the environment wants for an address."""
+"""Which proxy the environment wants for an address, and how it fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from urllib.request import getproxies, proxy_bypass
 
 from .base import TransportError
 
-__all__ = ["proxy_of"]
+__all__ = ["ProxyError", "proxy_of"]
+
+
+class ProxyError(OSError):
+    """The proxy cannot be reached, or refuses; the message has no credentials."""
 
 
 def proxy_of(url: str) -> str | None:
@@ -18,7 +22,9 @@ def proxy_of(url: str) -> str | None:
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    # NO_PROXY names a host with or without its port, and that of IPv6 without brackets
+    hosts = (parts.netloc.rpartition("@")[2], parts.hostname or "")
+    if not proxy or any(proxy_bypass(host) for host in hosts):
         return None
     if "://" not in proxy:
         proxy = f"http://{proxy}"

@@ -7,6 +7,8 @@ import ssl
 import sys
 from functools import cache
 
+from .base import TransportError
+
 __all__ = ["ssl_context"]
 
 
@@ -16,10 +18,16 @@ def ssl_context() -> ssl.SSLContext:
 
     SSL_CERT_FILE and SSL_CERT_DIR are read when it is made; else the system's own store is asked on macOS and
     Windows, and elsewhere the certificates where OpenSSL has them, or those of certifi where there are none.
+    Raises TransportError when what these variables name cannot be read.
     """
     asked = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if any(asked):
-        return ssl.create_default_context(cafile=asked[0] or None, capath=asked[1] or None)
+        try:
+            return ssl.create_default_context(cafile=asked[0] or None, capath=asked[1] or None)
+        except OSError as error:
+            raise TransportError(
+                f"the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: {error}"
+            ) from error
     if sys.platform in ("darwin", "win32"):
         import truststore
 
