@@ -68,10 +68,10 @@ SummarizingWindow TokenWindow Window estimated_tokens
 MODERATION = "Moderation ModerationError ModerationRan ModerationResult Moderator OpenAiModerator".split()
 RETRIEVAL = """
 ChromaStore CompressingQueryTransformer Content DocumentLike EmbeddingModel EmbeddingRetriever
-EmbeddingStore ExpandingQueryTransformer Fusion Injection Injector OpenAiEmbeddingModel Passages Query
-QueryRouter QueryTransformer ReRank ReRanker ReciprocalRankFusion RetrievalAugmentor Retrieved Retriever
-RouteBy RouteByModel RouteToAll SentenceTransformerModel Source VectorStore contents_of found_by
-retriever_tool split unchanged
+EmbeddingStore ExpandingQueryTransformer Fusion Injection Injector KeywordRetriever
+OpenAiEmbeddingModel Passages Query QueryRouter QueryTransformer ReRank ReRanker ReciprocalRankFusion
+RetrievalAugmentor Retrieved Retriever RouteBy RouteByModel RouteToAll SentenceTransformerModel Source
+VectorStore contents_of found_by retriever_tool split unchanged
 """.split()
 SYNTHESIS = "Mode PartAnswered SynthesisPrompts Synthesizer".split()
 BESIDE = {

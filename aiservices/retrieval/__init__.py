@@ -8,6 +8,7 @@ from .content import Content, DocumentLike, Query, Retriever, contents_of
 from .embedding import EmbeddingModel, EmbeddingRetriever, VectorStore
 from .fusing import Fusion, ReciprocalRankFusion, ReRank, ReRanker
 from .injecting import Injection, Injector
+from .keyword import KeywordRetriever
 from .openai_embeddings import OpenAiEmbeddingModel
 from .routing import QueryRouter, RouteBy, RouteByModel, RouteToAll, Source
 from .sentences import SentenceTransformerModel
@@ -33,6 +34,7 @@ __all__ = [
     "Fusion",
     "Injection",
     "Injector",
+    "KeywordRetriever",
     "OpenAiEmbeddingModel",
     "Passages",
     "Query",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiservices.retrieval import EmbeddingRetriever, Query, split
+from aiservices.retrieval import EmbeddingRetriever, KeywordRetriever, Query, ReciprocalRankFusion, split
 from samples.answers_with_sources import TEXT, clauses, constitution
 
 pytest.importorskip("numpy", reason='numpy is not installed: pip install "aiservices[retrieval]"')
@@ -14,7 +14,7 @@ pytest.importorskip(
 )
 
 # Questions in the words of today, each with a part of the clause that answers it. None was left out because
-# the model misses it: all-MiniLM-L6-v2 finds 59 of the 68 clauses among its first four.
+# the model misses it.
 QUESTIONS = {
     "Who may declare war?": "To declare War",
     "How old must the President be?": "Age of thirty five Years",
@@ -85,7 +85,63 @@ QUESTIONS = {
     "Who becomes President if the President dies?": "In case of the removal of the President",
     "Who has the powers that the Constitution does not give to the federal government?": "are reserved to",
 }
-LEAST = 0.85  # of the questions; below what is found, as other machines may round otherwise
+# Written later, before anything was measured with them: nothing was tuned on these.
+FRESH = {
+    "Can the government stop newspapers from printing criticism?": "freedom of speech",
+    "Am I allowed to take part in a demonstration?": "freedom of speech",
+    "How fast does a criminal trial have to happen?": "speedy and public trial",
+    "Can the state take my land to build a road?": "private property be taken for public use",
+    "Do I get a jury when I am sued for money?": "exceed twenty dollars",
+    "Can a judge ask for a million dollars of bail for a small theft?": "Excessive bail",
+    "Do people have rights that are not written down here?": "deny or disparage others retained",
+    "Can black people be kept from voting?": "on account of race",
+    "What counts as treason?": "shall consist only in levying War",
+    "Where are trials for crimes held?": "Trial shall be held in the State where",
+    "Who picks the judges of the highest court?": "make Treaties, provided two thirds",
+    "How old do you have to be to get into the Senate?": "Age of thirty Years",
+    "How old must members of the House be?": "Age of twenty five Years",
+    "Can the United States take out loans?": "To borrow Money",
+    "Who decides how immigrants become citizens?": "uniform Rule of Naturalization",
+    "Who may punish people for making fake money?": "Punishment of counterfeiting",
+    "What about pirates?": "define and punish Piracies",
+    "May a law punish something that was legal when it was done?": "No Bill of Attainder",
+    "Can there be a tax on goods sold abroad?": "Articles exported from any State",
+    "Who has to approve spending the government's money?": "No Money shall be drawn from the Treasury",
+    "How long is one term of the President?": "executive Power shall be vested",
+    "Does the new Vice President have to be confirmed by Congress if the old one leaves?": "vacancy in the",
+    "How can the President hand over his duties while he has surgery?": "that he is unable",
+    "When was the ban on alcohol lifted?": "eighteenth article of amendment",
+    "Can a member of Congress be sued for what he says in a speech there?": "for any Speech or Debate",
+    "May a senator be a minister in the government at the same time?": "appointed to any civil Office",
+    "Who fills the seat of a senator who resigns?": "representation of any State in the Senate",
+    "Does the federal government have to help a state that is attacked?": "Republican Form of Government",
+    "Can two states merge into one?": "New States may be admitted",
+    "What happens when no candidate for President gets a majority of the electors?": "not exceeding three",
+    "Can somebody be sent to prison without a fair legal process by a state?": "All persons born",
+    "Does the government have an official church?": "establishment of religion",
+    "Who chooses the leader of the House of Representatives?": "chuse their Speaker",
+    "On what date does Congress start its year?": "shall begin at noon on the 3d day of January",
+    "What if a bill lies on the President's desk and he does nothing with it?": "Sundays excepted",
+    "Can the President call lawmakers together in an emergency?": "Information on the State of the Union",
+    "Does the United States have to pay back what it owes?": "validity of the public debt",
+    "Who sets the rules for trade with other countries?": "regulate Commerce with foreign Nations",
+    "Who pays the members of Congress?": "ascertained by Law, and paid out of the Treasury",
+    "Can I sue another state in federal court?": "commenced or prosecuted against",
+    "Who may set up lower courts?": "Tribunals inferior",
+    "Can a state keep its own army in peace?": "Duty of Tonnage",
+    "Must I have a grand jury before I am charged with murder?": "presentment or indictment of a Grand Jury",
+    "What if the newly elected President dies before he is sworn in?": "President elect shall have died",
+    "Who governs territories that are not states?": "respecting the Territory or other Property",
+    "Can the cabinet declare that the President is unfit?": "principal officers of the executive departments",
+    "Who decides where and when elections for Congress take place?": "Times, Places and Manner",
+    "How many senators does each state have, and who elects them?": "elected by the people thereof",
+    "May the Senate go home for a week while the House is working?": "adjourn for more than three days",
+    "Are people in one state treated equally to visitors from another?": "entitled to all Privileges",
+}
+# How many are answered among the first four clauses, a few less than what is found, as other machines may
+# round otherwise. Keywords help little: the questions are in other words than the clauses.
+BY_MEANING = [(QUESTIONS, 57), (FRESH, 35)]  # 59 of 68 and 37 of 50 are found
+WITH_KEYWORDS = [(QUESTIONS, 55), (FRESH, 38)]  # 57 and 40
 
 
 def plain(text: str) -> str:
@@ -101,20 +157,46 @@ def real() -> EmbeddingRetriever:
     return constitution()
 
 
+def missed(questions: dict[str, str], *retrievers: EmbeddingRetriever | KeywordRetriever) -> list[str]:
+    """The questions whose clause is not among the first four that the retrievers find together."""
+    fusion = ReciprocalRankFusion(limit=4)
+    return [
+        question
+        for question, part in questions.items()
+        if not any(
+            part in plain(found.text)
+            for found in fusion.fused([r.retrieve(Query(question)) for r in retrievers])
+        )
+    ]
+
+
 @pytest.mark.filterwarnings("default")
 @pytest.mark.timeout(300)
-def test_the_clause_that_answers_is_found_for_most_questions(real: EmbeddingRetriever) -> None:
-    missed = [
-        question
-        for question, part in QUESTIONS.items()
-        if not any(part in plain(found.text) for found in real.retrieve(Query(question)))
-    ]
-    assert len(QUESTIONS) - len(missed) >= LEAST * len(QUESTIONS), missed
+@pytest.mark.parametrize(("questions", "least"), BY_MEANING, ids=["known", "fresh"])
+def test_the_clause_that_answers_is_found_for_most_questions(
+    real: EmbeddingRetriever, questions: dict[str, str], least: int
+) -> None:
+    wrong = missed(questions, real)
+    assert len(questions) - len(wrong) >= least, wrong
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("questions", "least"), WITH_KEYWORDS, ids=["known", "fresh"])
+def test_keywords_beside_the_meaning_find_about_as_many(
+    real: EmbeddingRetriever, questions: dict[str, str], least: int
+) -> None:
+    pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
+    words = KeywordRetriever()
+    words.add(clauses(TEXT.read_text("utf-8")))
+    wrong = missed(questions, real, words)
+    assert len(questions) - len(wrong) >= least, wrong
 
 
 def test_each_question_has_its_answer_in_one_clause() -> None:
     texts = [plain(clause.text) for clause in clauses(TEXT.read_text("utf-8"))]
-    found = {part: sum(part in text for text in texts) for part in QUESTIONS.values()}
+    parts = [*QUESTIONS.values(), *FRESH.values()]
+    found = {part: sum(part in text for text in texts) for part in parts}
     assert {part: number for part, number in found.items() if number != 1} == {}
 
 

@@ -1,0 +1,171 @@
+"""Contents are found by the words that they share with a query, and fused with what others find."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from aiservices.retrieval import Content, KeywordRetriever, Query, ReciprocalRankFusion
+
+pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
+
+PUMP = Content("The pump AB-7 moves water.", "pump", {"year": 1})
+VALVE = Content("The valve 5 stops the water in a pipe.", "valve", {"year": 2})
+NOTE = Content("Order spare parts early.", "note", {"year": 2})
+
+
+def ids(contents: Sequence[Content]) -> list[str]:
+    return [content.id for content in contents]
+
+
+def looked(retriever: KeywordRetriever, text: str) -> list[str]:
+    return ids(retriever.retrieve(Query(text)))
+
+
+@pytest.fixture
+def retriever() -> KeywordRetriever:
+    made = KeywordRetriever()
+    made.add([PUMP, VALVE, NOTE])
+    return made
+
+
+def test_only_contents_that_share_a_word_are_found(retriever: KeywordRetriever) -> None:
+    assert looked(retriever, "Who has spare parts?") == ["note"]
+    assert looked(retriever, "elephants") == []
+
+
+def test_a_rare_word_counts_more_than_a_common_one(retriever: KeywordRetriever) -> None:
+    assert looked(retriever, "water pipe") == ["valve", "pump"]
+    assert looked(retriever, "water pump") == ["pump", "valve"]
+
+
+def test_a_word_of_one_sign_is_a_word(retriever: KeywordRetriever) -> None:
+    assert looked(retriever, "number 5") == ["valve"]
+    assert looked(retriever, "ab-7") == ["pump"]
+
+
+def test_what_is_found_is_the_content_with_its_score(retriever: KeywordRetriever) -> None:
+    [found] = retriever.retrieve(Query("spare"))
+    assert found.score is not None
+    assert found.score > 0
+    assert found == Content(NOTE.text, "note", NOTE.metadata, found.score)
+
+
+def test_contents_that_score_the_same_stay_in_their_order() -> None:
+    retriever = KeywordRetriever(limit=2)
+    retriever.add([Content("red", name) for name in "abc"])
+    assert looked(retriever, "red") == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["", "the", "?!"])
+def test_a_query_without_words_finds_nothing(retriever: KeywordRetriever, text: str) -> None:
+    assert looked(retriever, text) == []
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["the", "?"]])
+def test_contents_without_words_are_kept_and_not_found(texts: list[str]) -> None:
+    retriever = KeywordRetriever()
+    retriever.add([Content(text, f"{at}") for at, text in enumerate(texts)])
+    assert len(retriever) == len(texts)
+    assert looked(retriever, "anything") == []
+
+
+def test_a_content_takes_the_place_of_one_with_its_id(retriever: KeywordRetriever) -> None:
+    retriever.add([Content("A fan.", "pump")])
+    assert len(retriever) == 3
+    assert looked(retriever, "water") == ["valve"]
+    assert looked(retriever, "fan") == ["pump"]
+
+
+def test_contents_that_are_removed_are_not_found(retriever: KeywordRetriever) -> None:
+    retriever.remove(["pump", "unknown"])
+    assert looked(retriever, "water") == ["valve"]
+    retriever.remove(["valve", "note"])
+    assert (len(retriever), looked(retriever, "water")) == (0, [])
+
+
+def test_the_metadata_must_have_the_values_that_are_wanted() -> None:
+    retriever = KeywordRetriever(limit=1, where={"year": 2})
+    retriever.add([PUMP, VALVE, NOTE])
+    assert looked(retriever, "water pump") == ["valve"]
+
+
+def test_a_function_says_which_metadata_a_query_wants() -> None:
+    retriever = KeywordRetriever(where=lambda query: {"year": len(query.text.split())})
+    retriever.add([PUMP, VALVE])
+    assert looked(retriever, "water") == ["pump"]
+    assert looked(retriever, "water please") == ["valve"]
+
+
+def test_stop_words_are_those_of_the_language() -> None:
+    retriever = KeywordRetriever(words="german")
+    retriever.add([Content("Die Pumpe und das Ventil", "1")])
+    assert looked(retriever, "die und das") == []
+    assert looked(retriever, "welches ventil") == ["1"]
+
+
+def test_a_letter_is_the_same_however_its_accent_is_written() -> None:
+    retriever = KeywordRetriever()
+    retriever.add([Content("cafe\N{COMBINING ACUTE ACCENT}", "1")])
+    assert looked(retriever, "caf\N{LATIN SMALL LETTER E WITH ACUTE}") == ["1"]
+
+
+def test_a_language_without_spaces_is_split_by_a_function() -> None:
+    retriever = KeywordRetriever(words=list)
+    retriever.add([Content("東京の水", "1"), Content("大阪", "2")])
+    assert looked(retriever, "水") == ["1"]
+
+
+def test_words_with_one_stem_are_one() -> None:
+    retriever = KeywordRetriever(stem=lambda words: [word.rstrip("s") for word in words])
+    retriever.add([PUMP, NOTE])
+    assert looked(retriever, "pumps") == ["pump"]
+
+
+def test_a_language_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(ValueError, match="klingon") as caught:
+        KeywordRetriever(words="klingon")
+    assert str(caught.value) == (
+        "KeywordRetriever: bm25s knows no stop words for the language 'klingon'; give a function that splits "
+        "a text into words, or one of its languages, as english"
+    )
+
+
+def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(ImportError) as caught:
+        KeywordRetriever()
+    assert str(caught.value) == (
+        'bm25s is not installed; install it with pip install "aiservices[retrieval]"'
+    )
+
+
+def test_a_hit_of_both_retrievers_is_one_and_comes_first(retriever: KeywordRetriever) -> None:
+    by_meaning = [Content(NOTE.text, "note", NOTE.metadata, 0.9), Content(VALVE.text, "valve", score=0.8)]
+    by_words = retriever.retrieve(Query("water pipe"))
+    assert ids(by_words) == ["valve", "pump"]
+    assert ids(ReciprocalRankFusion().fused([by_meaning, by_words])) == ["valve", "note", "pump"]
+
+
+def test_contents_are_added_and_looked_for_in_several_threads() -> None:
+    retriever = KeywordRetriever(limit=100)
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for at in range(5):
+                retriever.add([Content(f"red thing{number}", f"{number}-{at}")])
+                assert len(looked(retriever, f"thing{number}")) == at + 1
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failed == []
+    assert len(looked(retriever, "red")) == 20
