@@ -1,0 +1,28 @@
+"""The command line ``aiservices``: show, call, check and serve services without writing a program."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+_NEEDED = ("typer", "rich")
+
+
+def main() -> None:
+    """Run the command line with the arguments of the process, and end it with the exit code.
+
+    Needs the extra ``cli``; without it the exit code is 2, and standard error says what to install.
+    """
+    try:
+        from .commands import application
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        print(
+            f"aiservices: the command line needs {error.name}, which is not installed: "
+            "pip install 'aiservices[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    application(prog_name="aiservices")

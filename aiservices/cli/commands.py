@@ -1,0 +1,191 @@
+"""The commands and their options; each loads what it needs when it is run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .completion import argument_names, targets
+from .failures import ExitCode, reported
+
+__all__ = ["application"]
+
+_EXIT_CODES = (
+    "Exit codes: 0 it is done; 1 the call failed, or the check found faults; 2 what was typed, or the "
+    "definition of the service, is wrong."
+)
+application = typer.Typer(
+    help=f"Show, call, check and serve services that are declared as typed interfaces.\n\n{_EXIT_CODES}",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+models_application = typer.Typer(help="List models, and get weights.")
+application.add_typer(models_application, name="models")
+
+_TARGET = "A service as MODULE:NAME, or FILE.py:NAME: an interface, a service, or a function that makes one."
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:SERVICE[.METHOD]", help=_TARGET, autocompletion=targets)
+]
+Served = Annotated[str, typer.Argument(metavar="MODULE:SERVICE", help=_TARGET, autocompletion=targets)]
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODULE[:SERVICE]",
+        help="A module or FILE.py with all services in it, or one of them.",
+        autocompletion=targets,
+    ),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME=VALUE",
+        help="An argument. NAME:=JSON is read as JSON; NAME=@PATH is what a file holds, NAME=- what comes "
+        "from standard input; @@ stands for an @ that is meant.",
+        autocompletion=argument_names,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help='As "aiservices models" lists them: openai:NAME, local, fake … By default what AISERVICES_MODEL '
+        "names, else the embedded model.",
+    ),
+]
+ShownModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        help="For which model. By default what AISERVICES_MODEL names, else openai:gpt-5-mini.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, errors too.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"aiservices {version('aiservices')}")
+        raise typer.Exit
+
+
+@application.callback()
+def whole(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Holds for all commands."""
+
+
+@application.command()
+def show(
+    target: Target,
+    arguments: Arguments = None,
+    model: ShownModel = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a method would send, and why.
+
+    Its messages, the schema of the answer, the strategy with its reasons, the tools. Nothing is sent, and no
+    key is needed. Arguments that are not given stand as {{name}}, or as their defaults.
+    """
+    with reported(debug=debug, as_json=json):
+        from .showing import show
+
+        show(target, model, arguments or [], as_json=json)
+
+
+@application.command()
+def call(
+    target: Target,
+    arguments: Arguments = None,
+    model: Model = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also tell how the answer was got, on standard error.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Call a method and print its answer.
+
+    A stream is printed while it is written. A value is read as the type of its parameter: text, numbers,
+    dates, values of an enum; lists and records as JSON. A list may also be given item by item:
+    NAME=ONE NAME=TWO.
+    """
+    with reported(debug=debug, as_json=json):
+        from .calling import call
+
+        call(target, model, arguments or [], verbose=verbose, as_json=json)
+
+
+@application.command()
+def check(
+    modules: Targets,
+    profile: Annotated[
+        str,
+        typer.Option(help="Whose strict mode: openai, gemini, anthropic, llama.cpp or vllm."),
+    ] = "openai",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail also where strict mode has to be given up.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Check the services of modules.
+
+    Their definitions, templates and types; also what the strict mode of a provider cannot say of a type, and
+    what is done about it. The exit code is 1 when there are faults.
+    """
+    with reported(debug=debug, as_json=json):
+        from .checking import check
+
+        if not check(modules, profile, strict=strict, as_json=json):
+            raise typer.Exit(ExitCode.FAILED)
+
+
+@application.command()
+def serve(
+    target: Served,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes one that is free.", min=0, max=65535)] = 8000,
+    model: Model = None,
+    debug: Debug = False,
+) -> None:
+    """Serve a service over HTTP.
+
+    Each method is an endpoint, and /docs is a page to try them on. Needs the extra fastapi.
+    """
+    with reported(debug=debug):
+        from .serving import serve
+
+        serve(target, model, host, port)
+
+
+@models_application.callback(invoke_without_command=True)
+def models(context: typer.Context, json: Json = False) -> None:
+    """List models, and get weights.
+
+    How models are named, the variables that their providers look at, and the weights on this machine.
+    """
+    if context.invoked_subcommand is None:
+        from .providers import list_models
+
+        list_models(as_json=json)
+
+
+@models_application.command()
+def pull(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The weights, as the list names them.")],
+) -> None:
+    """Get weights for the embedded model, check their SHA-256, and print their path."""
+    from ..models.local.__main__ import main as local
+
+    raise typer.Exit(local(["pull", name]))

@@ -1,0 +1,266 @@
+"""call: arguments by their types, answers in each shape, the account, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+SIGNATURE = (
+    "Shop.all_kinds(text: str, count: int, ratio: float, day: date, size: Size, tags: list[str], "
+    "order: Order, note: str | None = None, flag: bool = False) -> str"
+)
+RIGHT = {
+    "text": 'text="hi"',
+    "count": "count=3",
+    "ratio": "ratio=1.5",
+    "day": "day=2026-05-04",
+    "size": "size=small",
+    "tags": 'tags=["a", "b"]',
+    "order": 'order={"article": "lamp", "price": 1.50}',
+}
+
+
+def asked(run: Run, **changed: str) -> str:
+    """The prompt that a method with arguments of all kinds was called with."""
+    ended = run("call", "shop:echo.all_kinds", *{**RIGHT, **changed}.values())
+    assert (ended.code, ended.err) == (0, "")
+    return ended.out.removesuffix("\n")
+
+
+def test_arguments_are_read_as_the_types_of_their_parameters(run: Run, shop: Path) -> None:
+    assert asked(run) == '"hi"|3|1.5|2026-05-04|small|a, b|{"article": "lamp", "price": "1.50"}|none|false'
+
+
+def test_text_stays_text_and_json_is_json_after_a_colon(run: Run, shop: Path) -> None:
+    assert asked(run, text="text=12", note="note=null", flag="flag=true").endswith("|null|true")
+    assert asked(run, text="text=12", note="note:=null").startswith("12|")
+    assert asked(run, note="note:=null").endswith("|none|false")
+    assert run("call", "shop:echo.text_or_int", "either=42").out == "str\n"
+    assert run("call", "shop:echo.text_or_int", "either:=42").out == "int\n"
+
+
+def test_a_list_may_be_given_item_by_item(run: Run, shop: Path) -> None:
+    assert "|one, [two]|" in asked(run, tags="tags=one", more="tags=[two]")
+    assert "|one|" in asked(run, tags="tags=one")
+    assert run("call", "shop:echo.join", "words=a", "words=[b]").out == "Join a, [b].\n"
+    assert run("call", "shop:echo.join", 'words:=["a", "b"]').out == "Join a, b.\n"
+    assert run("call", "shop:echo.join").out == "Join .\n"
+
+
+def test_what_may_be_a_text_or_a_list_is_a_text_when_it_is_given_once(run: Run, shop: Path) -> None:
+    assert run("call", "shop:echo.several", "names=one").out == "text none\n"
+    assert run("call", "shop:echo.several", 'names=["one"]').out == "text none\n"
+    assert run("call", "shop:echo.several", 'names:=["one"]', "count=3").out == "list 3\n"
+    assert run("call", "shop:echo.several", "names=one", "names=two", "count=[4, 5]").out == "list 4, 5\n"
+
+
+def test_files_and_standard_input_give_values(run: Run, shop: Path) -> None:
+    (shop / "order.json").write_text('{"article": "desk", "price": 2}\n', "utf-8")
+    (shop / "letter.txt").write_text("Grüße\n\n", "utf-8")
+    assert asked(run, text="text=@letter.txt", order="order=@order.json").startswith("Grüße\n|3|")
+    assert run("call", "shop:echo.ask", "message=-", stdin="from afar\n").out == "from afar\n"
+    assert run("call", "shop:echo.ask", "message=@@home").out == "@home\n"
+
+
+def test_an_image_is_a_file_or_a_url(run: Run, shop: Path) -> None:
+    (shop / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
+    assert run("call", "shop:seen", "picture=@dot.png").out == "[image/png, 9 bytes]\n"
+    assert run("call", "shop:seen", "picture=https://x.org/a.png").out == "[image/png, https://x.org/a.png]\n"
+    assert run("call", "shop:seen", "picture=dot.png").err == (
+        "error: Eye.look(picture: Image) -> str\n"
+        "  - picture: write @PATH of a file or its URL, found 'dot.png'\n"
+    )
+    assert run("call", "shop:echo.ask", "message=@dot.png").err == (
+        "error: Shop.ask(message: UserMessage, customer: Annotated[str, MemoryId] = 'ann') -> str\n"
+        "  - message: dot.png is no text in UTF-8\n"
+    )
+
+
+def test_all_that_is_wrong_with_arguments_is_told_at_once(run: Run, shop: Path) -> None:
+    typed = "count=three day=04.05.2026 size=SMALL tags=@none order=lamp note:=oops flag=yes flag=no xyz=1 a"
+    assert run("call", "shop:echo.all_kinds", *typed.split()) == (
+        2,
+        "",
+        f"error: {SIGNATURE}\n"
+        "  - tags: none cannot be read: No such file or directory\n"
+        "  - there is no parameter xyz; there are: text, count, ratio, day, size, tags, order, note, flag\n"
+        "  - 'a' is no argument; write NAME=VALUE\n"
+        '  - count: number in words is not accepted, found "three"\n'
+        "  - day: expected a date (YYYY-MM-DD): 04.05.2026 may be 2026-05-04 or 2026-04-05, "
+        'found "04.05.2026"\n'
+        '  - size: case or punctuation is not accepted, found "SMALL"\n'
+        '  - order: expected an object (Order), found "lamp"; write it as JSON\n'
+        "  - note: what follows := must be JSON, found 'oops'\n"
+        "  - flag: it is given 2 times, and takes one value\n"
+        "  - text is missing: text=… (str)\n"
+        "  - ratio is missing: ratio=… (float)\n",
+    )
+
+
+def test_the_place_in_a_record_is_told(run: Run, shop: Path) -> None:
+    typed = [*RIGHT.values()][:-1]
+    assert run("call", "shop:echo.all_kinds", *typed, 'order={"price": "1"}').err == (
+        f"error: {SIGNATURE}\n"
+        "  - order.article: the required field 'article' is missing; "
+        'order.price: number as text is not accepted, found "1"; write it as JSON\n'
+    )
+
+
+def test_a_parameter_that_is_close_is_named(run: Run, shop: Path) -> None:
+    assert run("call", "shop:echo.union", "ether=1").err == (
+        "error: Shop.union(either: int | str) -> str\n"
+        "  - there is no parameter ether; did you mean either?\n"
+        "  - either is missing: either=… (int | str)\n"
+    )
+
+
+def test_what_only_the_program_has_cannot_be_typed(run: Run, shop: Path) -> None:
+    assert run("call", "shop:echo.sell", "what=x", "till=3").err == (
+        "error: Shop.sell(what: str, till: Annotated[Any, ToolContext]) -> str\n"
+        "  - till is a value of the program, which cannot be typed\n"
+    )
+
+
+def test_standard_input_is_read_once(run: Run, shop: Path) -> None:
+    assert "  - standard input can be read for one argument only\n" in (
+        run("call", "shop:echo.ask", "message=-", "customer=-", stdin="x").err
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "plain", "as_json"),
+    [
+        ("priced.price", "19.90\n", "19.90\n"),
+        ("priced.price_async", "19.90\n", "19.90\n"),
+        (
+            "told.order",
+            '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
+            '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
+        ),
+        (
+            "told.growing",
+            '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
+            '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
+        ),
+        (
+            "told.growing_async",
+            '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
+            '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
+        ),
+        ("spoken.words", "Once upon a time.\n", '"Once upon a time."\n'),
+        ("spoken.words_async", "Once upon a time.\n", '"Once upon a time."\n'),
+        (
+            "items.orders",
+            '{"article": "lamp", "price": 1.50}\n{"article": "desk", "price": 2}\n',
+            '{"article": "lamp", "price": 1.50}\n{"article": "desk", "price": 2}\n',
+        ),
+        (
+            "items.orders_async",
+            '{"article": "lamp", "price": 1.50}\n{"article": "desk", "price": 2}\n',
+            '{"article": "lamp", "price": 1.50}\n{"article": "desk", "price": 2}\n',
+        ),
+    ],
+)
+def test_each_shape_is_printed_with_every_digit(
+    run: Run, shop: Path, method: str, plain: str, as_json: str
+) -> None:
+    assert run("call", f"shop:{method}", "text=x") == (0, plain, "")
+    assert run("call", f"shop:{method}", "text=x", "--json") == (0, as_json, "")
+
+
+def test_an_item_that_does_not_fit_is_told_in_its_place(run: Run, shop: Path) -> None:
+    said = 'item 1 does not fit: $[1].price: the required field \'price\' is missing: {"article": "desk"}'
+    first = '{"article": "lamp", "price": 1.50}\n'
+    assert run("call", "shop:listed.orders_or_errors", "text=x") == (0, first, f"{said}\n")
+    code, out, _ = run("call", "shop:listed.orders_or_errors", "text=x", "--json")
+    assert (code, out.splitlines()[0] + "\n") == (0, first)
+    assert json.loads(out.splitlines()[1]) == {"error": {"type": "ItemError", "message": said}}
+
+
+def test_the_account_goes_to_standard_error(run: Run, shop: Path) -> None:
+    code, out, err = run("call", "shop:loose.result", "text=x", "--verbose")
+    assert (code, out) == (0, '{\n  "article": "lamp",\n  "price": 40\n}\n')
+    lines = err.splitlines()
+    assert lines[0] == "strategy: json_schema (scripted takes a JSON Schema)"
+    assert lines[1].startswith("attempt 1: scripted, ")
+    assert lines[1].endswith(" s, 1 + 6 tokens")
+    assert lines[2] == "coercion: $: text around the JSON left out"
+    assert lines[3].startswith("in all: ")
+
+
+@pytest.mark.parametrize("method", ["price", "price_async", "words", "orders", "growing", "growing_async"])
+def test_the_account_of_an_interface_is_known_in_each_shape(run: Run, shop: Path, method: str) -> None:
+    ended = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose")
+    assert ended.code == 0
+    assert "\nattempt 1: fake, " in ended.err
+    as_json = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose", "--json")
+    assert json.loads(as_json.out.splitlines()[-1])["account"]["model"] == "fake"
+
+
+def test_an_account_that_nobody_told_is_not_made_up(run: Run, shop: Path) -> None:
+    assert run("call", "shop:priced.price", "text=x", "--verbose").err == (
+        "the account is not known: the program made the service, and the method returns no Result\n"
+    )
+
+
+def test_a_failed_call_ends_with_1_and_no_traceback(run: Run, shop: Path) -> None:
+    said = (
+        'Told.order: cannot read the reply: $: expected an object (Order), found "Once upon a time." '
+        "(the reply: 'Once upon a time.')"
+    )
+    assert run("call", "shop:spoken.order", "text=x") == (1, "", f"error: {said}\n")
+    code, out, err = run("call", "shop:spoken.order", "text=x", "--json")
+    assert (code, err) == (1, f"error: {said}\n")
+    assert json.loads(out) == {"error": {"type": "ServiceOutputError", "message": said}}
+
+
+def test_a_traceback_is_shown_when_it_is_asked_for(run: Run, shop: Path) -> None:
+    code, _, err = run("call", "shop:spoken.order", "text=x", "--debug")
+    assert code == 1
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert "\nerror: Told.order: cannot read the reply: " in err
+
+
+def test_a_fault_of_the_program_is_told_with_its_type(run: Run, shop: Path) -> None:
+    assert run("call", "shop:ended.price", "text=x") == (
+        1,
+        "",
+        "error: LookupError: the script of scripted is at its end after 0 replies (--debug shows where)\n",
+    )
+
+
+def test_a_missing_key_is_told(run: Run) -> None:
+    ended = run(
+        "call", "samples.sentiment:SentimentAnalyzer.is_positive", "text=x", "-m", "openai:gpt-5-mini"
+    )
+    assert ended == (
+        1,
+        "",
+        "error: openai:gpt-5-mini: no API key; set OPENAI_API_KEY or pass api_key\n",
+    )
+
+
+def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: Run, shop: Path) -> None:
+    assert run("call", "shop:Found", "text=x", "known=y", "-m", "fake").err == (
+        'error: Finder.find(text: str, known: T) -> T\n  - known: expected an integer, found "y"\n'
+    )
+    ended = run("call", "shop:Found", "text=x", "known=3", "-m", "fake")
+    assert ended.code == 0
+    assert isinstance(json.loads(ended.out), int)
+
+
+def test_who_stops_it_is_shown_no_traceback(run: Run, shop: Path) -> None:
+    assert run("call", "shop:Stopping", "text=x", "-m", "fake").code == 0
+    assert run("call", "shop:stopped", "text=x") == (130, "", "stopped\n")
+
+
+def test_the_only_method_needs_no_name_and_one_of_several_does(run: Run, shop: Path) -> None:
+    assert run("call", "shop:Quiet", "day=2026-01-01", "-m", "fake").code == 0
+    assert run("call", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
+        "error: say which method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "
+        "is_positive, sentiment_of\n"
+    )

@@ -1,0 +1,193 @@
+"""check: definitions, templates and types of the services of a module, for people, programs and CI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+MODULE = '''
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Protocol
+from pydantic import Field
+from aiservices import ScriptedChatModel, create, user_message
+
+@dataclass
+class Order:
+    article: Annotated[str, Field(max_length=9)]
+    more: dict[str, Any]
+
+@dataclass
+class Tree:
+    children: "list[Tree]"
+
+class Desk(Protocol):
+    @user_message("{{text}}")
+    def orders(self, text: str) -> Iterator[Order]: ...
+
+    @user_message("{{text}}")
+    def tree(self, text: str) -> Tree: ...
+
+class Closing(Protocol):
+    def closes(self, day: date) -> bool: ...
+
+def find(key: dict[str, int]) -> str:
+    """Finds."""
+    return ""
+
+desk = create(Closing, ScriptedChatModel([]), tools=[find])
+'''
+WRONG = """
+
+class Wrong(Protocol):
+    @user_message("{{txet}}")
+    def asks(self, text: str) -> bool: ...
+
+    @user_message("{{text}}")
+    def tells(self, text: str): ...
+"""
+VAST = """
+from dataclasses import make_dataclass
+
+Wide = make_dataclass("Wide", [(f"field{number}", int, 0) for number in range(25)])
+
+class Vast(Protocol):
+    @user_message("{{text}}")
+    def wide(self, text: str) -> Wide: ...
+"""
+CHECKED = """\
+method       answer  verdict
+Desk.orders  Order   fits
+Desk.tree    Tree    fits
+desk.closes  bool    fits
+
+Desk.orders: answer: Order.article: maxLength: not sent; enforced when read
+Desk.orders: answer: Order.more: any JSON: sent as JSON text in a string
+Desk.orders: answer: Order.more: additional properties: sent as a list of keys and values
+desk.closes: tool find: find_arguments.key: additional properties: sent as a list of keys and values
+
+2 services, 3 methods, 0 faults; without strict mode for openai: 0
+passed over: kinds:Closing says nothing to a model; name it to have it checked
+"""
+LOOSE = """\
+method     answer  verdict
+Vast.wide  Wide    fits, without strict mode
+
+Vast.wide: answer: Wide: 25 optional properties, where anthropic takes 24: strict mode is given up
+
+1 service, 1 method, 0 faults; without strict mode for anthropic: 1
+"""
+
+
+@pytest.fixture
+def kinds(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "kinds.py"
+    file.write_text(MODULE, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return file
+
+
+def test_services_that_fit_pass_with_notes_on_their_types(run: Run, kinds: Path) -> None:
+    assert run("check", "kinds") == (0, CHECKED, "")
+
+
+def test_one_service_or_method_may_be_named(run: Run, kinds: Path) -> None:
+    assert run("check", "kinds:Closing").out == (
+        "method          answer  verdict\n"
+        "Closing.closes  bool    fits\n"
+        "\n1 service, 1 method, 0 faults; without strict mode for openai: 0\n"
+    )
+
+
+def test_faults_fail_and_are_all_told(run: Run, kinds: Path) -> None:
+    kinds.write_text(MODULE + WRONG, "utf-8")
+    code, out, err = run("check", "kinds")
+    assert (code, err) == (1, "")
+    assert "Wrong.asks           1 fault\nWrong.tells          1 fault\n" in out
+    assert (
+        "\nWrong.asks: the prompt names {{txet}}, but the parameters are: text; did you mean text?\n"
+        "Wrong.tells: it has no return annotation; annotate the type of the answer\n"
+        "\n3 services, 5 methods, 2 faults; without strict mode for openai: 0\n"
+    ) in out
+
+
+def test_giving_up_strict_mode_fails_when_that_is_asked_for(run: Run, kinds: Path) -> None:
+    kinds.write_text(MODULE + VAST, "utf-8")
+    profile = ("--profile", "anthropic")
+    assert run("check", "kinds:Vast", *profile) == (0, LOOSE, "")
+    assert run("check", "kinds:Vast", *profile, "--strict") == (1, LOOSE, "")
+
+
+def test_json_has_verdicts_faults_and_notes(run: Run, kinds: Path) -> None:
+    kinds.write_text(MODULE + WRONG, "utf-8")
+    code, out, _ = run("check", "kinds:Wrong.asks", "kinds:desk", "--json")
+    assert code == 1
+    told = json.loads(out)
+    assert told == {
+        "passes": False,
+        "profile": "openai",
+        "methods": [
+            {
+                "service": "kinds:Wrong",
+                "method": "Wrong.asks",
+                "returns": "",
+                "faults": ["the prompt names {{txet}}, but the parameters are: text; did you mean text?"],
+                "strict": True,
+                "notes": [],
+            },
+            {
+                "service": "kinds:Wrong",
+                "method": "Wrong.tells",
+                "returns": "",
+                "faults": ["it has no return annotation; annotate the type of the answer"],
+                "strict": True,
+                "notes": [],
+            },
+            {
+                "service": "kinds:desk",
+                "method": "desk.closes",
+                "returns": "bool",
+                "faults": [],
+                "strict": True,
+                "notes": [
+                    {
+                        "about": "tool find",
+                        "path": "find_arguments.key",
+                        "what": "additional properties",
+                        "done": "sent as a list of keys and values",
+                        "strict": True,
+                    }
+                ],
+            },
+        ],
+        "passed_over": [],
+    }
+
+
+def test_a_profile_that_is_not_known_is_told(run: Run, kinds: Path) -> None:
+    assert run("check", "kinds", "--profile", "opnai") == (
+        2,
+        "",
+        "error: no profile is named opnai; did you mean openai?\n",
+    )
+
+
+def test_a_module_without_services_is_a_mistake(run: Run, kinds: Path) -> None:
+    assert run("check", "samples.table").err == "error: there is no service in samples.table\n"
+    (kinds.parent / "mute.py").write_text(
+        "from typing import Protocol\nclass Door(Protocol):\n    def open(self, key: str) -> bool: ...\n"
+    )
+    assert run("check", "mute").err == (
+        "error: there is no service in mute; passed over, since they say nothing to a model: mute:Door\n"
+    )
+
+
+def test_samples_pass(run: Run) -> None:
+    code, out, _ = run("check", "samples.sentiment", "samples.person", "samples.service.clerk")
+    assert code == 0
+    assert "\n3 services, 22 methods, 0 faults; without strict mode for openai: 0\n" in out

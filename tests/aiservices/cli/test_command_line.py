@@ -1,0 +1,117 @@
+"""The command line as a process: what it loads, what it says of itself, what it needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from .conftest import ROOT, Run
+
+HELP = """\
+Usage: aiservices [OPTIONS] COMMAND [ARGS]...
+
+  Show, call, check and serve services that are declared as typed interfaces.
+
+  Exit codes: 0 it is done; 1 the call failed, or the check found faults; 2
+  what was typed, or the definition of the service, is wrong.
+
+Options:
+  --version             Show the version.
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  --help                Show this message and exit.
+
+Commands:
+  show    Show what a method would send, and why.
+  call    Call a method and print its answer.
+  check   Check the services of modules.
+  serve   Serve a service over HTTP.
+  models  List models, and get weights.
+"""
+
+
+def process(
+    *arguments: str, folder: Path = ROOT, given: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "aiservices", *arguments],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **variables},
+        check=False,
+        timeout=100,
+    )
+
+
+def test_help_says_what_there_is(run: Run) -> None:
+    code, out, err = run("--help")
+    assert (code, out.split(), err) == (0, HELP.split(), "")
+
+
+def test_the_version_is_that_of_the_distribution(run: Run) -> None:
+    assert run("--version") == (0, f"aiservices {version('aiservices')}\n", "")
+
+
+def test_what_was_mistyped_is_told_with_exit_code_2(run: Run) -> None:
+    code, out, err = run("shwo")
+    assert (code, out) == (2, "")
+    assert "No such command 'shwo'" in err
+
+
+def test_help_loads_nothing_of_models_and_servers() -> None:
+    program = """
+import sys
+sys.argv = ["aiservices", "--help"]
+from aiservices.cli import main
+try:
+    main()
+except SystemExit as end:
+    heavy = "openai xllamacpp fastapi uvicorn pydantic jinja2 rich asyncio aiservices.service".split()
+    print(end.code, [name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.stderr == "0 []\n"
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    program = "import sys\nsys.modules['typer'] = None\nfrom aiservices.cli import main\nmain()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "aiservices: the command line needs typer, which is not installed: pip install 'aiservices[cli]'\n"
+    )
+
+
+def test_a_process_finds_the_module_in_its_folder_and_prints_plain_text(shop: Path) -> None:
+    done = process("call", "shop:echo.ask", "message=-", folder=shop, given="hello\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+    checked = process("check", "shop:Quiet", folder=shop)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "\x1b" not in checked.stdout
+
+
+def test_colours_are_for_those_who_watch(shop: Path) -> None:
+    assert "\x1b[1m" in process("check", "shop:Quiet", folder=shop, FORCE_COLOR="1", TERM="xterm").stdout
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m aiservices show samples.service.clerk:Clerk | head -n 1",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.stdout, done.stderr) == ("Clerk.is_positive(text: str) -> bool\n", "")

@@ -1,0 +1,35 @@
+"""What docs/cli.md shows is what the commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, Run
+
+PAGE = (ROOT / "docs" / "cli.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    pair
+    for language, text in BLOCKS
+    if language == "console"
+    for pair in re.findall(r"^\$ aiservices (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+]
+
+
+def test_there_is_one_module_and_commands() -> None:
+    assert [language for language, _ in BLOCKS] == ["python"] + ["console"] * 4
+    assert len(COMMANDS) == 5
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS)
+def test_each_command_prints_what_follows_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, shown: str
+) -> None:
+    (tmp_path / "desk.py").write_text(BLOCKS[0][1], "utf-8")
+    monkeypatch.chdir(tmp_path)
+    ended = run(*shlex.split(command))
+    assert ended.out + ended.err == shown

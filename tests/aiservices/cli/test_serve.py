@@ -1,0 +1,80 @@
+"""serve: a real process on the loopback interface, and what stands against serving."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from .conftest import ROOT, Run
+
+
+def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
+    served = subprocess.Popen(
+        [sys.executable, "-m", "aiservices", "serve", "shop:priced", "--port", "0"],
+        cwd=shop,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert served.stderr is not None
+    try:
+        address = next(found[0] for line in served.stderr if (found := re.search(r"http://[\d.:]+", line)))
+        request = Request(f"{address}/price", b'{"text": "x"}', {"Content-Type": "application/json"})
+        with urlopen(request, timeout=60) as answer:
+            assert answer.read() == b"19.90"
+        with urlopen(f"{address}/openapi.json", timeout=60) as answer:
+            assert "/growing-async" in json.load(answer)["paths"]
+    finally:
+        served.send_signal(signal.SIGINT)
+        served.communicate(timeout=60)
+    assert served.returncode == 0
+
+
+def test_a_port_that_is_taken_is_told(shop: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        served = subprocess.run(
+            [sys.executable, "-m", "aiservices", "serve", "shop:priced", "--port", str(port)],
+            cwd=shop,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+            timeout=100,
+        )
+    assert served.returncode == 1
+    assert served.stderr.endswith(
+        f"error: nothing can be served at 127.0.0.1:{port}; the lines above say why\n"
+    )
+
+
+def test_a_method_alone_is_not_served(run: Run) -> None:
+    assert run("serve", "samples.sentiment:SentimentAnalyzer.is_positive", "-m", "fake") == (
+        2,
+        "",
+        "error: a service is served as a whole: leave .is_positive out\n",
+    )
+
+
+def test_without_its_extra_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiservices.cli.serving.find_spec", lambda name: None if name == "uvicorn" else 1)
+    assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
+        2,
+        "",
+        "error: serve needs uvicorn, which is not installed: pip install 'aiservices[cli,fastapi]'\n",
+    )
+
+
+def test_a_wrong_definition_is_told_before_anything_is_served(run: Run, shop: Path) -> None:
+    code, out, err = run("serve", "shop:Wrong", "-m", "fake")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: 2 faults:\n  - Wrong.sell: the prompt names {{whta}}")

@@ -1,0 +1,236 @@
+"""show: what a method sends, with placeholders, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+SENTIMENT = """\
+SentimentAnalyzer.sentiment_of(text: str) -> Sentiment
+
+model: openai:gpt-5-mini
+strategy: json_schema (openai:gpt-5-mini takes a JSON Schema; the value travels in an object, \
+under the key 'value')
+
+[user]
+Analyze the sentiment of this text.
+
+Text: {{text}}
+
+[schema, strict]
+{
+  "type": "object",
+  "properties": {
+    "value": {
+      "type": "string",
+      "enum": [
+        "positive",
+        "neutral",
+        "negative"
+      ]
+    }
+  },
+  "required": [
+    "value"
+  ],
+  "additionalProperties": false
+}
+
+[parameters]
+text: data of the prompt
+"""
+
+LOOKING = """\
+Eye.colour(picture: Image, language: str) -> str
+
+model: openai:gpt-5-mini
+strategy: text (the type is plain text: the reply itself is the value)
+
+[user]
+Which colour has this picture:\u0020
+{{picture}}
+? Answer in {{language}}.
+
+[parameters]
+picture: media
+language: data of the prompt
+"""
+
+ASKED = """\
+Shop.ask(message: UserMessage, customer: Annotated[str, MemoryId] = 'ann') -> str
+
+model: openai:gpt-5-mini
+strategy: text (the type is plain text: the reply itself is the value)
+
+[system]
+You keep a shop.
+
+[user]
+{{message}}
+
+[parameters]
+message: UserMessage
+customer: MemoryId, 'ann' when it is left out
+"""
+
+LOOPED = """\
+Loops.greet(names: list[str]) -> str
+
+model: openai:gpt-5-mini
+strategy: text (the type is plain text: the reply itself is the value)
+
+[user]
+Hello {{names.upper()}}!
+
+[parameters]
+names: data of the prompt
+
+The prompt has conditions or loops: here, what is not given counts as true, and as a list of one. \
+Give values to see it as it is sent: NAME=VALUE
+"""
+
+
+def test_a_method_is_shown_with_its_placeholders_schema_strategy_and_roles(run: Run) -> None:
+    assert run("show", "samples.sentiment:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
+
+
+def test_a_file_is_taken_as_well_as_a_module(run: Run) -> None:
+    assert run("show", "samples/sentiment.py:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
+
+
+def test_all_methods_of_a_service_are_shown_without_a_name(run: Run) -> None:
+    shown = run("show", "samples.sentiment:SentimentAnalyzer").out
+    heads = [line for line in shown.splitlines() if line.startswith("SentimentAnalyzer.")]
+    assert heads == [
+        "SentimentAnalyzer.is_positive(text: str) -> bool",
+        "SentimentAnalyzer.sentiment_of(text: str) -> Sentiment",
+    ]
+    assert shown.endswith(f"\n\n{SENTIMENT}")
+
+
+def test_media_have_placeholders_at_their_places(run: Run) -> None:
+    assert run("show", "samples.looking:Eye.colour") == (0, LOOKING, "")
+
+
+def test_defaults_stand_for_themselves_and_messages_have_placeholders(run: Run, shop: Path) -> None:
+    assert run("show", "shop:Shop.ask") == (0, ASKED, "")
+
+
+def test_a_structured_prompt_is_shown_by_its_template(run: Run) -> None:
+    shown = run("show", "samples.service.clerk:Clerk.recipe").out
+    assert (
+        "[user]\nCreate a recipe of a {{request.dish}} that can be prepared using only "
+        "{{request.ingredients}}.\n"
+    ) in shown
+
+
+def test_values_that_are_given_stand_in_the_prompt(run: Run) -> None:
+    shown = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
+    assert [message["text"] for message in json.loads(shown.out)[0]["messages"]] == [
+        "You sort the mail of Harper.",
+        "How urgent is this letter?\n\nLetter: {{letter}}",
+    ]
+
+
+def test_a_template_with_branches_is_shown_and_said_to_have_them(run: Run, shop: Path) -> None:
+    assert run("show", "shop:Loops.greet") == (0, LOOPED, "")
+
+
+def test_a_template_that_reckons_needs_values(run: Run, shop: Path) -> None:
+    code, out, err = run("show", "shop:Loops.count")
+    assert (code, out) == (2, "")
+    assert err == (
+        "error: Loops.count cannot be shown with placeholders, since its prompt asks more of its arguments "
+        "(Loops.count: the prompt cannot be rendered: unsupported operand type(s) for +: '_Placeholder' and "
+        "'int'); give values: count=…\n"
+    )
+    assert "[user]\n4\n" in run("show", "shop:Loops.count", "count=3").out
+
+
+def test_a_service_of_the_program_is_shown_with_its_model_and_tools(run: Run, shop: Path) -> None:
+    shown = run("show", "shop:echo.order").out
+    assert "\nmodel: scripted\n" in shown
+    assert '\n[tool stock, strict]\nHow many there are.\n{\n  "type": "object",\n' in shown
+
+
+def test_the_model_decides_on_the_strategy(run: Run) -> None:
+    shown = run(
+        "show", "samples.sentiment:SentimentAnalyzer.is_positive", "--model", "ollama:qwen3", "--json"
+    )
+    (method,) = json.loads(shown.out)
+    assert (method["model"], method["strategy"], method["strict"]) == ("ollama:qwen3", "json_schema", False)
+
+
+def test_the_model_of_the_environment_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISERVICES_MODEL", "openai:other")
+    assert "model: openai:other\n" in run("show", "samples.sentiment:SentimentAnalyzer.is_positive").out
+
+
+def test_json_has_all_of_a_method(run: Run) -> None:
+    shown = run("show", "samples.growing:Guide", "--json")
+    (method,) = json.loads(shown.out)
+    schema = method.pop("schema")
+    assert list(schema["properties"]) == ["name", "population", "sights"]
+    assert method == {
+        "method": "Guide.city",
+        "signature": "Guide.city(name: str) -> Stream[City]",
+        "doc": "",
+        "model": "openai:gpt-5-mini",
+        "strategy": "json_schema",
+        "reasons": [
+            "openai:gpt-5-mini takes a JSON Schema",
+            "City.sights: not sent; enforced when read",
+        ],
+        "strict": True,
+        "parameters": [{"name": "name", "role": None}],
+        "messages": [{"type": "user", "text": "Describe the city {{name}}."}],
+        "options": {},
+        "tools": [],
+        "notes": [
+            {
+                "about": "answer",
+                "path": "City.sights",
+                "what": "maxLength",
+                "done": "not sent; enforced when read",
+                "strict": True,
+            }
+        ],
+        "has_branches": False,
+    }
+
+
+def test_options_are_shown_without_headers_which_may_hold_keys(run: Run, shop: Path) -> None:
+    shown = run("show", "shop:Shop.several").out
+    assert "\nmodel: openai:gpt-5-mini\noptions: temperature=0.5\nstrategy: text " in shown
+    as_json = run("show", "shop:Shop.several", "--json").out
+    assert json.loads(as_json)[0]["options"] == {"temperature": 0.5}
+    assert "secret" not in shown + as_json
+
+
+def test_what_a_module_prints_is_no_part_of_the_answer(run: Run, shop: Path) -> None:
+    (shop / "loud.py").write_text("print('loading')\nfrom shop import Quiet\n", "utf-8")
+    code, out, err = run("show", "loud:Quiet", "--json")
+    assert (code, err) == (0, "loading\n")
+    assert json.loads(out)[0]["method"] == "Quiet.closes"
+
+
+def test_a_wrong_definition_is_told_with_all_its_faults(run: Run, shop: Path) -> None:
+    assert run("show", "shop:Wrong") == (
+        2,
+        "",
+        "error: 2 faults:\n"
+        "  - Wrong.sell: the prompt names {{whta}}, but the parameters are: what; did you mean what?\n"
+        "  - Wrong.untold: it has no prompt and several arguments (a, b); say with @user_message how they "
+        "make the user message\n",
+    )
+
+
+def test_arguments_need_one_method(run: Run) -> None:
+    assert run("show", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
+        "error: arguments are those of one method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "
+        "is_positive, sentiment_of\n"
+    )

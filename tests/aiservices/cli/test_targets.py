@@ -1,0 +1,120 @@
+"""MODULE:SERVICE.method: what is found, and what is said when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+
+def error(run: Run, target: str, *more: str) -> str:
+    code, out, err = run("show", target, *more)
+    assert (code, out) == (2, "")
+    return err.removeprefix("error: ").removesuffix("\n")
+
+
+def test_a_function_makes_a_service_of_the_model_that_is_asked_for(run: Run, shop: Path) -> None:
+    assert "model: ollama:x\n" in run("show", "shop:made.price", "-m", "ollama:x").out
+    assert "model: openai:gpt-5-mini\n" in run("show", "shop:made.price").out
+    assert "model: scripted\n" in run("show", "shop:scripted_one.price").out
+
+
+def test_a_module_that_is_missing_is_told_with_what_is_close(run: Run, shop: Path) -> None:
+    assert error(run, "shp:Shop") == f"there is no module shp, as seen from {shop}; did you mean shop?"
+    assert error(run, "samples.sentimnt:X").endswith("; did you mean samples.sentiment?")
+    assert error(run, "none.py:Shop") == f"there is no file {shop / 'none.py'}"
+
+
+def test_a_service_that_is_missing_is_told_with_what_is_there(run: Run, shop: Path) -> None:
+    names = (
+        "Shop, Told, priced, told, loose, listed, items, spoken, ended, echo, Eye, Loops, Quiet, Wrong, Open"
+    )
+    assert error(run, "shop:Shp") == "shop has no Shp; did you mean Shop?"
+    assert error(run, "shop:xyzzy").startswith(f"shop has no xyzzy; there are: {names}")
+    assert error(run, "shop:SOMETHING").startswith(
+        f"shop:SOMETHING is no service, but a value of type int; services in shop: {names}"
+    )
+    assert error(run, "shop:Size").startswith(
+        "shop:Size is no service, but a class; services in shop: Shop, "
+    )
+    assert error(run, "samples.sentiment") == (
+        "say which service of samples.sentiment: samples.sentiment:SentimentAnalyzer"
+    )
+    assert error(run, "samples.table") == "say which service of samples.table: there is none in it"
+
+
+def test_a_method_that_is_missing_is_told_with_what_is_close(run: Run) -> None:
+    assert error(run, "samples.sentiment:SentimentAnalyzer.is_positiv") == (
+        "SentimentAnalyzer has no method is_positiv; did you mean is_positive?"
+    )
+
+
+def test_a_model_is_refused_where_nothing_takes_it(run: Run, shop: Path) -> None:
+    assert error(run, "shop:told", "-m", "fake") == (
+        "told is a service with a model already; leave --model out, or name its interface"
+    )
+    assert error(run, "shop:scripted_one", "-m", "fake") == "scripted_one takes no model; leave --model out"
+
+
+def test_a_function_that_makes_no_service_is_refused(run: Run, shop: Path) -> None:
+    assert error(run, "shop:needs") == ("needs needs arguments (colour); name a function that needs none")
+    assert error(run, "shop:stock_of_nothing") == (
+        "stock_of_nothing() gives a int, which is no service made by create"
+    )
+
+
+def test_an_unknown_provider_is_told(run: Run) -> None:
+    assert error(run, "samples.sentiment:SentimentAnalyzer", "-m", "opnai:x") == (
+        "SentimentAnalyzer: the model 'opnai:x' is unknown: its provider must be one of azure, "
+        'azure-responses, local, ollama, openai, openai-responses, as in "openai:NAME"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import nothing_like_it\n",
+            "ModuleNotFoundError: No module named 'nothing_like_it' ({file}, line 1)",
+        ),
+        ("\nraise RuntimeError('no')\n", "RuntimeError: no ({file}, line 2)"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({file}, line 2)"),
+        ("def f(:\n", "SyntaxError: invalid syntax (broken.py, line 1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_with_the_line(
+    run: Run, shop: Path, text: str, said: str
+) -> None:
+    file = shop / "broken.py"
+    file.write_text(text, "utf-8")
+    assert error(run, "broken:X") == f"the module broken cannot be imported: {said.format(file=file)}"
+
+
+def test_a_file_in_a_package_has_its_relative_imports(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "inner_desk"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "words.py").write_text('PROMPT = "Sort {{text}}."\n')
+    (package / "desk.py").write_text(
+        "from typing import Protocol\n"
+        "from aiservices import user_message\n"
+        "from .words import PROMPT\n"
+        "class Desk(Protocol):\n"
+        "    @user_message(PROMPT)\n"
+        "    def sort(self, text: str) -> int: ...\n"
+    )
+    monkeypatch.chdir(package)
+    assert "\n[user]\nSort {{text}}.\n" in run("show", "desk.py:Desk").out
+
+
+def test_a_file_with_the_name_of_another_module_is_refused(run: Run, shop: Path) -> None:
+    import json
+
+    (shop / "json.py").write_text("")
+    assert error(run, "./json.py:X") == (
+        f"{shop / 'json.py'} would be imported as json, which is {json.__file__}; give the file another name"
+    )
