@@ -18,6 +18,7 @@ from .arguments import read_arguments
 from .failures import Mistake
 from .growing import in_step, watched
 from .services import find, make, methods_to_ask, model_named
+from .terminal import say
 from .values import account_of, account_text, for_people
 
 __all__ = ["call"]
@@ -52,7 +53,7 @@ class _Printing(NamedTuple):
         """Print the whole answer."""
         codec = self.method.value
         if not self.as_json:
-            print(for_people(value, codec))
+            say(for_people(value, codec))
         elif self.verbose:
             print(f'{{"value": {codec.write(value)}, "account": {json.dumps(self.told.as_json())}}}')
         else:
@@ -62,22 +63,22 @@ class _Printing(NamedTuple):
         """Print one item in one line."""
         codec = self.method.value
         if not isinstance(item, ItemError):
-            print(codec.write(item) if self.as_json else for_people(item, codec, indent=None), flush=True)
+            say(codec.write(item) if self.as_json else for_people(item, codec, indent=None))
             return
         said = f"item {item.index} does not fit: {'; '.join(map(str, item.problems))}: {item.text}"
         if self.as_json:
             print(json.dumps({"error": {"type": "ItemError", "message": said}}), flush=True)
-        print(said, file=sys.stderr, flush=True)
+        say(said, file=sys.stderr)
 
     def piece(self, text: str) -> None:
         """Print a piece of a text."""
         if not self.as_json:
-            print(text, end="", flush=True)
+            say(text, end="")
 
     def account(self) -> None:
         """Print how the answer was got."""
         known = self.told.as_json()
-        print(_NO_ACCOUNT if known is None else account_text(known), file=sys.stderr)
+        say(_NO_ACCOUNT if known is None else account_text(known), file=sys.stderr)
 
 
 def call(target: str, model: str | None, typed: Sequence[str], *, verbose: bool, as_json: bool) -> None:

@@ -12,6 +12,8 @@ from enum import IntEnum
 
 import typer
 
+from .terminal import say
+
 __all__ = ["ExitCode", "Failure", "Mistake", "meant", "reported"]
 
 
@@ -52,7 +54,7 @@ def reported(*, debug: bool, as_json: bool = False) -> Iterator[None]:
             traceback.print_exc()
         if as_json:
             print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
-        print(f"error: {_said(error)}", file=sys.stderr)
+        say(f"error: {_said(error)}", file=sys.stderr)
         raise typer.Exit(_code_of(error)) from None
 
 
