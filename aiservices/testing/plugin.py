@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -159,16 +160,8 @@ class Finder:
         if name not in WATCHED:
             return None
         spec = next(self._found(name, path, target), None)
-        loader: Any = None if spec is None else spec.loader
-        if loader is None:
-            return spec
-        execute = loader.exec_module
-
-        def execute_and_tell(module: ModuleType) -> None:
-            execute(module)
-            self._loaded(module)
-
-        loader.exec_module = execute_and_tell
+        if spec is not None and spec.loader is not None:
+            spec.loader = Telling(spec.loader, self._loaded)
         return spec
 
     def _found(self, name: str, path: Any, target: ModuleType | None) -> Iterator[ModuleSpec]:
@@ -178,6 +171,25 @@ class Finder:
             spec = None if find is None else find(name, path, target)
             if spec is not None:
                 yield spec
+
+
+class Telling(Loader):
+    """A loader that tells of its module. It stands around one that may load others too, as pytest's does."""
+
+    def __init__(self, loader: Any, loaded: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._loaded = loaded
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._loaded(module)
 
 
 _SESSION = pytest.StashKey[Session]()

@@ -185,6 +185,21 @@ def test_two():
     assert "test_shop.py::test_two was about" in told(ran(pytester, source, passed=1, failed=1))
 
 
+def test_the_guard_stands_where_pytest_loads_the_library_itself(pytester: pytest.Pytester) -> None:
+    # as it does where the library is installed: its loader is one for all modules that it rewrites
+    pytester.makeconftest('import pytest\npytest.register_assert_rewrite("aiservices")\n')
+    pytester.makepyfile(
+        test_shop=SERVICE
+        + """
+def test_it():
+    create(Shop, OpenAiChatModel("gpt", base_url="https://api.openai.com/v1", api_key="k")).stock("lamp")
+"""
+    )
+    result = pytester.runpytest_subprocess(*LOADED, "-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    assert "test_shop.py::test_it was about to ask a real model" in result.stdout.str()
+
+
 def test_a_call_while_tests_are_collected_is_refused(pytester: pytest.Pytester) -> None:
     source = """
 from aiservices import ChatRequest
