@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -33,6 +34,12 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
             assert answer.read() == b"19.90"
         with urlopen(f"{address}/openapi.json", timeout=60) as answer:
             assert "/growing-async" in json.load(answer)["paths"]
+        with urlopen(address, timeout=60) as page:
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+        with pytest.raises(HTTPError) as caught:
+            urlopen(Request(address, headers={"Host": "models.example"}), timeout=60)
+        with caught.value as refused:
+            assert refused.read() == b"Invalid host header"
     finally:
         served.send_signal(signal.SIGINT)
         served.communicate(timeout=60)

@@ -1,0 +1,323 @@
+"""What the page is made of, where it lies, who may see it, and what its endpoints tell."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from importlib.resources import files
+from typing import Annotated, Any, Protocol
+
+import pytest
+from fastapi import Depends, FastAPI, Header, HTTPException
+from fastapi.testclient import TestClient
+
+from aiservices import (
+    AiMessage,
+    ChatOptions,
+    ChatReply,
+    MemoryId,
+    Result,
+    ScriptedChatModel,
+    ToolContext,
+    create,
+    options,
+    user_message,
+)
+from aiservices.integrations.fastapi import app, provide
+from aiservices.page import mount
+
+
+class Reader(Protocol):
+    """Reads texts."""
+
+    @user_message("Is {{text}} good?")
+    def good(self, text: str) -> bool: ...
+
+    @user_message("What does {{text}} cost?")
+    async def price(self, text: str) -> Result[Decimal]: ...
+
+    @user_message("Tell of {{text}}")
+    def tell(self, text: str) -> Iterator[str]: ...
+
+    @user_message("Numbers of {{text}}")
+    def numbers(self, text: str) -> Iterator[int]: ...
+
+
+def reader(*replies: Any) -> Reader:
+    return create(Reader, ScriptedChatModel(replies))
+
+
+def page_of(service: object, **settings: Any) -> TestClient:
+    made = FastAPI()
+    mount(made, service, **settings)
+    return TestClient(made)
+
+
+def events(answer: Any) -> list[tuple[str, Any]]:
+    """The events of an answer, and the account without what differs from run to run."""
+    assert answer.status_code == 200, answer.text
+    blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
+    found = [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
+    for _, said in found:
+        for timed in (said, *said.get("attempts", ())) if isinstance(said, dict) else ():
+            timed.pop("seconds", None)
+    return found
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    client = page_of(reader())
+    index = client.get("/").text
+    names = set(re.findall(r'(?:src|href)="_page/([^"]+)"', index))
+    assert names == {"icon.svg", "page.css", "page.js"}
+    seen: set[str] = set()
+    while names - seen:
+        name = min(names - seen)
+        seen.add(name)
+        text = client.get(f"/_page/{name}").text
+        names |= set(re.findall(r'from "\./([^"]+)"', text))
+        told = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert re.findall(r"(?:https?:)?//[\w.-]+\.\w+", told) == [], name
+    static = {file.name for file in files("aiservices.page").joinpath("static").iterdir()}
+    assert static == seen | {"index.html"}
+
+
+def test_a_browser_is_told_to_run_nothing_else() -> None:
+    client = page_of(reader())
+    for path in ("/", "/_page/page.js", "/_page/page.css", "/_page/icon.svg"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+            "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+            "require-trusted-types-for 'script'; trusted-types 'none'"
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert client.get("/_page/page.js").headers["content-type"] == "text/javascript; charset=utf-8"
+
+
+def test_no_script_makes_markup_of_text() -> None:
+    for file in files("aiservices.page").joinpath("static").iterdir():
+        assert (
+            re.findall(
+                r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function",
+                file.read_text("utf-8"),
+            )
+            == []
+        )
+
+
+def test_the_page_is_no_part_of_the_openapi_document() -> None:
+    made = app(service := reader())
+    mount(made, service)
+    assert sorted(made.openapi()["paths"]) == ["/good", "/numbers", "/price", "/tell"]
+
+
+def test_the_page_may_lie_elsewhere() -> None:
+    client = page_of(reader('{"value": true}'), path="/try")
+    assert client.get("/").status_code == 404
+    assert client.get("/try").text == client.get("/try/").text != ""
+    (described,) = client.get("/try/_page/services.json").json()
+    run = described["methods"][0]["run"]
+    assert run == "_page/Reader/good/run"
+    assert events(client.post(f"/try/{run}", json={"text": "it"}))[0] == ("result", {"value": True})
+
+
+def test_what_is_there_already_is_not_hidden_in_silence() -> None:
+    made = FastAPI()
+    made.get("/")(lambda: "Hello")
+    with pytest.raises(
+        ValueError, match=r"^the application has something else at /; pass another path for the page$"
+    ):
+        mount(made, reader())
+
+
+def test_services_of_one_name_are_told_apart() -> None:
+    client = page_of({"/one": reader('{"value": true}'), "/two": reader('{"value": false}')})
+    described = client.get("/_page/services.json").json()
+    assert [(one["id"], one["name"], one["prefix"]) for one in described] == [
+        ("Reader", "Reader", "/one"),
+        ("Reader-2", "Reader", "/two"),
+    ]
+    answers = [
+        events(client.post(f"/_page/{one['id']}/good/run", json={"text": "it"}))[0] for one in described
+    ]
+    assert answers == [("result", {"value": True}), ("result", {"value": False})]
+
+
+def test_who_may_see_it_is_said_by_dependencies() -> None:
+    def known(x_user: Annotated[str, Header()] = "") -> None:
+        if x_user != "ada":
+            raise HTTPException(401)
+
+    client = page_of(reader(), dependencies=[Depends(known)])
+    for path in ("/", "/_page/page.js", "/_page/services.json"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers={"X-User": "ada"}).status_code == 200
+    assert client.post("/_page/Reader/good/preview", json={"text": "it"}).status_code == 401
+
+
+def test_the_account_of_a_method_that_gives_a_bare_value_is_told() -> None:
+    client = page_of(reader('{"value": "maybe"}', '```\n{"value": true}\n```'))
+    result, (name, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
+    assert (result, name) == (("result", {"value": True}), "end")
+    assert account == {
+        "strategy": "json_schema",
+        "reasons": ["scripted takes a JSON Schema", "the value travels in an object, under the key 'value'"],
+        "input_tokens": account["input_tokens"],
+        "output_tokens": 6,
+        "cached_tokens": 0,
+        "reasoning_tokens": 0,
+        "attempts": account["attempts"],
+        "coercions": [{"path": "$", "rule": "text around the JSON left out", "before": "", "after": ""}],
+        "tool_runs": [],
+    }
+    assert [(one["error"], one["text"]) for one in account["attempts"]] == [
+        ("OutputParsingError", '{"value": "maybe"}'),
+        (None, '```\n{"value": true}\n```'),
+    ]
+
+
+def test_results_texts_and_items_end_with_their_account() -> None:
+    client = page_of(reader('{"value": 1.10}', "A long tale", '{"items": [1, 2]}'))
+    price = events(client.post("/_page/Reader/price/run", json={"text": "it"}))
+    assert [name for name, _ in price] == ["result", "end"]
+    assert str(price[0][1]["value"]) == "1.10"
+    tale = events(client.post("/_page/Reader/tell/run", json={"text": "it"}))
+    assert tale[:-1] == [("text", "A "), ("text", "long "), ("text", "tale")]
+    numbers = events(client.post("/_page/Reader/numbers/run", json={"text": "it"}))
+    assert numbers[:-1] == [("item", 1), ("item", 2)]
+    assert [answer[-1][1]["coercions"] for answer in (price, tale, numbers)] == [[], [], []]
+
+
+def test_coercions_are_unknown_where_the_value_is_not_what_the_last_reply_says() -> None:
+    def always_false(turn: Any, proceed: Any) -> Any:
+        answer = yield from proceed(turn)
+        return type(answer)(False, answer.reply, answer.coercions)
+
+    service = create(Reader, ScriptedChatModel(['{"value": true}']), interceptors=[always_false])
+    result, (_, account) = events(page_of(service).post("/_page/Reader/good/run", json={"text": "it"}))
+    assert result == ("result", {"value": False})
+    assert account["coercions"] is None
+
+
+def test_a_call_that_fails_has_an_account_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    client = page_of(reader(*['{"value": "maybe"}'] * 3))
+    (name, problem), (end, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
+    assert (name, problem["type"], end) == ("error", "urn:aiservices:unreadable-reply", "end")
+    assert [one["problems"] for one in account["attempts"]] == [
+        [
+            {
+                "path": "$.value",
+                "message": "expected true or false; it names none of them",
+                "found": '"maybe"',
+            }
+        ]
+    ] * 3
+
+
+def test_arguments_that_do_not_fit_are_a_problem_and_cost_nothing() -> None:
+    service = create(Reader, model := ScriptedChatModel([]))
+    client = page_of(service)
+    for name in ("run", "preview"):
+        answer = client.post(f"/_page/Reader/good/{name}", json={"text": 1})
+        assert answer.status_code == 422
+        assert answer.json()["problems"] == [
+            {"path": "$.text", "message": "number as text is not accepted", "found": "1"}
+        ]
+        assert client.post(f"/_page/Reader/good/{name}", content="{}").status_code == 415
+    assert model.requests == []
+
+
+class Careful(Protocol):
+    @options(extra_headers={"X-Key": "sk-secret"}, extra_body={"key": "sk-secret"}, temperature=0.5)
+    @user_message("Hello {{name}}")
+    def hello(self, name: str) -> str: ...
+
+
+def test_a_preview_holds_no_key_and_asks_no_model() -> None:
+    model = ScriptedChatModel([])
+    answer = page_of(create(Careful, model)).post("/_page/Careful/hello/preview", json={"name": "Ada"})
+    assert answer.json() == {
+        "model": "scripted",
+        "strategy": "text",
+        "reasons": ["the type is plain text: the reply itself is the value"],
+        "messages": [{"role": "user", "parts": [{"text": "Hello Ada"}]}],
+        "options": {"temperature": 0.5},
+        "schema": None,
+        "strict": False,
+        "tools": [],
+    }
+    assert model.requests == []
+
+
+class Chat(Protocol):
+    @user_message("{{it}}")
+    def chat(self, said: str, user: Annotated[str, MemoryId]) -> str: ...
+
+
+def test_what_is_filled_is_not_chosen_on_the_page() -> None:
+    def logged_in(x_user: Annotated[str, Header()]) -> str:
+        return x_user
+
+    seen: list[Any] = []
+
+    def look(turn: Any, proceed: Any) -> Any:
+        seen.append(turn.memory_id)
+        return (yield from proceed(turn))
+
+    service = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[look])
+    client = page_of(service, filled={"user": logged_in})
+    (described,) = client.get("/_page/services.json").json()
+    assert [one["name"] for one in described["methods"][0]["arguments"]] == ["said"]
+    refused = client.post(
+        "/_page/Chat/chat/run", json={"said": "Hi", "user": "eve"}, headers={"X-User": "ada"}
+    )
+    assert refused.status_code == 422
+    answer = client.post("/_page/Chat/chat/run", json={"said": "Hi"}, headers={"X-User": "ada"})
+    assert (events(answer)[0], seen) == (("result", {"value": "Hello."}), ["ada"])
+
+
+class Within(Protocol):
+    @user_message("{{it}}")
+    def ask(
+        self, said: str, limits: Annotated[dict[str, int], ToolContext], how: ChatOptions | None = None
+    ) -> str: ...
+
+
+def test_a_method_that_needs_what_nobody_gives_says_so() -> None:
+    client = page_of(create(Within, ScriptedChatModel([]), tools=[limited]))
+    (described,) = client.get("/_page/services.json").json()
+    assert described["methods"][0]["missing"] == ["limits"]
+
+
+def limited(limits: Annotated[dict[str, int], ToolContext]) -> int:
+    """How much there may be."""
+    return limits["most"]
+
+
+class ByHand:
+    def good(self, text: str) -> bool:
+        return text == "gold"
+
+
+def test_an_object_that_create_did_not_make_is_run_without_an_account() -> None:
+    client = page_of(provide(ByHand()), interface=Reader)
+    (described,) = client.get("/_page/services.json").json()
+    assert described["methods"][0]["preview"] is None
+    answer = events(client.post("/_page/Reader/good/run", json={"text": "gold"}))
+    assert answer == [("result", {"value": True}), ("end", None)]
+
+
+class Bare(Protocol):
+    @user_message("{{it}}")
+    def reply(self, said: str) -> ChatReply: ...
+
+
+def test_a_whole_reply_is_told_without_what_the_provider_sent() -> None:
+    service = create(Bare, ScriptedChatModel([ChatReply(AiMessage("Hello."), raw=object())]))
+    result = events(page_of(service).post("/_page/Bare/reply/run", json={"said": "Hi"}))[0]
+    assert result[1]["value"]["message"]["text"] == "Hello."
