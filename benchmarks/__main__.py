@@ -1,4 +1,7 @@
-"""``python -m benchmarks [STAGE] [--rounds N] [--out FILE] [--why] [--peers DIR] [--model MODEL]``."""
+"""``python -m benchmarks [STAGE] [--rounds N] [--out FILE] [--why] [--peers DIR] [--model MODEL]``.
+
+Or ``python -m benchmarks plot FILE --to FILE``, or ``python -m benchmarks instructions [--accept]``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import date
@@ -18,8 +22,11 @@ from . import (
     call_stage,
     cold_stage,
     conversation_stage,
+    create_stage,
     import_stage,
+    instructions,
     parse_stage,
+    plot,
     scaling,
     stream_stage,
 )
@@ -30,13 +37,21 @@ from .results import Stage, lines
 
 __all__ = ["main"]
 
-_STAGES = ("import", "call", "conversation", "stream", "parse", "cold", "accuracy", "all")
+_STAGES = ("import", "create", "call", "conversation", "stream", "parse", "cold", "accuracy", "all")
 _APART = "accuracy"  # asks a model for many minutes, and is about answers instead of times
+_COMMANDS: dict[str, Callable[[list[str]], None]] = {"plot": plot.main, "instructions": instructions.main}
 _MEASURED_WITH = ("openai", "pydantic", "pydantic_core", "json_repair")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    asked = _options().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in _COMMANDS:
+        _COMMANDS[given[0]](given[1:])
+    else:
+        _measure(_options().parse_args(given))
+
+
+def _measure(asked: argparse.Namespace) -> None:
     effort = QUICK if asked.quick else Effort()
     if asked.rounds is not None:
         effort = replace(effort, rounds=asked.rounds)
@@ -45,8 +60,9 @@ def main(arguments: list[str] | None = None) -> None:
         pin(cores[0])
     server_core = None if cores is None else cores[1]
     stages: dict[str, tuple[Callable[[], Stage | Scores], ...]] = {
-        "import": (lambda: import_stage.run(effort, why=asked.why),),
-        "call": (lambda: call_stage.run(effort, server_core=server_core),),
+        "import": (lambda: import_stage.run(effort, why=asked.why, peers=asked.peers),),
+        "create": (lambda: create_stage.run(effort),),
+        "call": (lambda: call_stage.run(effort, server_core=server_core, peers=asked.peers),),
         "conversation": (lambda: conversation_stage.run(effort, server_core=server_core),),
         "stream": (lambda: stream_stage.run(effort, server_core=server_core, peers=asked.peers),),
         "parse": (lambda: parse_stage.run(effort), lambda: scaling.run(effort)),

@@ -1,17 +1,19 @@
-"""Whole calls to a server on this machine, beside the SDK used by hand."""
+"""Whole calls to a server on this machine, beside the SDK used by hand and other libraries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from . import hand
 from .clerk import Clerk, clerk
 from .concurrent_calls import concurrent_calls
 from .fresh import serving
-from .measure import Effort, Work, compare
+from .measure import Effort, Work, block, compare
+from .peer import PEERS, Peer, beside
 from .records import Customers, Person, Truth
 from .results import Comparison, Skipped, Stage
 from .server import CUSTOMERS
@@ -21,16 +23,18 @@ __all__ = ["run"]
 
 _TEXT = "Grace Hopper, 45 years old and married, is 1.68 m tall."
 _CREATE = "SDK create + validate_json"
-_TARGET = 0.75
+_PARSE = "SDK parse"
+_MANY = f"{CUSTOMERS} records"
+_OWN = "our own Person"
 
 
-def run(effort: Effort, *, server_core: int | None = None) -> Stage:
-    """The stage ``call``."""
+def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
+    """The stage ``call``; ``peers`` is a directory of environments that have other libraries."""
     with serving(server_core) as base_url:
-        return Stage("call", list(_rows(effort, base_url)))
+        return Stage("call", list(_rows(effort, base_url, peers)))
 
 
-def _rows(effort: Effort, base_url: str) -> Iterator[Comparison | Skipped]:
+def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Comparison | Skipped]:
     with ExitStack() as opened:
         client = opened.enter_context(hand.sdk(base_url))
 
@@ -40,38 +44,34 @@ def _rows(effort: Effort, base_url: str) -> Iterator[Comparison | Skipped]:
             return service
 
         people, truths, customers = map(of, ("person", "truth", "customers"))
+        person: Work = partial(people.person, _TEXT)
+        many: Work = partial(customers.customers, _TEXT)
         create: Callable[..., Work] = partial(partial, hand.create_typed, client)
         parse: Callable[..., Work] = partial(partial, hand.parse_typed, client)
         cases: tuple[tuple[str, Work, str, Work, float | None], ...] = (
-            ("Person", partial(people.person, _TEXT), _CREATE, create(Person, "person", _TEXT), _TARGET),
-            (
-                "Result[Person]",
-                partial(people.person_with_all, _TEXT),
-                _CREATE,
-                create(Person, "person", _TEXT),
-                _TARGET,
-            ),
-            ("bool", partial(truths.truth, _TEXT), _CREATE, create(Truth, "truth", _TEXT), _TARGET),
-            (
-                f"{CUSTOMERS} records",
-                partial(customers.customers, _TEXT),
-                _CREATE,
-                create(Customers, "customers", _TEXT),
-                _TARGET,
-            ),
-            ("Person", partial(people.person, _TEXT), "SDK parse", parse(Person, "person", _TEXT), None),
-            (
-                f"{CUSTOMERS} records",
-                partial(customers.customers, _TEXT),
-                "SDK parse",
-                parse(Customers, "customers", _TEXT),
-                None,
-            ),
+            ("Person", person, _CREATE, create(Person, "person", _TEXT), 0.40),
+            ("Result[Person]", partial(people.person_with_all, _TEXT), _OWN, person, 1.05),
+            ("bool", partial(truths.truth, _TEXT), _CREATE, create(Truth, "truth", _TEXT), 0.40),
+            (_MANY, many, _CREATE, create(Customers, "customers", _TEXT), 0.45),
+            ("Person", person, _PARSE, parse(Person, "person", _TEXT), None),
+            (_MANY, many, _PARSE, parse(Customers, "customers", _TEXT), None),
         )
         for case, ours, against, floor, target in cases:
             _check(case, ours, floor)
             yield Comparison.of(case, against, compare(ours, floor, effort), target)
-    yield concurrent_calls(effort, base_url, _TEXT)
+        yield from concurrent_calls(effort, base_url, _TEXT)
+        for peer in PEERS:
+            for case, ours, model in (("Person", person, "person"), (_MANY, many, "customers")):
+                yield _beside(peer, peer.python(peers), case, ours, (base_url, model), effort)
+
+
+def _beside(
+    peer: Peer, python: str | None, case: str, ours: Work, asked: tuple[str, str], effort: Effort
+) -> Comparison | Skipped:
+    """Ours in this process, the peer in its own."""
+    seconds = effort.block_seconds
+    theirs = peer.timed(python, "call", *asked, str(seconds))
+    return beside(peer, python, case, peer.call, partial(block, ours, seconds), theirs, effort)
 
 
 def _check(case: str, ours: Work, floor: Work) -> None:

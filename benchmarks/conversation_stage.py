@@ -6,10 +6,7 @@ As a program it is the server of the other stages, which calls the tool that it 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
 
@@ -32,7 +29,7 @@ from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 
 from . import server
 from .clerk import KEY
-from .fresh import _environment
+from .fresh import serving
 from .measure import Effort, Work, compare
 from .results import Comparison, Stage
 
@@ -45,6 +42,7 @@ _ROUND: tuple[Message, ...] = (AiMessage("", (_CALL,)), ToolMessage("call_1", "w
 _TURN: tuple[Message, ...] = (UserMessage(_TEXT), *_ROUND, AiMessage(_ANSWER))
 _LONGER = 9  # turns: with what is asked now, they fit the window of 40 messages
 _TARGET = 1.25
+_SERVER = "benchmarks.conversation_stage"
 
 
 class Guide(Protocol):
@@ -58,7 +56,10 @@ def weather(city: str) -> str:
 
 def run(effort: Effort, *, server_core: int | None = None) -> Stage:
     """The stage ``conversation``."""
-    with _serving(server_core) as base_url, OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model:
+    with (
+        serving(server_core, module=_SERVER) as base_url,
+        OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model,
+    ):
         return Stage("conversation", list(_rows(effort, model)))
 
 
@@ -118,22 +119,6 @@ def _check(past: tuple[Message, ...]) -> None:
     said, also = ([request.messages for request in side.requests] for side in (mine, other))
     if said != also:
         raise AssertionError(f"{said!r} and {also!r} should be equal")
-
-
-@contextmanager
-def _serving(core: int | None) -> Iterator[str]:
-    """The base URL of the server in a process of its own, which ends with the block."""
-    pinned = [] if core is None else ["--core", str(core)]
-    command = [sys.executable, "-m", "benchmarks.conversation_stage", *pinned]
-    with subprocess.Popen(
-        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-        finally:
-            process.stdin.close()
 
 
 def _calling(answer: bytes) -> bytes:

@@ -13,23 +13,25 @@ import aiservices
 
 from .measure import Sample
 
-__all__ = ["run_fresh", "serving", "timed_fresh"]
+__all__ = ["environment", "run_fresh", "serving", "timed_fresh"]
 
 _HERE = Path(__file__).resolve().parent.parent
 _PACKAGES = Path(aiservices.__file__).resolve().parent.parent
 
 
-def _environment() -> dict[str, str]:
+def environment(python: str = sys.executable) -> dict[str, str]:
+    """The variables of a process of this interpreter, or of another one, which has packages of its own."""
+    places = [str(_PACKAGES), str(_HERE)] if python == sys.executable else [str(_HERE)]
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(_PACKAGES), str(_HERE)])),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(places)),
     }
 
 
 def run_fresh(*arguments: str, python: str = sys.executable) -> tuple[str, str]:
     """Standard output and standard error of a fresh interpreter."""
     done = subprocess.run(
-        [python, *arguments], env=_environment(), capture_output=True, text=True, check=True
+        [python, *arguments], env=environment(python), capture_output=True, text=True, check=True
     )
     return done.stdout, done.stderr
 
@@ -41,12 +43,12 @@ def timed_fresh(*arguments: str, python: str = sys.executable) -> Sample:
 
 
 @contextmanager
-def serving(core: int | None = None) -> Iterator[str]:
+def serving(core: int | None = None, *, module: str = "benchmarks.server") -> Iterator[str]:
     """The base URL of a server in a process of its own, which ends with the block."""
     pinned = [] if core is None else ["--core", str(core)]
-    command = [sys.executable, "-m", "benchmarks.server", *pinned]
+    command = [sys.executable, "-m", module, *pinned]
     with subprocess.Popen(
-        command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None

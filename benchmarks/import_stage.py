@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from .fresh import run_fresh, timed_fresh
 from .measure import Effort, Sample, in_pairs
-from .results import Comparison, Stage
+from .peer import PEERS, beside
+from .results import Comparison, Skipped, Stage
 
 __all__ = ["biggest", "run"]
 
 _PYDANTIC = "from pydantic import BaseModel, Field, TypeAdapter"
 _SDK = "import openai"
+_DECLARE = "from aiservices import create, user_message"
 _CASES = (
-    ("import aiservices", _PYDANTIC, 1.5),
+    ("import aiservices", _PYDANTIC, 1.3),
+    (_DECLARE, _PYDANTIC, 1.3),
     ("import output_parsers", _PYDANTIC, 1.5),
+    ("from output_parsers import parser_for", _PYDANTIC, 1.5),
     ("import aiservices", _SDK, 0.4),
+    (_DECLARE, _SDK, 0.4),
     ("import output_parsers", _SDK, 0.4),
 )
 _TIMED = """
@@ -27,20 +34,25 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 """
 
 
-def run(effort: Effort, *, why: bool = False) -> Stage:
-    """The stage ``import``; with ``why``, the modules that cost most."""
-    rows = []
+def run(effort: Effort, *, why: bool = False, peers: Path | None = None) -> Stage:
+    """The stage ``import``; with ``why``, the modules that cost most; ``peers`` as in ``stream``."""
+    rows: list[Comparison | Skipped] = []
     for statement, against, target in _CASES:
         ours, floor = partial(_sample, statement), partial(_sample, against)
         ours(), floor()  # compiled and in the page cache
         rows.append(Comparison.of(statement, against, in_pairs(ours, floor, effort.rounds), target))
-    remarks = list(biggest("import aiservices")) if why else []
+    ours = partial(_sample, _DECLARE)
+    for peer in PEERS:
+        python = peer.python(peers)
+        theirs = partial(_sample, peer.imports, python=python or "")
+        rows.append(beside(peer, python, _DECLARE, f"import of {peer.title}", ours, theirs, effort))
+    remarks = list(biggest(_DECLARE)) if why else []
     return Stage("import", rows, remarks)
 
 
-def _sample(statement: str) -> Sample:
+def _sample(statement: str, *, python: str = sys.executable) -> Sample:
     """What a statement takes in a fresh process, without the start of the interpreter."""
-    return timed_fresh("-c", _TIMED.format(statement=statement))
+    return timed_fresh("-c", _TIMED.format(statement=statement), python=python)
 
 
 def biggest(statement: str, count: int = 20) -> Iterator[str]:

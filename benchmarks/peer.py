@@ -1,23 +1,41 @@
-"""Finds the interpreters that have the other libraries, which are installed by choice, each by itself."""
+"""Other libraries that do the same: installed by choice, each in an environment of its own."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["PEERS", "Peer"]
+from .fresh import timed_fresh
+from .measure import Effort, Sample, in_pairs
+from .results import Comparison, Skipped
+
+__all__ = ["PEERS", "Peer", "beside"]
+
+_ROUNDS = 3  # each starts a process, and a stream may take many seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library, the call that is timed, and the program in ``benchmarks.peers`` that makes it."""
+    """A library, what its users import, and what it calls the things that are timed.
+
+    ``name`` is that of its environment, ``program`` the module of ``benchmarks.peers`` that makes its calls;
+    ``stream`` is empty where no object is shown that grows with each event; ``stream_aim`` is the largest
+    ratio of ours that is aimed at there.
+    """
 
     name: str
-    call: str
+    title: str
     module: str
     program: str
+    imports: str
+    call: str
+    stream: str = ""
+    stream_aim: float = 0.04
 
     def python(self, environments: Path | None) -> str | None:
         """An interpreter with the library: of the environment by its name, else this one; None: neither."""
@@ -26,14 +44,90 @@ class Peer:
             return str(own)
         return sys.executable if find_spec(self.module) is not None else None
 
+    def timed(self, python: str | None, *arguments: str) -> Callable[[], Sample]:
+        """Runs the peer's program: the seconds that it prints."""
+        return partial(timed_fresh, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or "")
+
 
 def _python_of(environment: Path) -> Path | None:
     places = (environment / "bin" / "python", environment / "Scripts" / "python.exe")
     return next((place.absolute() for place in places if place.exists()), None)
 
 
+def beside(
+    peer: Peer,
+    python: str | None,
+    case: str,
+    against: str,
+    ours: Callable[[], Sample],
+    theirs: Callable[[], Sample],
+    effort: Effort,
+    target: float | None = None,
+) -> Comparison | Skipped:
+    """Ours beside a peer's; skipped where ``python``, its interpreter, is None, or where it fails."""
+    skipped = f"{case} beside {against}"
+    if python is None:
+        return Skipped(skipped, f"{peer.name} is not installed")
+    try:
+        pairs = in_pairs(ours, theirs, min(effort.rounds, _ROUNDS))
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines() or ["it said nothing"]
+        return Skipped(skipped, f"{peer.name} failed: {said[-1]}")
+    return Comparison.of(case, against, pairs, target)
+
+
 PEERS = (
-    Peer("instructor", "instructor create_partial", "instructor", "instructor_stream"),
-    Peer("pydantic-ai", "pydantic-ai stream_output", "pydantic_ai", "pydantic_ai_stream"),
-    Peer("langchain", "LangChain with_structured_output", "langchain_openai", "langchain_stream"),
+    Peer(
+        "instructor",
+        "instructor",
+        "instructor",
+        "with_instructor",
+        "import instructor, openai",
+        "instructor create",
+        "instructor create_partial",
+    ),
+    Peer(
+        "pydantic-ai",
+        "pydantic-ai",
+        "pydantic_ai",
+        "with_pydantic_ai",
+        "from pydantic_ai import Agent; from pydantic_ai.models.openai import OpenAIChatModel",
+        "pydantic-ai run_sync",
+        "pydantic-ai stream_output",
+    ),
+    Peer(
+        "langchain",
+        "LangChain",
+        "langchain_openai",
+        "with_langchain",
+        "from langchain_openai import ChatOpenAI",
+        "LangChain with_structured_output",
+        "LangChain with_structured_output",
+    ),
+    Peer(
+        "mirascope",
+        "mirascope",
+        "mirascope",
+        "with_mirascope",
+        "from mirascope import llm; llm.call",
+        "mirascope llm.call",
+        "mirascope structured_stream",
+        stream_aim=0.08,
+    ),
+    Peer(
+        "magentic",
+        "magentic",
+        "magentic",
+        "with_magentic",
+        "from magentic import OpenaiChatModel, prompt",
+        "magentic @prompt",
+    ),
+    Peer(
+        "baml",
+        "BAML",
+        "baml_py",
+        "with_baml",
+        "import sys; sys.path.append(sys.prefix); from baml_client import b",
+        "BAML function",
+    ),
 )

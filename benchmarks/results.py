@@ -17,8 +17,8 @@ class Comparison:
     """The wall time of ours over that of something else, round by round.
 
     ``cpu`` is the median ratio of the times on the processor, None where these are too short to be
-    measured. ``target`` is the largest ratio that is aimed at, None where there is no aim. ``note`` says
-    more.
+    measured. ``target`` and ``cpu_target`` are the largest ratios that are aimed at, of the median and of the
+    processor's time, None where there is no aim. ``note`` says more.
     """
 
     case: str
@@ -27,6 +27,7 @@ class Comparison:
     cpu: float | None = None
     target: float | None = None
     note: str = ""
+    cpu_target: float | None = None
 
     @classmethod
     def of(
@@ -38,16 +39,24 @@ class Comparison:
         *,
         growth: float = 1.0,
         note: str = "",
+        cpu_target: float | None = None,
     ) -> Self:
         """From samples; ``growth`` is how many times as much was done on our side."""
         ratios = tuple(ours.wall / floor.wall / growth for ours, floor in pairs)
         cpu = [ours.cpu / floor.cpu / growth for ours, floor in pairs if floor.cpu > 0]
-        return cls(case, against, ratios, median(cpu) if cpu else None, target, note)
+        return cls(case, against, ratios, median(cpu) if cpu else None, target, note, cpu_target)
 
     @property
     def spread(self) -> tuple[float, float, float]:
         """The smallest ratio, the median and the largest."""
         return min(self.ratios), median(self.ratios), max(self.ratios)
+
+    @property
+    def missed(self) -> bool:
+        """Whether an aim was not reached."""
+        over = self.target is not None and self.spread[1] > self.target
+        over_cpu = self.cpu_target is not None and self.cpu is not None and self.cpu > self.cpu_target
+        return over or over_cpu
 
     def as_data(self) -> dict[str, Any]:
         least, middle, most = self.spread
@@ -60,6 +69,8 @@ class Comparison:
             "ratios": list(self.ratios),
             "cpu": self.cpu,
             "target": self.target,
+            "cpu_target": self.cpu_target,
+            "missed": self.missed,
             "note": self.note,
         }
 
@@ -119,7 +130,14 @@ def lines(stage: Stage) -> Iterable[str]:
 
 def _cells(row: Comparison) -> tuple[str, ...]:
     figures = ("" if ratio is None else _figure(ratio) for ratio in (*row.spread, row.cpu))
-    return row.case, row.against, *figures, "" if row.target is None else f"≤ {_figure(row.target)}", row.note
+    return row.case, row.against, *figures, _aim(row), row.note
+
+
+def _aim(row: Comparison) -> str:
+    aims = [] if row.target is None else [f"≤ {_figure(row.target)}"]
+    if row.cpu_target is not None:
+        aims.append(f"CPU ≤ {_figure(row.cpu_target)}")
+    return ", ".join(aims) + (": missed" if row.missed else "")
 
 
 def _figure(ratio: float) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from output_parsers import OutputParsingError, parser_for
 
-from .measure import Effort, Pairs, Sample, compare
+from .measure import Effort, by_cpu, compare
 from .records import Customers, Person
 from .results import Comparison, Skipped, Stage
 from .values import records_text
@@ -73,7 +73,7 @@ def _growth(
     small = make(sizes[0])
     for number, size in enumerate(sizes[1:] or sizes, 1):
         large = make(size)
-        pairs = _by_cpu(compare(partial(_read, read, large), partial(_read, read, small), effort))
+        pairs = by_cpu(compare(partial(_read, read, large), partial(_read, read, small), effort))
         gc.collect()
         growth = len(large) / len(small)
         row = Comparison.of(f"{kind}, {_name(size)}", _name(sizes[0]), pairs, target, growth=growth)
@@ -81,10 +81,6 @@ def _growth(
         if row.spread[1] > _TOO_MUCH and sizes[number + 1 :]:
             yield Skipped(f"{kind}, larger", "it would take too long")
             return
-
-
-def _by_cpu(pairs: Pairs) -> Pairs:
-    return [(Sample(ours.cpu, ours.cpu), Sample(floor.cpu, floor.cpu)) for ours, floor in pairs]
 
 
 def _read(read: Callable[[str], Any], text: str) -> None:

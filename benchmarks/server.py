@@ -2,7 +2,8 @@
 
 It tells its port in one line and lives until its standard input is closed. The model's name in a request
 says what the answer is: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000-2000`` for an
-object of 10,000 characters in 2,000 chunks, whose only key is the first one of the schema that was sent.
+object of 10,000 characters in 2,000 chunks, whose only key is the first one of the schema that was sent, if
+one was.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from .cores import pin
 from .values import PERSON, record, records_of
 
-__all__ = ["CHUNKS", "CUSTOMERS"]
+__all__ = ["CHUNKS", "CUSTOMERS", "completion", "events"]
 
 CHUNKS = 2000
 CUSTOMERS = 50
@@ -91,8 +92,9 @@ def _pieces_of(asked: dict[str, Any]) -> list[str]:
     if kind != "records":
         return _pieces()
     size, chunks = map(int, counts)
-    schema = asked["response_format"]["json_schema"]["schema"]
-    told = {next(iter(schema["properties"])): records_of(size)}
+    form = asked.get("response_format")
+    key = next(iter(form["json_schema"]["schema"]["properties"])) if form else "records"
+    told = {key: records_of(size)}
     text = json.dumps(told, separators=(",", ":"))
     cuts = [len(text) * number // chunks for number in range(chunks + 1)]
     return [text[start:end] for start, end in pairwise(cuts)]
@@ -104,7 +106,8 @@ def _answer(body: bytes) -> bytes:
     return _stream(asked) if asked.get("stream") else _completion(asked)
 
 
-def _completion(asked: dict[str, Any]) -> bytes:
+def completion(asked: dict[str, Any]) -> bytes:
+    """The body of the answer to a request."""
     model = asked["model"]
     message: dict[str, Any] = {
         "role": "assistant",
@@ -114,30 +117,48 @@ def _completion(asked: dict[str, Any]) -> bytes:
     }
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     told = {**_ABOUT, "object": "chat.completion", "model": model, "choices": [choice], "usage": _USAGE}
-    body = json.dumps(told).encode()
+    return json.dumps(told).encode()
+
+
+def _completion(asked: dict[str, Any]) -> bytes:
+    body = completion(asked)
     head = (
         f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
 
-def _stream(asked: dict[str, Any]) -> bytes:
-    """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
+def events(asked: dict[str, Any]) -> list[bytes]:
+    """The server-sent events of the answer to a request."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += [({"content": piece}, None) for piece in _pieces_of(asked)]
-    deltas.append(({}, "stop"))
+    if asked.get("tool_choice"):
+        deltas += [({"tool_calls": [_call(asked)]}, None), ({}, "tool_calls")]
+    else:
+        deltas += [({"content": piece}, None) for piece in _pieces_of(asked)] + [({}, "stop")]
     about = {**_ABOUT, "object": "chat.completion.chunk", "model": asked["model"]}
-    events: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        events.append({**about, "choices": [choice], "usage": None})
+        told.append({**about, "choices": [choice], "usage": None})
     if (asked.get("stream_options") or {}).get("include_usage"):
-        events.append({**about, "choices": [], "usage": _USAGE})
-    sent = [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n"]
+        told.append({**about, "choices": [], "usage": _USAGE})
+    return [*(f"data: {json.dumps(event)}\n\n".encode() for event in told), b"data: [DONE]\n\n"]
+
+
+def _call(asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer as the call of the first tool, for libraries that ask for one."""
+    function = {"name": asked["tools"][0]["function"]["name"], "arguments": _content(asked["model"])}
+    return {"index": 0, "id": "call_1", "type": "function", "function": function}
+
+
+def _stream(asked: dict[str, Any]) -> bytes:
+    """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
     head = (
         f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     )
-    return head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in sent) + b"0\r\n\r\n"
+    return (
+        head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in events(asked)) + b"0\r\n\r\n"
+    )
 
 
 class _Connection(asyncio.Protocol):
@@ -163,7 +184,7 @@ class _Connection(asyncio.Protocol):
 
 async def _serve() -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(_Connection, "127.0.0.1", 0, backlog=256)
+    server = await loop.create_server(_Connection, "127.0.0.1", 0, backlog=2048)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await loop.run_in_executor(None, sys.stdin.read)

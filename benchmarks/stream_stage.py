@@ -12,9 +12,9 @@ import openai
 
 from . import hand
 from .clerk import Clerk, clerk
-from .fresh import serving, timed_fresh
-from .measure import Effort, Pairs, Sample, Work, compare, in_pairs, timed
-from .peer import PEERS, Peer
+from .fresh import serving
+from .measure import Effort, Work, by_cpu, compare, timed
+from .peer import PEERS, Peer, beside
 from .records import Customer, Customers
 from .results import Comparison, Skipped, Stage
 from .server import CHUNKS
@@ -28,8 +28,7 @@ _TYPED = "SDK typed stream"
 _HELPED = "SDK stream(response_format=)"
 _TARGET = 0.3
 _GROWTH = 1.5
-_OF_A_PEER = 0.04
-_PEER_ROUNDS = 3  # one takes many seconds
+_TEXT_TARGET = 0.15
 
 
 def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
@@ -49,7 +48,7 @@ def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = 
             rows += _beside_the_sdk(name, size, services[name], client, effort)
         rows.append(_text(of("text"), client, effort))
         rows.append(_growth(services, effort))
-        for peer in PEERS:
+        for peer in (peer for peer in PEERS if peer.stream):
             rows += _beside(peer, peer.python(peers), sizes, services, base_url, effort)
     return Stage("stream", rows)
 
@@ -104,7 +103,7 @@ def _text(service: Clerk, client: openai.OpenAI, effort: Effort) -> Comparison:
     typed: Work = partial(hand.stream_words, client, _TEXT)
     if not ours() == typed() == CHUNKS:
         raise AssertionError("text: both of them should stream the same")
-    return Comparison.of("Iterator[str]", _TYPED, compare(ours, typed, effort), _TARGET)
+    return Comparison.of("Iterator[str]", _TYPED, compare(ours, typed, effort), _TEXT_TARGET)
 
 
 def _count(service: Clerk) -> int:
@@ -115,8 +114,7 @@ def _growth(services: dict[str, Clerk], effort: Effort) -> Comparison:
     """The processor's time for a chunk of the larger object beside one of the smaller, equally many."""
     (small, less), (large, more) = services.items()
     pairs = compare(partial(_last_object, more), partial(_last_object, less), effort)
-    by_cpu = [(Sample(ours.cpu, ours.cpu), Sample(floor.cpu, floor.cpu)) for ours, floor in pairs]
-    return Comparison.of(f"Stream[Customers], {large}", f"the same, {small}", by_cpu, _GROWTH)
+    return Comparison.of(f"Stream[Customers], {large}", f"the same, {small}", by_cpu(pairs), _GROWTH)
 
 
 def _beside(
@@ -128,20 +126,9 @@ def _beside(
     effort: Effort,
 ) -> Iterator[Comparison | Skipped]:
     """Ours in this process, the peer in its own, where it has streamed once before."""
-    if python is None:
-        yield Skipped(f"Stream[Customers] beside {peer.call}", f"{peer.name} is not installed")
-        return
     smallest = _model(min(sizes.values()), effort)
     for name, size in sizes.items():
-        theirs = partial(
-            timed_fresh,
-            "-m",
-            f"benchmarks.peers.{peer.program}",
-            base_url,
-            _model(size, effort),
-            smallest,
-            python=python,
-        )
+        theirs = peer.timed(python, "stream", base_url, _model(size, effort), smallest)
         ours = partial(timed, partial(_last_object, services[name]))
-        pairs: Pairs = in_pairs(ours, theirs, min(effort.rounds, _PEER_ROUNDS))
-        yield Comparison.of(f"Stream[Customers], {name}", peer.call, pairs, _OF_A_PEER)
+        case = f"Stream[Customers], {name}"
+        yield beside(peer, python, case, peer.stream, ours, theirs, effort, peer.stream_aim)

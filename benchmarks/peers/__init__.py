@@ -1,1 +1,1 @@
-"""Other libraries at the same stream: each a program of its own, for the environment that has the library."""
+"""Other libraries at the same work: each a program of its own, for the environment that has the library."""

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from aiservices import AiServiceError, ChatRequest, ScriptedChatModel, Strategy, create, preview
 from benchmarks import (
-    accuracy,
     call_stage,
     cold_stage,
     conversation_stage,
+    create_stage,
     import_stage,
     parse_stage,
     scaling,
     stream_stage,
 )
 from benchmarks.__main__ import main
-from benchmarks.accuracy import Answered, Scores
 from benchmarks.measure import QUICK, Sample, in_pairs
 from benchmarks.peer import PEERS, Peer
-from benchmarks.questions import Questions, ShownQuestions
 from benchmarks.results import Comparison, Skipped, Stage, lines
-from benchmarks.right_answers import RIGHT_ANSWERS
+from benchmarks.ten_methods import new_interface
 
 
 def _well_formed(stage: Stage) -> None:
@@ -42,18 +38,71 @@ def _well_formed(stage: Stage) -> None:
     assert json.loads(json.dumps(stage.as_data()))["comparisons"]
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other library is installed."""
+    monkeypatch.setattr(Peer, "python", lambda self, environments: None)
+
+
+def _missing(cases: dict[str, str]) -> list[Skipped]:
+    """What is told of peers that are not installed, by the case and by what is beside it."""
+    return [Skipped(case, f"{name} is not installed") for case, name in cases.items()]
+
+
+@pytest.mark.usefixtures("alone")
 def test_import_stage() -> None:
     stage = import_stage.run(QUICK, why=True)
     _well_formed(stage)
-    assert {row.case for row in stage.comparisons} == {"import aiservices", "import output_parsers"}
+    declare = "from aiservices import create, user_message"
+    assert {row.case for row in stage.comparisons} == {
+        "import aiservices",
+        declare,
+        "import output_parsers",
+        "from output_parsers import parser_for",
+    }
     assert any("output_parsers" in remark for remark in stage.remarks)
+    assert stage.skipped == _missing(
+        {f"{declare} beside import of {peer.title}": peer.name for peer in PEERS}
+    )
 
 
+@pytest.mark.usefixtures("alone")
 def test_call_stage() -> None:
     stage = call_stage.run(QUICK)
     _well_formed(stage)
-    assert {"Person", "Result[Person]", "bool"} <= {row.case for row in stage.comparisons}
-    assert "calls/s" in stage.comparisons[-1].note
+    rows = {(row.case, row.against): (row.target, row.cpu_target) for row in stage.comparisons}
+    by_hand = "SDK create + validate_json"
+    assert rows == {
+        ("Person", by_hand): (0.4, None),
+        ("Result[Person]", "our own Person"): (1.05, None),
+        ("bool", by_hand): (0.4, None),
+        ("50 records", by_hand): (0.45, None),
+        ("Person", "SDK parse"): (None, None),
+        ("50 records", "SDK parse"): (None, None),
+        ("Person, async, 5 at a time", by_hand): (0.25, 0.3),
+        ("Person, async, 10 at a time", "our own, 5 at a time"): (None, None),
+    }
+    assert "calls/s" in stage.comparisons[-2].note
+    assert stage.comparisons[-1].note == "50 calls, none failed"
+    assert len(stage.skipped) == 2 * len(PEERS)
+
+
+def test_create_stage() -> None:
+    stage = create_stage.run(QUICK)
+    _well_formed(stage)
+    assert [row.target for row in stage.comparisons] == [10.0]
+
+
+def test_an_interface_that_is_made_anew_shares_no_type_with_the_last() -> None:
+    (interface, forms), (another, others) = new_interface(), new_interface()
+    assert interface is not another
+    assert len(forms) == 10
+    assert not {*forms} & {*others}
+    assert [get_type_hints(getattr(interface, name))["return"] for name in _methods(interface)] == forms
+
+
+def _methods(interface: type[Any]) -> list[str]:
+    return [name for name in vars(interface) if not name.startswith("_")]
 
 
 def test_conversation_stage() -> None:
@@ -66,25 +115,17 @@ def test_conversation_stage() -> None:
     assert {row.target for row in stage.comparisons} == {1.25}
 
 
-def test_stream_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without other libraries, which are told to be missing."""
-    monkeypatch.setattr(Peer, "python", lambda self, environments: None)
+@pytest.mark.usefixtures("alone")
+def test_stream_stage() -> None:
     stage = stream_stage.run(QUICK)
     _well_formed(stage)
-    assert {row.target for row in stage.comparisons} == {0.3, 1.5, None}
+    assert {row.target for row in stage.comparisons} == {0.3, 0.15, 1.5, None}
     assert stage.skipped == [
-        Skipped(f"Stream[Customers] beside {peer.call}", f"{peer.name} is not installed") for peer in PEERS
+        Skipped(f"Stream[Customers], {size} beside {peer.stream}", f"{peer.name} is not installed")
+        for peer in PEERS
+        if peer.stream
+        for size in ("10 KB", "100 KB")
     ]
-
-
-def test_a_peer_runs_in_its_own_environment(tmp_path: Path) -> None:
-    own = tmp_path / "json" / "bin" / "python"
-    own.parent.mkdir(parents=True)
-    own.touch()
-    peer = Peer("json", "loads", "json", "none")
-    assert peer.python(tmp_path) == str(own)
-    assert peer.python(tmp_path / "elsewhere") == sys.executable
-    assert Peer("nothing", "loads", "no_such_module", "none").python(tmp_path) is None
 
 
 def test_parse_stage() -> None:
@@ -144,78 +185,16 @@ def test_ratios_allow_for_the_work_done() -> None:
     assert row.cpu == 3.0
 
 
-SAID: dict[str, dict[str, Any]] = {
-    "complains": {"It broke.": True, "It shines.": True, "Hm.": True},
-    "count": {"Six geese": 6},
-}
-
-
-def _says(request: ChatRequest) -> str:
-    asked = " ".join(message.text for message in request.messages)
-    if "geese" in asked:
-        return '{"value": 6}'
-    return '{"value": false}' if "shines" in asked else "perhaps" if "Hm." in asked else '{"value": true}'
-
-
-def test_accuracy_counts_right_answers_other_values_and_errors() -> None:
-    told: list[str] = []
-    model = ScriptedChatModel(_says)
-    scores = accuracy.run(model, strategies=[Strategy.JSON_MODE], cases=SAID, progress=told.append)
-    assert [line.rpartition(",")[0] for line in told] == [
-        "  json_mode, examples: none: 2 of 4",
-        "  json_mode, examples: two: 2 of 4",
-    ]
-    for score, examples in zip(scores.scores, ("none", "two"), strict=True):
-        assert score.cells()[:7] == ("json_mode", examples, "2 / 4", "1", "1", "3 / 3", "1")
-    shown = list(scores.lines())
-    assert shown[0] == "accuracy of scripted: right answers of those asked"
-    assert [line.split() for line in shown[5:8]] == [
-        ["method", "json_mode,", "none", "json_mode,", "two"],
-        ["complains", "1", "/", "3", "1", "/", "3"],
-        ["count", "1", "/", "1", "1", "/", "1"],
-    ]
-    first = json.loads(json.dumps(scores.as_data()))["scores"][0]
-    assert (first["right"], first["errors"], first["typed"], first["asked_again"]) == (2, 1, 3, 1)
-    assert [one["text"] for one in first["not_right"]] == ["It shines.", "Hm."]
-
-
-def test_an_answer_of_another_type_is_not_right() -> None:
-    assert not Answered("count", "one", 1, True, True, 1, 0.1).right
-    assert not Answered("count", "one", 1, AiServiceError("no"), False, 1, 0.1).right
-    assert Answered("count", "one", 1, 1, True, 1, 0.1).right
-
-
-def test_the_right_answers_are_of_the_types_that_are_asked_for() -> None:
-    assert sum(map(len, RIGHT_ANSWERS.values())) >= 60
-    for method, answers in RIGHT_ANSWERS.items():
-        for text, right in answers.items():
-            assert accuracy.is_of_the_type(method, right), (method, text)
-
-
-def test_both_ways_ask_the_same_and_one_shows_two_examples_before() -> None:
-    model = ScriptedChatModel([])
-    bare, shown = (create(way, model, strategy="prompt") for way in (Questions, ShownQuestions))
-    for method, answers in RIGHT_ANSWERS.items():
-        for text in answers:
-            asked = preview(getattr(bare, method), text).messages
-            shows = preview(getattr(shown, method), text).messages
-            assert shows[-1] == asked[-1]
-            assert len(shows) == len(asked) + 4
-            assert not any(text in message.text for message in shows[:-1])
-
-
-def test_the_command_judges_the_answers_of_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(model: str, progress: Any) -> Scores:
-        assert model == "local:some"
-        return measured(
-            ScriptedChatModel(_says), strategies=[Strategy.JSON_MODE], cases=SAID, progress=progress
-        )
-
-    measured: Any = accuracy.run
-    monkeypatch.setattr(accuracy, "run", run)
-    out = tmp_path / "answers.json"
-    main(["accuracy", "--model", "local:some", "--quick", "--out", str(out)])
-    assert json.loads(out.read_text(encoding="utf-8"))["stages"]["accuracy"]["model"] == "scripted"
-    assert "2 / 4" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("target", "cpu_target", "aim"),
+    [
+        (2.0, 3.0, "≤ 2.00, CPU ≤ 3.00"),
+        (1.9, 3.0, "≤ 1.90, CPU ≤ 3.00: missed"),
+        (2.0, 2.9, "≤ 2.00, CPU ≤ 2.90: missed"),
+        (None, None, ""),
+    ],
+)
+def test_an_aim_that_is_missed_is_told(target: float | None, cpu_target: float | None, aim: str) -> None:
+    row = Comparison.of("c", "a", [(Sample(2.0, 3.0), Sample(1.0, 1.0))], target, cpu_target=cpu_target)
+    assert list(lines(Stage("s", [row])))[2].split(maxsplit=6)[6:] == ([aim] if aim else [])
+    assert row.missed == aim.endswith("missed")

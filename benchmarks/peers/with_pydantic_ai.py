@@ -1,4 +1,4 @@
-"""pydantic-ai: Agent.run_stream and stream_output."""
+"""pydantic-ai: Agent.run_sync, and Agent.run_stream with stream_output."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from pydantic_ai import Agent, NativeOutput  # type: ignore[import-not-found, un
 from pydantic_ai.models.openai import OpenAIChatModel  # type: ignore[import-not-found, unused-ignore]
 from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found, unused-ignore]
 
+from ..measure import Work
 from ..records import Customers
-from .once import KEY, QUESTION, tell
+from .timing import FORMS, KEY, QUESTION, tell
+
+
+def _agent(base_url: str, model: str, form: Any) -> Any:
+    chat = OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key=KEY))
+    return Agent(chat, output_type=NativeOutput(form))
+
+
+def call(base_url: str, model: str) -> Work:
+    agent = _agent(base_url, model, FORMS[model])
+    return lambda: agent.run_sync(QUESTION).output
 
 
 async def _stream(base_url: str, model: str) -> Any:
-    chat = OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key=KEY))
     last: Any = None
-    async with Agent(chat, output_type=NativeOutput(Customers)).run_stream(QUESTION) as run:
+    async with _agent(base_url, model, Customers).run_stream(QUESTION) as run:
         async for part in run.stream_output(debounce_by=None):
             last = part
     return last
@@ -28,4 +38,4 @@ def stream(base_url: str, model: str) -> Any:
 
 
 if __name__ == "__main__":
-    tell(stream)
+    tell(call, stream)

@@ -1,0 +1,60 @@
+"""A model whose answers are at hand: all that a call does, but for sending and waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiservices import OpenAiChatModel, create
+
+from . import server
+from .clerk import KEY, Clerk
+
+__all__ = ["canned_clerk"]
+
+_NOWHERE = "http://127.0.0.1:9/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    pieces: tuple[bytes, ...]
+    headers: Mapping[str, str]
+    status_code: int = 200
+
+    @property
+    def content(self) -> bytes:
+        return self.pieces[0]
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        return iter(self.pieces)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """Gives the same response to every request; as the model's ``Channels``, too, it has but itself."""
+
+    response: _Response
+    headers: Mapping[str, str]
+    key: object = KEY
+    failures: tuple[type[Exception], ...] = (OSError,)
+
+    def blocking(self) -> _Channel:
+        return self
+
+    def post(self, *_: object, **__: object) -> _Response:
+        return self.response
+
+
+def canned_clerk(asked: dict[str, Any]) -> Clerk:
+    """The service whose every request gets what the server answers to ``asked``."""
+    if asked.get("stream"):
+        response = _Response(tuple(server.events(asked)), {"content-type": "text/event-stream"})
+    else:
+        response = _Response((server.completion(asked),), {"content-type": "application/json"})
+    model = OpenAiChatModel(asked["model"], base_url=_NOWHERE, api_key=KEY)
+    model._channels = _Channel(response, {})  # type: ignore[assignment]
+    return create(Clerk, model)

@@ -1,0 +1,126 @@
+"""The work whose instructions are counted: ``python -m benchmarks.counted CASE…``, run by callgrind.
+
+Before and after each block of calls it asks for the parent's process, which nothing else does: callgrind is
+told to write what it has counted whenever that happens.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from json import scanner
+
+from pydantic import BaseModel
+
+from . import server
+from .canned import canned_clerk
+from .measure import Work
+from .records import Customers, Person, Truth
+
+__all__ = ["CASES", "MARK", "Case"]
+
+MARK = "getppid"
+_TEXT = "Grace Hopper, 45 years old and married, is 1.68 m tall."
+_EVENTS = {"model": "records-10000-200", "stream": True}
+
+
+class _PlainDecoder(json.JSONDecoder):
+    """The JSON reader of the standard library in Python alone: an interpreter is at work, as in our calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_string = json.decoder.py_scanstring  # type: ignore[attr-defined]
+        self.scan_once = scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+
+
+_DECODE = _PlainDecoder().decode
+
+
+def _person() -> tuple[Work, Work]:
+    return partial(canned_clerk({"model": "person"}).person, _TEXT), _reading("person", Person)
+
+
+def _result() -> tuple[Work, Work]:
+    return partial(canned_clerk({"model": "person"}).person_with_all, _TEXT), _reading("person", Person)
+
+
+def _truth() -> tuple[Work, Work]:
+    return partial(canned_clerk({"model": "truth"}).truth, _TEXT), _reading("truth", Truth)
+
+
+def _customers() -> tuple[Work, Work]:
+    return partial(canned_clerk({"model": "customers"}).customers, _TEXT), _reading("customers", Customers)
+
+
+def _stream() -> tuple[Work, Work]:
+    service = canned_clerk(_EVENTS)
+    datas = [event.removeprefix(b"data: ").decode() for event in server.events(_EVENTS)[:-1]]
+
+    def ours() -> Customers:
+        stream = service.growing_customers(_TEXT)
+        for snapshot in stream:
+            _ = snapshot.value
+        return stream.result().value
+
+    def pure() -> Customers:
+        deltas = [_DECODE(data.strip())["choices"][0]["delta"] for data in datas]
+        return Customers.model_validate_json("".join(delta.get("content", "") for delta in deltas))
+
+    return ours, pure
+
+
+def _reading(model: str, form: type[BaseModel]) -> Work:
+    body = server.completion({"model": model}).decode()
+
+    def pure() -> BaseModel:
+        return form.model_validate_json(_DECODE(body)["choices"][0]["message"]["content"])
+
+    return pure
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``make`` gives the call and the reading beside it; ``calls`` are those of the smaller block."""
+
+    make: Callable[[], tuple[Work, Work]]
+    calls: int
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Calls of two blocks: their difference is free of what a block costs by itself."""
+        return self.calls, 3 * self.calls
+
+
+CASES = {
+    "Person": Case(_person, 10),
+    "Result[Person]": Case(_result, 10),
+    "bool": Case(_truth, 10),
+    "50 records": Case(_customers, 5),
+    "Stream[Customers], 200 events": Case(_stream, 1),
+}
+
+
+def main() -> None:
+    gc.disable()  # what it costs depends on all that is alive
+    for case in map(CASES.__getitem__, sys.argv[1:]):
+        for work in case.make():
+            _count(work, case.blocks)
+
+
+def _count(work: Work, blocks: tuple[int, int]) -> None:
+    for _ in range(2 * min(blocks)):  # what is made once, and what the interpreter learns of its code
+        work()
+    os.getppid()
+    for calls in blocks:
+        for _ in range(calls):
+            work()
+        os.getppid()
+
+
+if __name__ == "__main__":
+    main()

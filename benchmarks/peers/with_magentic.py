@@ -1,0 +1,22 @@
+"""magentic: a function with @prompt, whose answer comes as the call of a tool, in a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from magentic import OpenaiChatModel, prompt  # type: ignore[import-not-found, unused-ignore]
+
+from ..measure import Work
+from .timing import FORMS, KEY, QUESTION, tell
+
+
+def call(base_url: str, model: str) -> Work:
+    def ask() -> Any: ...
+
+    ask.__annotations__["return"] = FORMS[model]
+    work: Work = prompt(QUESTION, model=OpenaiChatModel(model, api_key=KEY, base_url=base_url))(ask)
+    return work
+
+
+if __name__ == "__main__":
+    tell(call)

@@ -1,0 +1,93 @@
+"""How answers are judged: right ones, other values, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiservices import AiServiceError, ChatRequest, ScriptedChatModel, Strategy, create, preview
+from benchmarks import accuracy
+from benchmarks.__main__ import main
+from benchmarks.accuracy import Answered, Scores
+from benchmarks.questions import Questions, ShownQuestions
+from benchmarks.right_answers import RIGHT_ANSWERS
+
+SAID: dict[str, dict[str, Any]] = {
+    "complains": {"It broke.": True, "It shines.": True, "Hm.": True},
+    "count": {"Six geese": 6},
+}
+
+
+def _says(request: ChatRequest) -> str:
+    asked = " ".join(message.text for message in request.messages)
+    if "geese" in asked:
+        return '{"value": 6}'
+    return '{"value": false}' if "shines" in asked else "perhaps" if "Hm." in asked else '{"value": true}'
+
+
+def test_accuracy_counts_right_answers_other_values_and_errors() -> None:
+    told: list[str] = []
+    model = ScriptedChatModel(_says)
+    scores = accuracy.run(model, strategies=[Strategy.JSON_MODE], cases=SAID, progress=told.append)
+    assert [line.rpartition(",")[0] for line in told] == [
+        "  json_mode, examples: none: 2 of 4",
+        "  json_mode, examples: two: 2 of 4",
+    ]
+    for score, examples in zip(scores.scores, ("none", "two"), strict=True):
+        assert score.cells()[:7] == ("json_mode", examples, "2 / 4", "1", "1", "3 / 3", "1")
+    shown = list(scores.lines())
+    assert shown[0] == "accuracy of scripted: right answers of those asked"
+    assert [line.split() for line in shown[5:8]] == [
+        ["method", "json_mode,", "none", "json_mode,", "two"],
+        ["complains", "1", "/", "3", "1", "/", "3"],
+        ["count", "1", "/", "1", "1", "/", "1"],
+    ]
+    first = json.loads(json.dumps(scores.as_data()))["scores"][0]
+    assert (first["right"], first["errors"], first["typed"], first["asked_again"]) == (2, 1, 3, 1)
+    assert [one["text"] for one in first["not_right"]] == ["It shines.", "Hm."]
+
+
+def test_an_answer_of_another_type_is_not_right() -> None:
+    assert not Answered("count", "one", 1, True, True, 1, 0.1).right
+    assert not Answered("count", "one", 1, AiServiceError("no"), False, 1, 0.1).right
+    assert Answered("count", "one", 1, 1, True, 1, 0.1).right
+
+
+def test_the_right_answers_are_of_the_types_that_are_asked_for() -> None:
+    assert sum(map(len, RIGHT_ANSWERS.values())) >= 60
+    for method, answers in RIGHT_ANSWERS.items():
+        for text, right in answers.items():
+            assert accuracy.is_of_the_type(method, right), (method, text)
+
+
+def test_both_ways_ask_the_same_and_one_shows_two_examples_before() -> None:
+    model = ScriptedChatModel([])
+    bare, shown = (create(way, model, strategy="prompt") for way in (Questions, ShownQuestions))
+    for method, answers in RIGHT_ANSWERS.items():
+        for text in answers:
+            asked = preview(getattr(bare, method), text).messages
+            shows = preview(getattr(shown, method), text).messages
+            assert shows[-1] == asked[-1]
+            assert len(shows) == len(asked) + 4
+            assert not any(text in message.text for message in shows[:-1])
+
+
+def test_the_command_judges_the_answers_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(model: str, progress: Any) -> Scores:
+        assert model == "local:some"
+        scores: Scores = measured(
+            ScriptedChatModel(_says), strategies=[Strategy.JSON_MODE], cases=SAID, progress=progress
+        )
+        return scores
+
+    measured: Any = accuracy.run
+    monkeypatch.setattr(accuracy, "run", run)
+    out = tmp_path / "answers.json"
+    main(["accuracy", "--model", "local:some", "--quick", "--out", str(out)])
+    assert json.loads(out.read_text(encoding="utf-8"))["stages"]["accuracy"]["model"] == "scripted"
+    assert "2 / 4" in capsys.readouterr().out

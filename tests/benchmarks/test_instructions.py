@@ -1,0 +1,81 @@
+"""Counting instructions: what is compared, what is kept, and one case counted for real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import counted, instructions
+from benchmarks.__main__ import main
+from benchmarks.instructions import MOST, REFERENCE, Count, NoCallgrindError, counts
+
+KEPT = json.loads(REFERENCE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "kept.json"
+    monkeypatch.setattr(instructions, "REFERENCE", path)
+    monkeypatch.setattr(
+        instructions, "counts", lambda: [Count("Person", 112.0, 100.0), Count("bool", 50.0, 100.0)]
+    )
+    return path
+
+
+def test_there_is_a_reference_for_each_case() -> None:
+    assert list(KEPT["ratios"]) == list(counted.CASES)
+
+
+@pytest.mark.parametrize("case", counted.CASES)
+def test_a_call_and_the_reading_beside_it_give_the_same(case: str) -> None:
+    call, reading = counted.CASES[case].make()
+    answer, read = call(), reading()
+    value = getattr(answer, "value", answer)
+    assert value == (read.value if case == "bool" else read)
+
+
+def test_more_than_a_tenth_above_the_reference_fails(
+    reference: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference.write_text('{"ratios": {"Person": 1.0, "bool": 0.6}}', encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        main(["instructions"])
+    assert str(caught.value) == "more than 10% above the reference: Person"
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["Person", "112", "100", "1.120", "1.000", "+12.0%"],
+        ["bool", "50", "100", "0.500", "0.600", "-16.7%"],
+    ]
+
+
+def test_within_a_tenth_of_the_reference_is_well(reference: Path) -> None:
+    reference.write_text('{"ratios": {"Person": 1.1, "bool": 0.5}}', encoding="utf-8")
+    main(["instructions"])
+
+
+def test_new_ratios_are_accepted(reference: Path) -> None:
+    main(["instructions", "--accept"])
+    assert json.loads(reference.read_text(encoding="utf-8"))["ratios"] == {"Person": 1.12, "bool": 0.5}
+    main(["instructions"])
+
+
+def test_without_valgrind_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_program(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(shutil, "which", no_program)
+    with pytest.raises(SystemExit) as caught:
+        main(["instructions"])
+    assert str(caught.value) == "valgrind is not installed: it counts the instructions"
+
+
+def test_a_call_takes_no_more_instructions_than_it_did() -> None:
+    """With `python -m benchmarks instructions --accept`, if more are worth it."""
+    try:
+        found: Sequence[Count] = counts(["Person"])
+    except NoCallgrindError as error:
+        pytest.skip(str(error))
+    assert found[0].ratio <= MOST * KEPT["ratios"]["Person"]
