@@ -33,7 +33,7 @@ parts:
 	@command -v chromium >/dev/null || $(call debian,chromium)
 
 docs: $(VENV)/.dev
-	@$(BIN)/python -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks
@@ -50,4 +50,4 @@ $(VENV)/.dev: $(VENV)/.runtime
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

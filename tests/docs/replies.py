@@ -1,0 +1,142 @@
+"""What the models of each page reply, in the order in which the page asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from docs.running import Reply
+
+from aiservices import AiMessage, ChatReply, ModelServerError, ToolCall, Usage
+
+PERSON = '{"first_name": "John", "last_name": "Doe", "birth_date": "1968-07-04"}'
+ANN = '{"name": "Ann", "age": 31}'
+OLD = '{"name": "Ann", "age": "old"}'
+ROME = '{"name": "Rome", "population": 2748109, "sights": ["Colosseum", "Pantheon"]}'
+OFFER = '{"product": "tea", "discount": %d}'
+
+
+def called(tool: str, **arguments: object) -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("call_1", tool, json.dumps(arguments)),)))
+
+
+def value(of: object) -> str:
+    return json.dumps({"value": of})
+
+
+def down() -> ModelServerError:
+    return ModelServerError("the server is overloaded (503)", status=503, retryable=True)
+
+
+REPLIES: Mapping[str, Sequence[Reply]] = {
+    "README.md": [PERSON],
+    "index.md": [PERSON],
+    "errors.md": [],
+    "tutorial.md": [
+        '{"customer": "Ann Lee", "title": "Lamp Issue", "urgency": "high", "bought_on": "2026-03-03"}',
+        value(
+            ["Please send me a new lamp, and tell me when you are open.", "I also miss a screw of the shelf."]
+        ),
+        "Ann, look! A new lamp is on its way!",
+        called("in_stock", article="lamp"),
+        "There are 3 pieces of the lamp in the shop.",
+        "One green lamp, two shelves.",
+        "Two shelves.",
+    ],
+    "coming-from.md": [
+        value("positive"),
+        ANN,
+        ANN,
+        ANN,
+        ANN,
+        ANN,
+        ANN,
+        value([json.loads(ANN), {"name": "Bob", "age": 27}]),
+        ANN,
+    ],
+    "how-to/structured-answers.md": [
+        value(True),
+        '{"product": "lamp", "mood": "glad", "stars": 5}',
+        value(["lamp", "shelf"]),
+        '{"product": "lamp", "mood": "glad", "stars": 4}',
+        '{"title": "Greek salad", "minutes": 900, "steps": ["Cut", "Mix"]}',
+        '{"title": "Greek salad", "minutes": 10, "steps": ["Cut", "Mix"]}',
+    ],
+    "how-to/numbers-dates-choices.md": [
+        value(42),
+        value("12.50"),
+        value("1968-07-04"),
+        value("1968-07-04T23:45:00"),
+        value("high"),
+    ],
+    "how-to/streams.md": [
+        "Rome is the capital of Italy.",
+        ROME,
+        ROME,
+        value([json.loads(ROME), {"name": "Perugia", "population": 162449, "sights": []}]),
+        value([31, "old", 5]),
+        "Rome is the capital of Italy.",
+        ROME,
+    ],
+    "how-to/tools.md": [
+        called("in_stock", article="lamp"),
+        called("put_aside", article="lamp", pieces=2),
+        "Two lamps are waiting for you.",
+        called("put_aside", article="lamp", pieces=1),
+        "I am sorry, we are closed today.",
+        called("debt"),
+        "You owe 12.50.",
+        called("price", article="lmp"),
+        called("price", article="lam"),
+        called("opening_hours"),
+        called("hour", city="Rome"),
+        "It is nine in the morning.",
+    ],
+    "how-to/memory.md": [
+        "Hello Ann.",
+        "Your name is Ann.",
+        "You have not told me.",
+        "The vases are on the first floor.",
+        "You look for vases.",
+        "Your name is Ann.",
+    ],
+    "how-to/retrieval.md": [
+        "It opens at nine.",
+        "Ann is there from nine on.",
+        "It is a shelf.",
+        called("search", query="return goods"),
+        "Yes, for 30 days.",
+        value(3),
+        value(2),
+    ],
+    "how-to/guardrails.md": [OFFER % 90, OFFER % 20, OFFER % 10, OFFER % 5],
+    "how-to/files.md": [value("12.50")],
+    "how-to/budgets.md": [
+        OLD,
+        ANN,
+        OLD,
+        '{"age": 31}',
+        OLD,
+        OLD,
+        ChatReply(AiMessage(OLD), usage=Usage(9, 8)),
+        down(),
+        ANN,
+        down(),
+        ANN,
+        "It rains, and the roofs begin to sing.",
+    ],
+    "how-to/own-types.md": [
+        value("12.50 EUR"),
+        '{"shop": "Harper\'s", "total": "20.00 GBP"}',
+        '{"number": "17"}',
+        '{"number": "R-17"}',
+    ],
+    "how-to/providers.md": [],
+    "how-to/parsing.md": [],
+    "how-to/agents.md": [
+        called("in_stock", article="lamp"),
+        called("generate_response", response="Yes, three.", article="lamp", pieces=3),
+        "Hello, Tony.",
+        "You are Tony.",
+    ],
+}

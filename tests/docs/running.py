@@ -1,0 +1,162 @@
+"""Runs a page of the documents: its programs in their order, on replies that are given, as a reader would."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+from aiservices import Capabilities, ChatModel, ChatReply, ChatRequest, ScriptedChatModel
+from aiservices.models import base
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_INSTALLED = any("aiservices" in point.value for point in entry_points(group="pytest11"))
+_PLUGIN = () if _INSTALLED else ("-p", "aiservices.testing.plugin")
+_WEIGHTS = "qwen2.5-coder-1.5b"  # what the pages tell the reader to pull
+_LOCAL = Capabilities(json_schema=True, json_mode=True, constrained=True, tools=True)
+
+Reply = str | ChatReply | Exception
+
+
+class Block(NamedTuple):
+    """What stands in a fence: its language, its title ("" without one), its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+class Printed(NamedTuple):
+    """What the page says that is printed, and what was."""
+
+    shown: str
+    printed: str
+
+
+@dataclass
+class Ran:
+    """What came of a page: what it showed and printed, and what its models were asked."""
+
+    outputs: list[Printed] = field(default_factory=list)
+    requests: list[ChatRequest] = field(default_factory=list)
+    left: int = 0
+
+
+def path_of(page: str) -> Path:
+    return ROOT / page if page == "README.md" else DOCS / page
+
+
+def blocks_of(page: str) -> list[Block]:
+    found = _FENCE.findall(path_of(page).read_text("utf-8"))
+    return [Block(language, title, text) for language, title, text in found]
+
+
+def run_page(
+    page: str,
+    replies: Sequence[Reply],
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    foreign: Sequence[str] = (),
+) -> Ran:
+    """Run the blocks of a page in ``folder``; titles that are ``foreign`` belong to other libraries."""
+    ran = Ran()
+    script = iter(replies)
+    _answer_with(script, ran, monkeypatch)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    module = ModuleType(re.sub(r"\W", "_", f"docs_{page}"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    printed = ""
+    for block in blocks_of(page):
+        if block.title in foreign and block.title:
+            continue
+        if block.language == "text":
+            ran.outputs.append(Printed(block.text, printed))
+            printed = ""
+            continue
+        assert printed == "", f"{page} does not show what is printed: {printed}"
+        printed = _run(block, module, page, folder)
+    assert printed == "", f"{page} does not show what is printed at its end: {printed}"
+    ran.left = sum(1 for _ in script)
+    return ran
+
+
+def _answer_with(script: Iterator[Reply], ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each model that a page names take its replies from one script, in the order of the requests."""
+    find = base._factory
+
+    def answer(request: ChatRequest) -> Reply:
+        ran.requests.append(request)
+        reply = next(script, None)
+        assert reply is not None, f"no reply is left for: {request.messages[-1].text}"
+        return reply
+
+    def factory(provider: str, asked: str) -> Callable[[str], ChatModel]:
+        def made(name: str) -> ChatModel:
+            if provider == "local":
+                return ScriptedChatModel(answer, name=f"local:{name or _WEIGHTS}", capabilities=_LOCAL)
+            real = find(provider, asked)(name)
+            return ScriptedChatModel(answer, name=real.name, capabilities=real.capabilities)
+
+        return made
+
+    monkeypatch.setattr(base, "_factory", factory)
+    monkeypatch.setattr(base, "_embedded", lambda: "local")
+
+
+def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:
+    """What a block prints, be it a program or commands; an error as the last line of its traceback."""
+    if block.title.endswith(".py"):
+        (folder / block.title).write_text(block.text, "utf-8")
+        return ""
+    if block.language == "python":
+        return _executed(block.text, page, vars(module))
+    if block.language == "console":
+        return "".join(_command(line, folder) for line in block.text.splitlines())
+    raise AssertionError(f"{page}: a block of {block.language} is not run by any test")
+
+
+def _executed(code: str, name: str, namespace: dict[str, Any]) -> str:
+    with redirect_stdout(io.StringIO()) as out:
+        try:
+            exec(compile(code, name, "exec", dont_inherit=True), namespace)
+        except Exception as error:
+            if isinstance(error, AssertionError):
+                raise
+            print(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+    return out.getvalue()
+
+
+def _command(line: str, folder: Path) -> str:
+    """Run a command for the programs of a page; of other commands only look whether they exist."""
+    words = line.split()
+    if words[0] == "python" and words[1].endswith(".py"):
+        path = folder / words[1]
+        for name in {file.stem for file in folder.glob("*.py")}:
+            sys.modules.pop(name, None)
+        return _executed(path.read_text("utf-8"), str(path), {"__name__": "__main__"})
+    if words[0] == "pytest":
+        return _tests(words, folder)
+    return ""
+
+
+def _tests(words: list[str], folder: Path) -> str:
+    quiet = [sys.executable, "-m", *words, "-p", "no:cacheprovider", *_PLUGIN]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    done = subprocess.run(
+        quiet, cwd=folder, capture_output=True, text=True, env=environment, timeout=100, check=False
+    )
+    return re.sub(r" in \d+\.\d+s", " in 0.30s", done.stdout)
