@@ -1,4 +1,4 @@
-"""Answers from a real text: the model looks for clauses itself, and cites those that it was shown."""
+"""Answers from a real text: the model looks for passages itself, and cites those that it was shown."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from aiservices.retrieval import (
     SentenceTransformerModel,
     found_by,
     retriever_tool,
+    split,
 )
 
-TEXT = Path(__file__).parent / "data" / "constitution.txt"
+TEXT = Path(__file__).parent / "data" / "jargon.txt"
 
 
 @dataclass
@@ -45,27 +46,24 @@ class Answer:
 
 
 class Guide(Protocol):
-    @system_message("Answer from the clauses that the tool finds in the Constitution, and from nothing else.")
+    @system_message("Answer from the passages that the tool finds in the Jargon File, and from nothing else.")
     def answer(self, question: str) -> Result[Answer]: ...
 
 
-def clauses(text: str) -> list[Content]:
-    """Each clause of a text as a passage, whose id is its number; the metadata say where it stands."""
-    article, place, found = "", "", list[Content]()
-    for block in text.strip().split("\n\n"):
-        if block.startswith("# "):
-            article = place = block[2:].partition(" (")[0]
-        elif block.startswith("## "):
-            place = f"{article}, {block[3:]}"
-        else:
-            found.append(Content(block, str(len(found) + 1), {"place": place}))
+def passages(text: str) -> list[Content]:
+    """The sections of a text in pieces, each with its heading in front; the id of a piece is its number."""
+    found = list[Content]()
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = section.partition("\n")
+        for piece in split(body, size=1200):
+            found.append(Content(f"{heading}\n{piece.text}", str(len(found) + 1)))
     return found
 
 
-def constitution(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
-    """The clauses, found by their meaning. By default they are embedded here, with all-MiniLM-L6-v2."""
-    retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), limit=4)
-    retriever.add(clauses(TEXT.read_text("utf-8")))
+def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
+    """The passages, found by their meaning. By default they are embedded here, with all-MiniLM-L6-v2."""
+    retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), limit=10)
+    retriever.add(passages(TEXT.read_text("utf-8")))
     return retriever
 
 
@@ -78,13 +76,10 @@ def cited(answer: Answer, turn: Turn) -> Verdict:
     return reprompt(f"No passage {invented[0]} was found. These were: {', '.join(found) or 'none'}.")
 
 
-# What is asked, what a sensible model answers, and a part of the clause that says so.
+# What is asked, what a sensible model answers, and a part of the passage that says so.
 SCRIPT = {
-    "Who may declare war?": ("Congress.", "To declare War"),
-    "For what can a President be removed?": (
-        "For treason, bribery and other high crimes and misdemeanors.",
-        "Treason, Bribery",
-    ),
+    "Do hackers keep pets?": ("More often cats than dogs.", "cats than dogs"),
+    "Where in America do most of them live?": ("Round Boston and San Francisco.", "Bay Area-to-Boston axis"),
 }
 
 
@@ -96,12 +91,12 @@ def scripted() -> ScriptedChatModel:
         answer, part = SCRIPT[asked]
         shown = [message.text for message in request.messages if isinstance(message, ToolMessage)]
         if not shown:
-            call = ToolCall("call_1", "search_constitution", json.dumps({"query": asked}))
+            call = ToolCall("call_1", "search_jargon_file", json.dumps({"query": asked}))
             return ChatReply(AiMessage("", (call,)))
         if isinstance(request.messages[-1], ToolMessage):
             return json.dumps({"answer": answer, "sources": [999]})
-        passages = re.findall(r"^\[(\d+)\]\n(.*?)(?=^\[|\Z)", shown[0], re.MULTILINE | re.DOTALL)
-        sources = [int(number) for number, text in passages if part in text]
+        blocks = re.findall(r"^\[(\d+)\]\n(.*?)(?=^\[\d+\]\n|\Z)", shown[0], re.MULTILINE | re.DOTALL)
+        sources = [int(number) for number, text in blocks if part in text]
         return json.dumps({"answer": answer, "sources": sources})
 
     return ScriptedChatModel(reply)
@@ -112,7 +107,7 @@ def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None
 
     Needs the extra ``retrieval`` and, for the embeddings by default, ``embeddings``.
     """
-    search = retriever_tool(constitution(embeddings), "search_constitution")
+    search = retriever_tool(jargon_file(embeddings), "search_jargon_file")
     guards = OutputGuardrails(cited, on="value")
     guide = create(Guide, model or scripted(), tools=[search], interceptors=[guards])
     for question in SCRIPT:
@@ -121,9 +116,8 @@ def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None
         found = found_by(result.tool_runs)
         print(f"  found: {', '.join(found)}; requests: {len(result.attempts)}")
         for number in result.value.sources:
-            passage = found[str(number)]
-            text = " ".join(passage.text.split())
-            print(f"  [{number}] {passage.metadata['place']}: {text[:60].rstrip()}…")
+            heading, _, text = found[str(number)].text.partition("\n")
+            print(f"  [{number}] {heading}: {' '.join(text.split())[:60].rstrip()}…")
 
 
 if __name__ == "__main__":

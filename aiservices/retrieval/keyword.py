@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from .content import Content, Query
 from .embedding import Where
 from .optional import needed
+from .store import fits
 
 __all__ = ["KeywordRetriever"]
 
@@ -101,7 +102,7 @@ class KeywordRetriever:
         """The contents with words of the query, the best first; none where no content has one."""
         where = self._where(query) if callable(self._where) else self._where
         ranked = self._kept.ranked(self._words(query.text))
-        return list(islice((one for one in ranked if _fits(one, where or {})), self._limit))
+        return list(islice((one for one in ranked if fits(one, where or {})), self._limit))
 
     def _words(self, text: str) -> list[str]:
         words = list(self._split(text))
@@ -130,8 +131,3 @@ def _words_in(language: str) -> Words:
             f"KeywordRetriever: {said} into words, or one of its languages, as english"
         ) from error
     return words
-
-
-def _fits(content: Content, where: Mapping[str, Any]) -> bool:
-    missing = object()
-    return all(content.metadata.get(name, missing) == value for name, value in where.items())

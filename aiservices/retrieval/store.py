@@ -67,7 +67,7 @@ class EmbeddingStore:
         """The nearest contents, the best first, each with its cosine as its score."""
         kept = self._kept
         if kept is not None and where:
-            kept = _chosen(kept, [_fits(content, where) for content in kept.contents])
+            kept = _chosen(kept, [fits(content, where) for content in kept.contents])
         if kept is None:
             return []
         wanted = _unit(vector)
@@ -128,6 +128,7 @@ def _chosen(kept: _Kept, wanted: Sequence[bool]) -> _Kept | None:
     return _Kept(contents, kept.rows[at]) if contents else None
 
 
-def _fits(content: Content, where: Mapping[str, Any]) -> bool:
+def fits(content: Content, where: Mapping[str, Any]) -> bool:
+    """Whether its metadata have all the values that are wanted."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in where.items())

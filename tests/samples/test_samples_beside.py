@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -140,20 +141,22 @@ def test_a_model_that_pays_nothing_back_waits_for_nobody(capsys: Printed) -> Non
 
 
 class Words:
-    """Embeds a text by which of a few words are in it."""
+    """Embeds a text by which of a few things it speaks of."""
 
-    KNOWN = ("declare", "war", "president", "removed", "bribery")
+    THINGS = (r"\bpets\b|\bcats\b", r"\bamerica\b|united states", r"\blive\b|boston")
 
     def embed(self, texts: Sequence[str], /) -> Any:
         import numpy
 
-        return numpy.array([[float(word in text.lower()) for word in self.KNOWN] for text in texts], "f4")
+        rows = [[bool(re.search(thing, text.lower())) for thing in self.THINGS] for text in texts]
+        return numpy.array(rows, "f4")
 
 
 @pytest.fixture
 def embeddings() -> None:
-    """What keeping embeddings needs."""
-    pytest.importorskip("numpy", reason='pip install "aiservices[retrieval]" first')
+    """What cutting a text and keeping embeddings needs."""
+    for name in ("numpy", "semantic_text_splitter"):
+        pytest.importorskip(name, reason='pip install "aiservices[retrieval]" first')
 
 
 @pytest.mark.usefixtures("embeddings")
@@ -168,18 +171,18 @@ def test_a_source_that_was_never_found_is_told_to_the_model() -> None:
     answers_with_sources.main(model, Words())
     said = model.requests[2].messages
     assert isinstance(said[-3], ToolMessage)
-    assert said[-3].text.startswith("[37]\nTo declare War, grant Letters of Marque")
+    assert said[-3].text.startswith("[77]\nMiscellaneous\nHackers are more likely to have cats")
     assert said[-2:] == (AiMessage(INVENTED), UserMessage(TOLD))
 
 
 @pytest.mark.usefixtures("embeddings")
 def test_a_model_that_goes_on_inventing_sources_gives_no_answer() -> None:
-    model = ScriptedChatModel([called("search_constitution", query="war"), *[INVENTED] * 3])
+    model = ScriptedChatModel([called("search_jargon_file", query="cats"), *[INVENTED] * 3])
     with pytest.raises(GuardrailError) as caught:
         answers_with_sources.main(model, Words())
     assert str(caught.value) == (
         "Guide.answer: the output guard cited rejected all 3 answers: "
-        "No passage 999 was found. These were: 5, 55, 72, 88."
+        "No passage 999 was found. These were: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9."
     )
 
 
@@ -194,13 +197,13 @@ def test_without_the_embedding_model_the_sample_says_how_to_install_it(
     )
 
 
-INVENTED = '{"answer": "Congress.", "sources": [999]}'
-TOLD = "No passage 999 was found. These were: 37, 5, 55, 72."
+INVENTED = '{"answer": "More often cats than dogs.", "sources": [999]}'
+TOLD = "No passage 999 was found. These were: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9."
 SOURCES = """\
-Who may declare war? Congress.
-  found: 37, 5, 55, 72; requests: 3
-  [37] Article I, Section 8: To declare War, grant Letters of Marque and Reprisal, and ma…
-For what can a President be removed? For treason, bribery and other high crimes and misdemeanors.
-  found: 60, 67, 11, 12; requests: 3
-  [67] Article II, Section 4: The President, Vice President and all Civil Officers of the…
+Do hackers keep pets? More often cats than dogs.
+  found: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9; requests: 3
+  [77] Miscellaneous: Hackers are more likely to have cats than dogs (in fact, it…
+Where in America do most of them live? Round Boston and San Francisco.
+  found: 68, 51, 1, 2, 3, 4, 5, 6, 7, 8; requests: 3
+  [68] Geographical Distribution: In the United States, hackerdom revolves on a Bay Area-to-Bo…
 """
