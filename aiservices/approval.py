@@ -28,7 +28,8 @@ class TurnState(NamedTuple):
     calls that wait, of which those with an id in ``pending`` have to be approved. ``kept`` is what
     interceptors want to know when it goes on. ``model`` is the name of the model that made the calls, which
     are read in the form in which it was told to write them; "" where that is not known. ``memory_id`` and
-    ``user_name`` are the arguments with these roles. ``to_json`` and ``from_json`` keep it as text.
+    ``user_name`` are the arguments with these roles. ``before`` is what was said with tools before an answer
+    was asked for again; ``messages`` hold that too. ``to_json`` and ``from_json`` keep it as text.
     """
 
     where: str
@@ -41,6 +42,7 @@ class TurnState(NamedTuple):
     kept: Mapping[str, Any] = MappingProxyType({})
     model: str = ""
     user_name: Any = None
+    before: tuple[Message, ...] = ()
 
     def to_json(self) -> str:
         """The state as JSON text. Raises TypeError for a memory id or a user name that has no JSON form."""
@@ -57,6 +59,7 @@ class TurnState(NamedTuple):
                 "kept": dict(self.kept),
                 "model": self.model,
                 "user_name": self.user_name,
+                "before": [message_to_dict(message) for message in self.before],
             },
             ensure_ascii=False,
             default=_plain,
@@ -64,7 +67,7 @@ class TurnState(NamedTuple):
 
     @staticmethod
     def from_json(text: str) -> TurnState:
-        """The state of ``to_json``, also of a version that kept no model and no user name.
+        """The state of ``to_json``, also of a version that kept less of it.
 
         Raises ValueError for what is none.
         """
@@ -86,6 +89,7 @@ class TurnState(NamedTuple):
                 _of(said, "kept", dict),
                 _of({"model": "", **said}, "model", str),
                 said.get("user_name"),
+                tuple(map(message_from_dict, _of({"before": [], **said}, "before", list))),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the text is no state of a call: {error!r}") from error
@@ -137,6 +141,7 @@ def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
         kept=dict(context.kept),
         model="" if context.route is None else context.route.model.name,
         user_name=next((turn.arguments.get(name) for name in named), None),
+        before=tuple(context.exchanged[:since]),
     )
 
 

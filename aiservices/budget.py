@@ -97,9 +97,10 @@ class CallContext:
 
     ``wire`` is how the last request was asked, ``route`` of whom. ``ways`` are those taken so far, by the
     models that were to be asked. ``exchanged`` is what was said with tools since the request, in so many
-    ``rounds``, and ``tool_runs`` what ran. ``aside`` counts the attempts that were not made at the answer, as
-    those at a summary. ``kept`` is what interceptors want to know of the call when it goes on after it
-    waited for approval: plain JSON, under names of their own.
+    ``rounds`` and ``calls``, and ``tool_runs`` what ran; of a call that waited for approval, the first
+    ``before`` of what was said are in its request. ``aside`` counts the attempts that were not made at the
+    answer, as those at a summary. ``kept`` is what interceptors want to know of the call when it goes on
+    after it waited for approval: plain JSON, under names of their own.
     """
 
     budget: Budget
@@ -111,7 +112,9 @@ class CallContext:
     ways: dict[tuple[Route, ...], Way] = field(default_factory=dict)
     exchanged: list[Message] = field(default_factory=list)
     tool_runs: list[ToolRun] = field(default_factory=list)
+    before: int = 0
     rounds: int = 0
+    calls: int = 0
     aside: int = 0
     kept: dict[str, Any] = field(default_factory=dict)
     _spread: float = 0.0

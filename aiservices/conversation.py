@@ -45,8 +45,7 @@ def converse(turn: Turn) -> Flow[Conversed]:
         check_finish(asked.reply, turn.plan.where)
         return Conversed(*asked)
     toolbox = yield from _with_provided(toolbox, turn)
-    exchanged, waiting = turn.context.exchanged, _unanswered(turn.context)
-    since = len(exchanged) if waiting is None else 0  # what was said before is in the request
+    exchanged, waiting, since = turn.context.exchanged, _unanswered(turn.context), turn.told
     while True:
         if waiting is None:
             now = replace(turn, request=turn.request.plus(*exchanged[since:]), toolbox=toolbox)
@@ -124,6 +123,7 @@ def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow
     """Run what a message calls, side by side, and keep what came of it."""
     context, calls = turn.context, message.tool_calls
     context.rounds += 1
+    context.calls += len(calls)
     _check_limits(calls, toolbox.limits, turn)
     _check_approvals(calls, toolbox, turn, since)
     for call in calls:
@@ -140,10 +140,9 @@ def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow
 
 def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, turn: Turn) -> None:
     context = turn.context
-    made = sum(isinstance(said, ToolMessage) for said in context.exchanged)  # those before a wait included
     if context.rounds > limits.rounds:
         said = f"{limits.rounds} rounds"
-    elif made + len(calls) > limits.calls:
+    elif context.calls > limits.calls:
         said = f"{limits.calls} calls"
     else:
         return

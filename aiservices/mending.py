@@ -70,8 +70,13 @@ class Parts:
         return replace(answer, value=reading.value, coercions=steps, said=said)
 
 
-def parts_of(begun: Turn, error: ServiceOutputError, proceed: Proceed) -> Parts | None:
-    """The parts of an answer that do not fit; None where the whole of it has to be written again."""
+def parts_of(
+    begun: Turn, rounds: Sequence[Message], error: ServiceOutputError, proceed: Proceed
+) -> Parts | None:
+    """The parts of an answer that do not fit; None where the whole of it has to be written again.
+
+    ``rounds`` is what was said with tools since the request of ``begun``.
+    """
     from output_parsers.patch import patch_for  # few answers are mended
 
     context = begun.context
@@ -91,7 +96,7 @@ def parts_of(begun: Turn, error: ServiceOutputError, proceed: Proceed) -> Parts 
     turn = replace(
         begun,
         plan=begun.plan._replace(routes=(Route(model, ladder),), toolbox=None),
-        request=begun.request.plus(*context.exchanged, *conversation),
+        request=begun.request.plus(*rounds, *conversation),
         examples=(),
     )
     return Parts(patch, error, turn, proceed)

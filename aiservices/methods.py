@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from .approval import TurnState
 from .budget import Budget, CallContext
 from .flow import Emit, Flow, arun, astream, run, stream
-from .messages import AiMessage
+from .messages import AiMessage, ToolMessage
 from .parameters import Role
 from .pieces import Items, Texts, aiterate, iterate
 from .pipeline import Answer, Pipeline
@@ -99,8 +99,10 @@ def resumed_turn(
         raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
     context = CallContext(
         budget,
-        exchanged=list(state.exchanged),
+        exchanged=[*state.before, *state.exchanged],
+        before=len(state.before),
         rounds=state.rounds,
+        calls=sum(isinstance(said, ToolMessage) for said in (*state.before, *state.exchanged)),
         aside=-(state.rounds + 1),  # the request that made the calls was one of those before
         kept=dict(state.kept),
         route=_route_of(state, plan),

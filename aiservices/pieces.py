@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from output_parsers.errors import OutputParsingError
+from output_parsers.errors import OutputParsingError, Problem
 
 from .errors import ServiceOutputError
 from .flow import Flow, astream, stream
-from .messages import AiMessage, ChatReply, FinishReason, ReplyDelta
+from .messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolMessage
 from .plan import Turn
 from .streams import Accepted, AttemptStarted
 
@@ -39,8 +39,13 @@ class Texts:
         if type(event) is ReplyDelta and event.text:
             self._context.text_shown = True
             yield event.text
-        elif type(event) is Accepted and not self._context.text_shown and event.answer.value:
-            yield str(event.answer.value)  # it was held back
+        elif type(event) is Accepted and event.answer.value and not self._is_shown(event.answer):
+            yield str(event.answer.value)
+
+    def _is_shown(self, answer: Any) -> bool:
+        """Whether the answer came in pieces: it may have been held back, or be the result of a tool."""
+        of_tool = bool(answer.said) and isinstance(answer.said[-1], ToolMessage)
+        return self._context.text_shown and not of_tool
 
 
 class Items:
@@ -50,6 +55,7 @@ class Items:
         self._turn = turn
         self._reader: ItemReader[Any] | None = None
         self._piece: Callable[[ReplyDelta], str] = str
+        self._answers_by_tool = False
         self._given = 0
 
     def take(self, event: Any) -> Iterator[Any]:
@@ -59,9 +65,13 @@ class Items:
             known = parser is not None and event.wire.shown
             self._reader = cast("ItemListParser", parser).reader() if known else None
             self._piece = event.wire.pieces()
+            self._answers_by_tool = event.wire.tooling is not None
         elif type(event) is Accepted:  # the reading of the whole reply has the last word
             yield from list(event.answer.value)[self._given :]
         elif type(event) is ReplyDelta and self._reader is not None:
+            if not self._answers_by_tool and (name := _called(event)):
+                self._leave(self._reader, name)
+                return
             piece = self._piece(event)
             while items := self._fed(self._reader, piece):
                 self._turn.context.text_shown = True
@@ -69,15 +79,31 @@ class Items:
                 yield from items
                 piece = ""  # what does not fit is told when the items before it have been handed over
 
+    def _leave(self, reader: ItemReader[Any], name: str) -> None:
+        """Read no more of a reply that calls a tool. Raises _Misfit where items of it were handed out."""
+        self._reader = None
+        if self._given:
+            said = f"items of it were handed out, and then the model called the tool {name}: it is no answer"
+            raise self._misfit(reader.text, [Problem("$", said)], reader)
+
     def _fed(self, reader: ItemReader[Any], piece: str) -> list[Any]:
         try:
             return reader.feed(piece)
         except OutputParsingError as error:
-            where, attempts = self._turn.plan.where, self._turn.context.attempts
-            failure = ServiceOutputError(where, error.text, error.problems, attempts)
-            failure.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)
-            failure.__cause__ = error
-            raise _Misfit(failure) from error
+            misfit = self._misfit(error.text, error.problems, reader)
+            misfit.error.__cause__ = error
+            raise misfit from error
+
+    def _misfit(self, text: str, problems: Sequence[Problem], reader: ItemReader[Any]) -> _Misfit:
+        failure = ServiceOutputError(self._turn.plan.where, text, problems, self._turn.context.attempts)
+        failure.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)
+        return _Misfit(failure)
+
+
+def _called(delta: ReplyDelta) -> str:
+    """The name of a tool that is called in a piece of a reply; "" where none is."""
+    calls = delta.tool_calls or (delta.reply.message.tool_calls if delta.reply is not None else ())
+    return next((call.name for call in calls), "")
 
 
 class _Misfit(Exception):

@@ -200,3 +200,8 @@ class Turn:
         exchanged = self.context.exchanged
         last = exchanged[-1] if exchanged else None
         return isinstance(last, AiMessage) and bool(last.tool_calls)
+
+    @property
+    def told(self) -> int:
+        """How much of what was said with tools in this call is in the request by now."""
+        return self.context.before if self.goes_on else len(self.context.exchanged)

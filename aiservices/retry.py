@@ -44,7 +44,7 @@ class Retry:
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
         ask, made = proceed, 0
-        begun = turn
+        begun, since = turn, turn.told
         while True:
             try:
                 return (yield from ask(turn))
@@ -54,20 +54,21 @@ class Retry:
                     _explain(error, turn)
                     raise
                 yield Emit(AnswerRejected(error), shown=False)
-                ask, turn = self._again(begun, error, proceed)
+                ask, turn = self._again(begun, since, error, proceed)
 
-    def _again(self, begun: Turn, error: ServiceOutputError, proceed: Proceed) -> tuple[Proceed, Turn]:
+    def _again(
+        self, begun: Turn, since: int, error: ServiceOutputError, proceed: Proceed
+    ) -> tuple[Proceed, Turn]:
         """How the next answer is asked for, and the turn to ask it with."""
+        rounds = begun.context.exchanged[since:]
         if self.mode == "fields":
             from .mending import parts_of  # few answers are mended
 
-            parts = parts_of(begun, error, proceed)
+            parts = parts_of(begun, rounds, error, proceed)
             if parts is not None:
                 return parts.ask, parts.turn
         said = told(error.problems, "Answer again in full, with these problems put right.")
-        return proceed, replace(
-            begun, request=begun.request.plus(*begun.context.exchanged, *feedback(begun, said))
-        )
+        return proceed, replace(begun, request=begun.request.plus(*rounds, *feedback(begun, said)))
 
 
 def _explain(error: ServiceOutputError, turn: Turn) -> None:

@@ -28,10 +28,11 @@ from ..route import Route
 from ..tool_run import ToolErrors, ToolRun
 from ..toolbox import Toolbox, ToolLimits, plan_toolbox
 from ..tools import ToolSource
-from .generate_response import FINISH, Finished, FinishFault, as_spoken, finish_ladder, finish_parser
+from .around import around
+from .generate_response import FINISH, Finished, FinishFault, finish_ladder, finish_parser
 from .hooks import Hook, HookHandle, Hooks
 from .msg import Heard, Msg, messages_for, together
-from .waiting import Approvals, keeping, resumed, trace_of
+from .waiting import Approvals, resumed, trace_of
 
 __all__ = ["ReActAgent"]
 
@@ -48,8 +49,8 @@ class ReActAgent:
     model reasons, and either calls tools or answers; after ``max_iters`` without an answer there is a
     ToolLimitError. ``memory``, such as a ChatMemory, makes it remember the replies before; what several said
     is then one message, each after the speaker's name. ``interceptors``, ``budget``, ``retry``, ``options``
-    and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Raises
-    DefinitionError with all faults.
+    and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Input guards
+    stand before the memory. Raises DefinitionError with all faults.
     """
 
     def __init__(
@@ -77,11 +78,12 @@ class ReActAgent:
         self._budget = budget or Budget()
         self._hooks = Hooks()
         limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_iters - 1))
-        self._members, self._toolbox = self._checked(model, tools, limits)
-        self._memory = () if memory is None else (memory,)
-        around = (keeping, *self._memory, as_spoken, *interceptors)
+        self._remembers = memory is not None
+        faults: list[Fault] = []
+        ordered = around(self._where, memory, interceptors, faults)
+        self._members, self._toolbox = self._checked(model, tools, limits, faults)
         again = () if retry is None else (retry,)
-        self._pipeline = Pipeline((*around, *again, self._within_iters, self._hooks))
+        self._pipeline = Pipeline((*ordered, *again, self._within_iters, self._hooks))
         self._plans: dict[Any, MethodPlan] = {}
 
     @overload
@@ -170,9 +172,13 @@ class ReActAgent:
         return self._hooks.add(step, hook)
 
     def _checked(
-        self, model: ChatModel | str | None, tools: Sequence[ToolSource], limits: ToolLimits
+        self,
+        model: ChatModel | str | None,
+        tools: Sequence[ToolSource],
+        limits: ToolLimits,
+        faults: list[Fault],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        faults = self._options.faults(self._where)
+        faults += self._options.faults(self._where)
         if self.max_iters < 1:
             faults.append(Fault(self._where, f"max_iters is {self.max_iters}; it must be at least 1"))
         members: tuple[ChatModel, ...] = ()
@@ -192,7 +198,7 @@ class ReActAgent:
 
     def _turn(self, msg: Heard, plan: MethodPlan) -> Turn:
         said = messages_for(self.name, msg)
-        said = together(self.name, said) if self._memory else said
+        said = together(self.name, said) if self._remembers else said
         request = ChatRequest((self._system, *said), self._options)
         return Turn(plan, {}, request, CallContext(self._budget), None, {})
 

@@ -21,12 +21,13 @@ def without_answer(said: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(said[: answers[-1]]) if answers else ()
 
 
-def asked_again(turn: Turn, answer: Answer, text: str, message: str | None) -> Turn:
+def asked_again(turn: Turn, since: int, answer: Answer, text: str, message: str | None) -> Turn:
     """The turn that has an answer given again: after what was said with tools, which do not run again.
 
-    With a message the model is shown its answer, and told that; ``text`` is what the answer says.
+    ``since`` is how much of that is in the request by now. With a message the model is shown its answer, and
+    told that; ``text`` is what the answer says.
     """
-    before = without_answer(answer.said)
+    before = without_answer(answer.said)[since:]
     told = () if message is None else _rejected(answer, text, Told(message))
     return replace(turn, request=turn.request.plus(*before, *told))
 

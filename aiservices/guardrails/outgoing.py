@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple, get_args
 
 from output_parsers.errors import OutputParsingError
 
 from ..errors import DefinitionError, Fault
 from ..flow import Flow
-from ..messages import Message
 from ..pipeline import Answer, Proceed
 from ..plan import Turn
 from .again import asked_again, without_answer
@@ -62,23 +60,18 @@ class OutputGuardrails:
         self._max_retries = max_retries
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        exchanged = turn.context.exchanged
-        before: tuple[Message, ...] = ()  # said with tools, and a part of the request by now
-        made = 0
-        try:
-            while True:
-                answer = yield from proceed(turn)
-                outcome = yield from self._judge(answer, turn)
-                if isinstance(outcome, Answer):
-                    return replace(outcome, said=(*before, *outcome.said))
-                made += 1
-                self._check_again(outcome, made, turn)
-                text = text_of(answer, turn)
-                before += without_answer(answer.said)
-                turn = asked_again(turn, answer, text, outcome.verdict.message)
-                exchanged.clear()
-        finally:
-            exchanged[:0] = before
+        exchanged, since, made = turn.context.exchanged, turn.told, 0
+        while True:
+            answer = yield from proceed(turn)
+            outcome = yield from self._judge(answer, turn)
+            if isinstance(outcome, Answer):
+                return outcome
+            made += 1
+            self._check_again(outcome, made, turn)
+            text = text_of(answer, turn)
+            turn = asked_again(turn, since, answer, text, outcome.verdict.message)
+            exchanged[:] = without_answer(answer.said)
+            since = len(exchanged)
 
     def _judge(self, answer: Answer, turn: Turn) -> Flow[Answer | _Rejection]:
         """The answer as the guards pass it on, or who rejects it."""

@@ -102,7 +102,7 @@ class ChatMemory:
             turn, write = yield from self._recall(place.conversation, stored, turn)
             asked, sent = _asked(turn), Sent()
             answer = yield from proceed(sent.noting(turn) if self._as_sent else turn)
-            exchange = exchange_of(sent.message() or asked, answer)
+            exchange = exchange_of(sent.message or asked, answer)
             yield Do(place.finishing(partial(write, exchange)), self._in_thread)
             return answer
         finally:

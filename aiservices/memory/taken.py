@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from ..message_json import message_from_dict, message_to_dict
 from ..messages import AiMessage, Message, ToolMessage, UserMessage
 from ..pipeline import Answer
 from ..plan import Turn
@@ -13,6 +13,8 @@ from ..strategies import INSTRUCTIONS_PLACE
 from .exchanges import Exchange
 
 __all__ = ["Sent", "asked_of", "exchange_of"]
+
+_KEPT = "memory.sent"
 
 
 def asked_of(turn: Turn) -> UserMessage | None:
@@ -46,33 +48,35 @@ class Sent:
     """Notes what the user message of a turn was when it was sent, with all that was put into it."""
 
     def __init__(self) -> None:
-        self._requests: list[ChatRequest] = []
+        self.message: UserMessage | None = None  # of the last request; None when none went out
+        self._number: int | None = None
 
     def noting(self, turn: Turn) -> Turn:
-        """The turn, with each request noted that goes out for it."""
-        plan = turn.plan
-        return replace(turn, plan=plan._replace(transform=self._with(plan.transform)))
+        """The turn, with each request noted that goes out for it; a call that waited has noted it before."""
+        plan, kept = turn.plan, turn.context.kept
+        if turn.goes_on and _KEPT in kept:
+            message = message_from_dict(kept[_KEPT])
+            self.message = message if isinstance(message, UserMessage) else None
+            return turn
 
-    def message(self) -> UserMessage | None:
-        """The message as the model saw it that answered; None when no request went out.
-
-        What a retry says after it is no message of the user: in the first request, there is none of that.
-        """
-        if not self._requests:
-            return None
-        number = len(_users(self._requests[0]))
-        asked = _users(self._requests[-1])[:number]
-        return asked[-1] if asked else None
-
-    def _with(
-        self, transform: Callable[[ChatRequest], ChatRequest] | None
-    ) -> Callable[[ChatRequest], ChatRequest]:
         def note(request: ChatRequest) -> ChatRequest:
-            going = request if transform is None else transform(request)
-            self._requests.append(going)
+            going = request if plan.transform is None else plan.transform(request)
+            self._note(going, turn)
             return going
 
-        return note
+        return replace(turn, plan=plan._replace(transform=note))
+
+    def _note(self, going: ChatRequest, turn: Turn) -> None:
+        """Note the message in a request; what is said after it to have an answer again is not the user's."""
+        asked, wire = _users(going), turn.context.wire
+        # the parts of an answer are asked for without the examples
+        examples = 0 if wire is None or not wire.shown else len(turn.examples)
+        if self._number is None:
+            self._number = len(asked) - examples
+        found = asked[: self._number + examples]
+        self.message = found[-1] if found else None
+        if self.message is not None:
+            turn.context.kept[_KEPT] = message_to_dict(self.message)
 
 
 def _users(request: ChatRequest) -> list[UserMessage]:

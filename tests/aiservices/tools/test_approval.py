@@ -641,6 +641,7 @@ states = st.builds(
     kept=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
     model=texts,
     user_name=st.none() | texts,
+    before=several,
 )
 
 
@@ -661,7 +662,7 @@ def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
 
 
 WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json())
-SINCE = {"model", "user_name"}  # what was not kept at first
+SINCE = {"model", "user_name", "before"}  # what was not kept at first
 
 
 def test_a_state_of_an_older_version_is_read() -> None:
