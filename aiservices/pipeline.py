@@ -24,7 +24,7 @@ from .plan import Turn
 from .strategy import Strategy
 from .tool_run import ToolRun
 
-__all__ = ["Answer", "Interceptor", "Pipeline", "Proceed"]
+__all__ = ["AROUND_ALL", "Answer", "Interceptor", "Pipeline", "Proceed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,10 @@ class Interceptor(Protocol):
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]: ...
 
 
+# Around the calls of all services of this process, those made before too: they watch and change nothing.
+AROUND_ALL: list[Interceptor] = []
+
+
 class Pipeline:
     """The way of every call of one service; made once, holds nothing of a call."""
 
@@ -80,8 +84,11 @@ class Pipeline:
         return heard(flow, turn, self._listeners) if self._listeners else flow
 
     def _told(self, turn: Turn) -> Flow[Answer]:
+        proceed = self._proceed
+        for interceptor in AROUND_ALL:
+            proceed = _wrapped(interceptor, proceed)
         try:
-            return (yield from self._proceed(turn))
+            return (yield from proceed(turn))
         except AiServiceError as error:
             error.attempts = tuple(turn.context.attempts)
             error.add_note(f"in {turn.plan.where}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 try:
     import opentelemetry.trace as _needed  # noqa: F401
@@ -11,7 +10,7 @@ except ImportError as error:
     raise ImportError('telemetry needs opentelemetry: pip install "aiservices[otel]"') from error
 
 from ..flow import Flow
-from ..pipeline import Answer, Pipeline, Proceed
+from ..pipeline import AROUND_ALL, Answer, Interceptor, Proceed
 from ..plan import Turn
 from ..through import through
 from .otel_call import TracedCall
@@ -51,17 +50,13 @@ class OpenTelemetry:
         self._signals = Signals(tracer_provider, meter_provider, content, prices)
 
     def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        return self.traced(proceed(turn), turn)
-
-    def traced(self, flow: Flow[Answer], turn: Turn) -> Flow[Answer]:
-        """The same flow in a span; one that has a span already is left as it is."""
         account = id(turn.context)
         if account in _TRACED:
-            return (yield from flow)
+            return (yield from proceed(turn))
         call = TracedCall(self._signals, turn)
         _TRACED.add(account)
         try:
-            answer = yield from through(flow, call.fulfil)
+            answer = yield from through(proceed(turn), call.fulfil)
         except GeneratorExit:
             call.end(left=True)
             raise
@@ -81,8 +76,6 @@ class AiServicesInstrumentor:
     ``opentelemetry-instrument`` finds this class by itself.
     """
 
-    _told: ClassVar[Callable[[Pipeline, Turn], Flow[Answer]]] = Pipeline._told
-
     def instrument(
         self,
         *,
@@ -96,13 +89,12 @@ class AiServicesInstrumentor:
         telemetry = OpenTelemetry(
             tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
         )
-        told = type(self)._told
-
-        def traced(pipeline: Pipeline, turn: Turn) -> Flow[Answer]:
-            return telemetry.traced(told(pipeline, turn), turn)
-
-        setattr(Pipeline, "_told", traced)  # noqa: B010  # as instrumentations do
+        AROUND_ALL[:] = [*_others(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
         """End; calls that have begun keep their spans."""
-        setattr(Pipeline, "_told", type(self)._told)  # noqa: B010
+        AROUND_ALL[:] = _others()
+
+
+def _others() -> list[Interceptor]:
+    return [one for one in AROUND_ALL if not isinstance(one, OpenTelemetry)]

@@ -231,8 +231,9 @@ def _server(model: ChatModel) -> dict[str, str | int]:
 
 @lru_cache(maxsize=64)
 def _address(endpoint: str) -> dict[str, str | int]:
-    parts = urlsplit(endpoint)
-    if not parts.hostname:
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # a model of the user's own may name anything as its endpoint
         return {}
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port}
+    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port} if parts.hostname else {}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from .cassette_miss import CassetteError, miss
 from .request_json import shown
+from .whole_file import write_whole
 
 __all__ = ["CassetteMode", "Exchange", "Tape"]
 
@@ -127,10 +126,8 @@ class Tape:
             )
         exchanges = [one.to_json() for one in self._exchanges if one is not None]
         said = {"format": _FORMAT, "models": self.models, "exchanges": exchanges}
-        self._text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=self.path.parent, prefix=f".{self.path.name}.", delete=False
-        ) as file:
-            file.write(self._text)
-        os.replace(file.name, self.path)
+        written = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+        # of half a character the escape is left, which JSON reads and UTF-8 can hold
+        text = written.encode("utf-8", "backslashreplace").decode()
+        write_whole(self.path, text)
+        self._text = text

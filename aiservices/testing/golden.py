@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from difflib import unified_diff
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ..previewing import preview
 from ..service import plan_of
 from .sample_arguments import samples_for
+from .spending import is_planned
+from .whole_file import write_whole
 
 __all__ = ["Golden", "GoldenError", "shown_call"]
 
@@ -49,7 +49,7 @@ class Golden:
         before = path.read_text("utf-8") if path.exists() else None
         if self._update:
             if text != before:
-                _write(path, text)
+                write_whole(path, text)
         elif before is None:
             raise GoldenError(
                 f"there is no golden file {path} yet. What would be sent:\n\n{text}\n"
@@ -65,16 +65,12 @@ class Golden:
 
 
 def _text(subject: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    try:
-        plan_of(subject)
-    except TypeError:
-        return _service_text(subject, args, kwargs)
-    return shown_call(subject, *args, **kwargs)
+    return (shown_call if is_planned(subject) else _service_text)(subject, *args, **kwargs)
 
 
-def _service_text(service: object, args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
+def _service_text(service: object, /, *args: Any, **given: Any) -> str:
     methods = {
-        name: method for name in dir(type(service)) if _is_planned(method := getattr(service, name, None))
+        name: method for name in dir(type(service)) if is_planned(method := getattr(service, name, None))
     }
     if not methods:
         plan_of(service)  # says that it is none
@@ -90,14 +86,6 @@ def _service_text(service: object, args: tuple[Any, ...], given: Mapping[str, An
     return _BETWEEN.join(texts)
 
 
-def _is_planned(method: Any) -> bool:
-    try:
-        plan_of(method)
-    except TypeError:
-        return False
-    return True
-
-
 def shown_call(method: Any, /, *args: Any, **kwargs: Any) -> str:
     """What a call would send: the way of asking, messages, schema, tools and options."""
     found = preview(method, *args, **kwargs)
@@ -109,10 +97,3 @@ def shown_call(method: Any, /, *args: Any, **kwargs: Any) -> str:
     }
     said = [f"{name}: {value!r}" for name, value in options.items()]
     return "\n".join([str(found), *(["", "[options]", *said] if said else [])])
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".", delete=False) as file:
-        file.write(text)
-    os.replace(file.name, path)

@@ -12,7 +12,7 @@ from .tables import TOTAL_NAMES, cells_of, summary_cells, totals
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from .report import Report, Summary
+    from .report import Outcome, Report, Summary
 
 __all__ = ["html_of"]
 
@@ -49,9 +49,14 @@ def html_of(report: Report[Any]) -> str:
         alternative="; ".join(f"{row.label}: {row.said}" for row in rows),
         summaries=[summary_cells(one) for one in report.summaries],
         totals=list(zip(TOTAL_NAMES, totals(report), strict=True)),
-        cases=[(one, cells_of(one, report.scorers)) for one in report.outcomes],
+        cases=[(one, cells_of(one, report.scorers), _failed(one)) for one in report.outcomes],
         failed=len([one for one in report.outcomes if one.error is not None]),
     )
+
+
+def _failed(one: Outcome) -> dict[str, Exception]:
+    """The errors of scorers, by their names."""
+    return {name: score for name, score in one.scores.items() if isinstance(score, Exception)}
 
 
 def _row(report: Report[Any], one: Summary, number: int) -> Row:

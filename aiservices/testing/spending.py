@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..budget import CallContext
-from ..errors import usage_of
+from ..errors import Attempt, usage_of
 from ..flow import Do, Flow
 from ..messages import Usage
 from ..methods import bound_of
 from ..returns import Result, Shape
 
-__all__ = ["Spent", "spent_on", "waits", "where_of"]
+__all__ = ["Spent", "is_planned", "spent_on", "waits", "where_of"]
 
 
 class Spent(NamedTuple):
@@ -29,28 +28,28 @@ class Spent(NamedTuple):
 
 
 def spent_on(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Flow[Spent]:
-    """What a call gives and takes, be it of a service or a function."""
-    began, context, value, failed = time.monotonic(), None, None, None
+    """What a call gives and takes, be it of a service or a function.
+
+    Of a function it is known what it took where it gives the Result of a service.
+    """
+    began, value, failed = time.monotonic(), None, None
+    attempts: Sequence[Attempt] = ()
     try:
-        if _is_planned(method):
+        if is_planned(method):
             bound = bound_of(method)
             turn = bound.plan.turn((), arguments, bound.budget)
-            context = turn.context
+            attempts = turn.context.attempts
             shape, awaited = bound.plan.returns.shape, bound.plan.returns.asynchronous
             value = yield Do(partial(bound.begin, turn), in_thread=not awaited)
             value = yield Do(partial(_awhole if awaited else _whole, value, shape), in_thread=not awaited)
         else:
             value = yield Do(partial(method, **arguments), in_thread=not waits(method))
+            if isinstance(value, Result):  # of a service that it asks
+                attempts, value = value.attempts, value.value
     except Exception as error:
         failed = error
     seconds = time.monotonic() - began
-    return Spent(value, failed, *_account(context), seconds)
-
-
-def _account(context: CallContext | None) -> tuple[int, Usage]:
-    """The attempts of a call, and the tokens of them all."""
-    attempts = () if context is None else tuple(context.attempts)
-    return len(attempts), usage_of(attempts) or Usage()
+    return Spent(value, failed, len(attempts), usage_of(attempts) or Usage(), seconds)
 
 
 def _whole(value: Any, shape: Shape) -> Any:
@@ -74,7 +73,8 @@ def _bare(value: Any) -> Any:
     return value.value if isinstance(value, Result) else value
 
 
-def _is_planned(method: Any) -> bool:
+def is_planned(method: Any) -> bool:
+    """Whether it is a method of a service that ``create`` made."""
     try:
         bound_of(method)
     except TypeError:
@@ -84,13 +84,13 @@ def _is_planned(method: Any) -> bool:
 
 def waits(method: Any) -> bool:
     """Whether a call of it is awaited."""
-    if _is_planned(method):
+    if is_planned(method):
         return bound_of(method).plan.returns.asynchronous
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
 
 
 def where_of(method: Any) -> str:
-    if _is_planned(method):
+    if is_planned(method):
         plan = bound_of(method).plan
         return f"{plan.where} → {plan.model.name}"
     return getattr(method, "__qualname__", repr(method))

@@ -2,5 +2,5 @@
 
 Both send a body and hand back a response, or raise `StatusError` or what their HTTP library raises
 (`failures`). Nothing is sent twice: whether to ask again is decided where the budget of a call is known.
-Redirects of 307 and 308 are followed; the keys in the headers go to no other origin.
+Redirects of 307 and 308 are followed; headers that may hold keys go to no other origin.
 """

@@ -33,7 +33,7 @@ MOST_REDIRECTS = 5
 DRAIN_SECONDS = 0.02  # what follows the last event of a stream is there by then, or does not come
 
 _REDIRECTS = (307, 308)  # the others want a GET, which asks no model
-_SECRETS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization"))
+_OF_THE_BODY = frozenset(("accept", "accept-encoding", "content-type", "user-agent"))
 _PORTS = {"http": 80, "https": 443}
 _UNQUOTED = "/%:@!$&'()*+,;=~?"  # what may stand in a path or a query as it is
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
@@ -117,10 +117,13 @@ def redirected(url: str, response: Answered) -> str:
 
 
 def headers_for(there: str, url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers when what was sent to ``url`` is sent ``there``: without keys to another origin."""
+    """The headers when what was sent to ``url`` is sent ``there``.
+
+    To another origin go those alone that say what the body is and who sends it: a key may have any name.
+    """
     if _origin(there) == _origin(url):
         return headers
-    return {name: value for name, value in headers.items() if name.lower() not in _SECRETS}
+    return {name: value for name, value in headers.items() if name in _OF_THE_BODY}
 
 
 def _plain(url: str) -> SplitResult:

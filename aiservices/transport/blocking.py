@@ -15,24 +15,21 @@ from urllib3.exceptions import ProxyError as ProxyFailure
 from urllib3.util import Retry, Timeout
 
 from .base import (
-    CONNECT_SECONDS,
     DRAIN_SECONDS,
     MOST_REDIRECTS,
-    READ_SECONDS,
     Base,
     StatusError,
     checked,
     headers_for,
     redirected,
 )
-from .connections import manager_of, used
+from .connections import PATIENCE, manager_of, used
 from .proxies import ProxyError, proxy_of
 
 __all__ = ["BlockingTransport", "Response"]
 
 _PIECE = 65536
 _ONCE: Final = Retry(False, redirect=False)
-_PATIENCE: Final = Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS)
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
 
 
@@ -139,7 +136,7 @@ class BlockingTransport:
         if way is None:
             way = self._ways[path] = self._way(self._base.url(path))
         sent: Mapping[str, str] = {**self._base.headers, **checked(headers)}
-        waits = _PATIENCE if timeout is None else Timeout(connect=timeout, read=timeout)
+        waits = PATIENCE if timeout is None else Timeout(connect=timeout, read=timeout)
         response = _send(way, body, sent, waits, unread)
         if response.status_code < 300:
             return response

@@ -11,12 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.util import make_headers
+from urllib3.util import Timeout, make_headers
 
 from .base import CONNECT_SECONDS, IDLE_SECONDS, READ_SECONDS
 from .trust import ssl_context
 
-__all__ = ["manager_of", "used"]
+__all__ = ["PATIENCE", "manager_of", "used"]
 
 _KEPT = 100
 _PIECE = 65536
@@ -24,6 +24,13 @@ _SOCKET: Final = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 ]
+
+
+class _Unasked(float):
+    """The seconds of connecting where a call has no timeout: one that asks for as many is another call."""
+
+
+PATIENCE: Final = Timeout(connect=_Unasked(CONNECT_SECONDS), read=READ_SECONDS)
 
 
 class _Patient(HTTPConnection):
@@ -43,7 +50,7 @@ class _Patient(HTTPConnection):
             self.connect()
         sock: Any = self.sock
         # the timeout of a call bounds each wait; a call without one has another for connecting
-        sock.settimeout(READ_SECONDS if self.timeout == CONNECT_SECONDS else self.timeout)
+        sock.settimeout(READ_SECONDS if isinstance(self.timeout, _Unasked) else self.timeout)
         for start in range(0, len(data), _PIECE):
             super().send(data[start : start + _PIECE])
 

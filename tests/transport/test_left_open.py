@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +22,14 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/pro
 
 def model_at(base_url: str) -> OpenAiChatModel:
     return OpenAiChatModel("m", base_url=base_url, api_key="sk-test-0123456789")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts are heard, as they are not where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 async def cancelled_after_each_step(base_url: str, steps: int, *, anew: bool) -> None:
@@ -88,6 +97,7 @@ def test_a_body_that_is_left_in_the_middle_is_never_read_on() -> None:
 
 @pytest.mark.usefixtures("leaves_nothing")
 @pytest.mark.parametrize("half", [b"", whole()[:30], whole()[:-20]], ids=["nothing", "headers", "body"])
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_within_a_blocking_call_leaves_no_broken_connection(half: bytes) -> None:
     def interrupts(connection: socket.socket) -> None:
         connection.sendall(half)

@@ -274,9 +274,12 @@ def test_a_redirect_to_another_origin_takes_no_key_along(ask: Ask) -> None:
     with RudeServer(sends(whole())) as elsewhere:
         location = f"location: {elsewhere.base_url}/chat/completions\r\n"
         with RudeServer(sends(whole(b"", "307 Temporary Redirect", location))) as server:
-            assert ask(model_at(server), HELLO) == "Hi"
+            options = ChatOptions(extra_headers={"X-Goog-Api-Key": "of-mine", "X-Tenant": "of-mine"})
+            assert ask(model_at(server), ChatRequest.of("Hello", options=options)) == "Hi"
         (seen,) = elsewhere.requests
         assert b"sk-test" not in seen
+        assert b"of-mine" not in seen
+        assert b"application/json" in seen
 
 
 @ASKS

@@ -35,10 +35,14 @@ class UsageJson(_Frozen):
 
 
 class AttemptJson(_Frozen):
-    """One request to a model, without what was said. ``error`` is the class of the error, if one came."""
+    """One request to a model, without what was said; ``replied`` says whether a reply came.
+
+    ``error`` is the class of the error, if one came.
+    """
 
     model: str
     seconds: float
+    replied: bool = False
     strategy: str | None = None
     usage: UsageJson | None = None
     error: str | None = None
@@ -135,10 +139,9 @@ def attempts_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
         AttemptJson(
             model=one.model,
             seconds=one.seconds,
+            replied=one.reply is not None,
             strategy=one.strategy,
-            usage=_usage_json(one.reply.usage)
-            if one.reply is not None and one.reply.usage is not None
-            else None,
+            usage=None if one.reply is None or one.reply.usage is None else _usage_json(one.reply.usage),
             error=None if one.error is None else type(one.error).__name__,
         )
         for one in attempts
@@ -149,16 +152,11 @@ def attempts_of(said: Sequence[AttemptJson], reply: ChatReply | None = None) -> 
     """Attempts as far as they were told; ``reply`` is that of the last one."""
     made = []
     for number, one in enumerate(said, 1):
-        known = (
-            ChatReply(AiMessage(""), FinishReason.OTHER, _usage(one.usage), one.model) if one.usage else None
-        )
+        known = ChatReply(AiMessage(""), FinishReason.OTHER, _usage(one.usage), one.model)
+        told = reply if number == len(said) and reply else known if one.replied else None
         error = None if one.error is None else AiServiceError(one.error)
         strategy = None if one.strategy is None else Strategy(one.strategy)
-        made.append(
-            Attempt(
-                one.model, reply if number == len(said) and reply else known, error, one.seconds, strategy
-            )
-        )
+        made.append(Attempt(one.model, told, error, one.seconds, strategy))
     return tuple(made)
 
 

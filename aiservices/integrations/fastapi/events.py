@@ -28,11 +28,8 @@ from .problems import Problem
 
 __all__ = ["EventName", "Frame", "Growing", "Pieces", "Telling", "error_frame", "event_schema"]
 
-
 _ATTEMPT = {"number": {"type": "integer"}, "model": {"type": "string"}, "strategy": {"type": "string"}}
 _UNFIT = {"index": {"type": "integer"}, "text": {"type": "string"}, "problems": {"type": "array"}}
-
-
 _NOTHING_YET = '{"value":null,"done":false}'  # a snapshot that is not worth an event
 
 
@@ -84,11 +81,12 @@ class Pieces:
         self._text = method.returns.shape is Shape.TEXT_STREAM
 
     def take(self, event: Any) -> Iterator[Frame]:
-        from output_parsers.partial import ItemError
-
         if self._text:
             yield Frame(EventName.TEXT, _json(event))
-        elif isinstance(event, ItemError):
+            return
+        from output_parsers.partial import ItemError  # few methods hand over items
+
+        if isinstance(event, ItemError):
             yield Frame(EventName.UNFIT, _json(event))
         else:
             yield Frame(EventName.ITEM, self._value.write(event))

@@ -188,9 +188,10 @@ def _kind_of(error: Exception) -> Kind:
 
 def _wait(error: ModelError | None) -> float | None:
     """The seconds until a request may be made again: what the provider said, else a little for too many."""
-    if error is None or (error.retry_after is None and not isinstance(error, RateLimitError)):
-        return None
-    return 1.0 if error.retry_after is None else error.retry_after
+    said = None if error is None else error.retry_after
+    if said is not None and 0 <= said < math.inf:
+        return said
+    return 1.0 if isinstance(error, RateLimitError) else None
 
 
 def of_arguments(error: OutputParsingError, method: str) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from functools import wraps
 from inspect import unwrap
@@ -20,7 +20,7 @@ from ...returns import Shape
 from ...streams import AsyncStream, Stream
 from ...stubs import has_own_init
 from .account import read_result
-from .contract import Method, contract_of
+from .contract import Contract, Method, contract_of
 from .remote_streams import Decoder, unreadable
 from .transport import Transport
 
@@ -94,10 +94,10 @@ def client(
     """
     cls = get_origin(interface) or interface
     contract = contract_of(interface, parsers=parsers)
-    asynchronous = any(method.returns.asynchronous for method in contract.methods.values())
-    if http is not None and async_http is None and asynchronous:
-        said = "it has async methods, and http is given alone; pass async_http=httpx2.AsyncClient(...) too"
-        raise DefinitionError([Fault(contract.name, said)])
+    half = http is not None and async_http is None
+    faults = [Fault(contract.name, said) for said in _wrong(contract, paths or {}, omit, half=half)]
+    if faults:
+        raise DefinitionError(faults)
     transport = Transport(base_url, headers or {}, timeout, http, async_http)
 
     def body(namespace: dict[str, Any]) -> None:
@@ -109,6 +109,22 @@ def client(
             namespace[name] = _method(unwrap(getattr(cls, name)), method, path, transport, frozenset(omit))
 
     return new_class(cls.__name__, (cls,), exec_body=body)()
+
+
+def _wrong(
+    contract: Contract, paths: Mapping[str, str], omit: Collection[str], *, half: bool
+) -> Iterator[str]:
+    """What was given and cannot be meant."""
+    methods = contract.methods.values()
+    if half and any(method.returns.asynchronous for method in methods):
+        yield "it has async methods, and http is given alone; pass async_http=httpx2.AsyncClient(...) too"
+    for name in paths:
+        if name not in contract.methods:
+            yield f"paths names {name}, which is no method of it"
+    parameters = {name for method in methods for name in method.signature.parameters}
+    for name in omit:
+        if name not in parameters:
+            yield f"omit names {name}, which no method has"
 
 
 def _no_arguments(self: object) -> None:

@@ -50,9 +50,7 @@ class Decoder:
 
     def _taken(self, name: str, data: str) -> Iterator[Any]:
         match name:
-            case EventName.TEXT:
-                yield json.loads(data)
-            case EventName.ITEM:
+            case EventName.TEXT | EventName.ITEM:
                 yield self._method.value.read(data)
             case EventName.UNFIT:
                 yield _unfit(json.loads(data))

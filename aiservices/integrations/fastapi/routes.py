@@ -29,9 +29,9 @@ from .queries import allowed_of, query_parameters
 from .schemas import schema_type
 from .streaming import EventStream
 
-__all__ = ["ServiceRoute", "contract_behind", "router"]
+__all__ = ["THREADS", "ServiceRoute", "check_names", "contract_behind", "router", "routes_of"]
 
-_THREADS = 40
+THREADS = 40
 _GONE = 499  # what nobody hears: the client closed the connection
 
 
@@ -43,7 +43,7 @@ def router(
     paths: Mapping[str, str] | None = None,
     filled: Mapping[str, Callable[..., Any]] | None = None,
     parsers: Sequence[ParserFactory] = (),
-    threads: int = _THREADS,
+    threads: int = THREADS,
     **settings: Any,
 ) -> APIRouter:
     """The endpoints of a service, as ``app.include_router`` takes them.
@@ -59,17 +59,9 @@ def router(
     are Server-Sent Events; errors are problems (RFC 9457). Raises DefinitionError with all faults at once.
     """
     provider = service if isinstance(service, Provider) else Provider(service)
-    given = dict(filled or {})
-    contract = contract_behind(provider, interface, parsers, given)
-    faults = [*_unfilled(contract, given), *_unknown(contract, "paths", paths or {})]
-    if faults:
-        raise DefinitionError(faults)
-    made = APIRouter(prefix=prefix, route_class=ServiceRoute, **{"tags": [contract.name], **settings})
-    room = anyio.CapacityLimiter(threads)
-    for method in contract.methods.values():
-        endpoints = Endpoints(method, provider, given, room)
-        _add(made, method, (paths or {}).get(method.name, method.path), endpoints)
-    return made
+    contract = contract_behind(provider, interface, parsers, filled or {})
+    check_names([contract], paths or {}, filled or {})
+    return routes_of(contract, provider, paths or {}, filled or {}, threads, {"prefix": prefix, **settings})
 
 
 def contract_behind(
@@ -79,23 +71,46 @@ def contract_behind(
     return contract_of(interface or type(provider.service), parsers=parsers, filled=tuple(filled))
 
 
-def _unfilled(contract: Contract, filled: Mapping[str, Any]) -> list[Fault]:
-    """The parameters that nobody gives a value, and the names that no method has."""
+def check_names(
+    contracts: Sequence[Contract], paths: Mapping[str, str], filled: Mapping[str, Callable[..., Any]]
+) -> None:
+    """Raises DefinitionError for parameters that nobody gives a value, and for names that no method has."""
+    methods = [method for contract in contracts for method in contract.methods.values()]
+    parameters = {name for method in methods for name in method.withheld}
+    names = {method.name for method in methods}
+    where = ", ".join(contract.name for contract in contracts)
+    unknown = [f"filled names {name}, which no method has" for name in filled if name not in parameters]
+    unknown += [f"paths names {name}, which is no method of it" for name in paths if name not in names]
+    faults = [fault for method in methods for fault in _unfilled(method, filled)]
+    faults += [Fault(where, said) for said in unknown]
+    if faults:
+        raise DefinitionError(faults)
+
+
+def _unfilled(method: Method, filled: Mapping[str, Any]) -> list[Fault]:
     said = "a caller does not give it, and nobody else does; name a dependency for it in filled"
-    faults = [
+    return [
         Fault(method.where, f"the parameter {name}: {said}")
-        for method in contract.methods.values()
         for name in method.withheld
         if name not in filled and method.signature.parameters[name].default is inspect.Parameter.empty
     ]
-    known = {name for method in contract.methods.values() for name in method.withheld}
-    others = [name for name in filled if name not in known]
-    return [*faults, *(Fault(contract.name, f"filled names {name}, which no method has") for name in others)]
 
 
-def _unknown(contract: Contract, what: str, names: Mapping[str, Any]) -> list[Fault]:
-    others = [name for name in names if name not in contract.methods]
-    return [Fault(contract.name, f"{what} names {name}, which is no method of it") for name in others]
+def routes_of(
+    contract: Contract,
+    provider: Provider[Any],
+    paths: Mapping[str, str],
+    filled: Mapping[str, Callable[..., Any]],
+    threads: int,
+    settings: Mapping[str, Any],
+) -> APIRouter:
+    """The endpoints of a contract, whose names have been checked."""
+    made = APIRouter(route_class=ServiceRoute, **{"tags": [contract.name], **settings})
+    room = anyio.CapacityLimiter(threads)
+    for method in contract.methods.values():
+        endpoints = Endpoints(method, provider, filled, room)
+        _add(made, method, paths.get(method.name, method.path), endpoints)
+    return made
 
 
 class ServiceRoute(APIRoute):

@@ -19,6 +19,7 @@ __all__ = ["Transport"]
 _LARGEST_EVENT = 64 * 1024 * 1024  # bytes; a value with files in it comes as one event
 _JSON = {"Content-Type": "application/json", "Accept": "application/json, application/problem+json"}
 _EVENTS = {"Content-Type": "application/json", "Accept": "text/event-stream, application/problem+json"}
+_PASSING = (httpx2.NetworkError, httpx2.ProxyError, httpx2.RemoteProtocolError)  # the others come again
 _DELTAS = {"events": "deltas"}
 
 
@@ -36,6 +37,7 @@ class Transport:
         self._base = base_url.rstrip("/")
         self._headers = dict(headers)
         self._timeout = timeout
+        self._within = f"within {timeout:g} s" if http is None and async_http is None else "in time"
         self._http = http
         self._async_http = async_http
         self._made = PerLoop(self._new, httpx2.AsyncClient.aclose, _abandon)
@@ -122,11 +124,11 @@ class Transport:
         try:
             yield
         except httpx2.TimeoutException as error:
-            said = f"{where}: {self._base} did not answer within {self._timeout:g} s"
+            said = f"{where}: {self._base} did not answer {self._within}"
             raise ModelTimeoutError(said, retryable=True) from error
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
             said = f"{where}: {self._base} cannot be reached, or the connection broke: {type(error).__name__}"
-            raise ModelConnectionError(said, retryable=True) from error
+            raise ModelConnectionError(said, retryable=isinstance(error, _PASSING)) from error
 
 
 @cache

@@ -88,6 +88,29 @@ def test_a_reply_comes_back_whole_but_for_its_bytes(path: Path) -> None:
     assert CassetteChatModel(path, mode="none").complete(request) == reply
 
 
+def test_half_a_character_comes_back_as_it_was(path: Path) -> None:
+    recording = CassetteChatModel(path, ScriptedChatModel(["half \ud83d of \U0001f600"]))
+    asked = ChatRequest.of("\udc00?")
+    assert recording.complete(asked).text == "half \ud83d of \U0001f600"
+    assert CassetteChatModel(path, silent()).complete(asked).text == "half \ud83d of \U0001f600"
+
+
+def test_a_file_that_could_not_be_written_is_nobody_elses_fault(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = CassetteChatModel(path, ScriptedChatModel(["a", "b"]))
+
+    def full(path: Path, text: str) -> None:
+        raise OSError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("aiservices.testing.cassette_tape.write_whole", full)
+        with pytest.raises(OSError, match="no space"):
+            recording.complete(ChatRequest.of("1"))
+    recording.complete(ChatRequest.of("2"))
+    assert CassetteChatModel(path, silent()).unplayed == 2
+
+
 def test_streams_and_async_calls_are_recorded_and_replayed_in_their_pieces(path: Path) -> None:
     def told(service: Shop) -> tuple[list[str], str, list[str]]:
         async def awaited() -> tuple[str, list[str]]:

@@ -104,6 +104,17 @@ def test_wrong_arguments_are_errors_of_their_case() -> None:
     assert str(report.outcomes[1].error) == "Sums.value: missing a required argument: 'sum'"
 
 
+def test_the_result_that_a_function_gives_is_its_value_and_account() -> None:
+    service = sums()
+
+    def asks(sum: str) -> Result[int]:
+        return service.result(sum)
+
+    found = evaluate(asks, CASES[:1], [exact()])
+    assert (found.values, found.summary("exact").value) == ([4], 1)
+    assert (found.attempts, found.usage) == (1, Usage(3, 2))
+
+
 def test_any_function_can_be_compared() -> None:
     def guess(sum: str) -> int:
         return 4

@@ -111,6 +111,12 @@ def test_the_page_stands_alone_and_what_a_model_wrote_is_text_in_it() -> None:
     assert any("no <i>tea</i>" in part for part in page.texts)
 
 
+def test_the_page_tells_what_a_scorer_raised() -> None:
+    failed = outcome("one", 3)._replace(scores={"length": StopIteration("<b>")})
+    text = "".join(Page(html_of(Report("it", (failed,), ("length",), 0.9, 0.1))).texts)
+    assert "length: StopIteration: <b>" in text
+
+
 def test_the_page_can_be_read_aloud() -> None:
     page = Page(html_of(report()))
     assert page.named("html") == [{"lang": "en"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -91,6 +92,14 @@ def test_a_problem_says_when_to_come_again() -> None:
     answer = TestClient(app(desk)).post("/number", json={"it": "x"})
     assert answer.headers["retry-after"] == "3"
     assert answer.json()["retry_after"] == 2.1
+
+
+@pytest.mark.parametrize("wait", [math.inf, math.nan, -1.0])
+def test_a_wait_that_is_none_is_not_told(wait: float) -> None:
+    error = RateLimitError("", retry_after=wait)
+    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(attempts=1))
+    answer = TestClient(app(desk)).post("/number", json={"it": "x"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
 
 def test_a_budget_that_was_spent_on_a_busy_provider_says_when_to_come_again() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import date
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import httpx2
@@ -29,6 +30,7 @@ from aiservices import (
     ModelError,
     ModelServerError,
     ModelTimeoutError,
+    Price,
     RefusalError,
     Result,
     ScriptedChatModel,
@@ -41,6 +43,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.integrations.fastapi import RemoteServiceError, app, client, router
+from aiservices.prices import PriceTable
 
 T = TypeVar("T")
 
@@ -115,8 +118,57 @@ def test_a_stream_that_is_cut_off_is_no_whole_answer() -> None:
 
 def test_a_stream_that_is_none_is_an_error() -> None:
     desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}")))
-    with pytest.raises(ModelConnectionError):
+    with pytest.raises(ModelConnectionError) as caught:
         list(desk.tell("it"))
+    assert str(caught.value) == (
+        "Desk.tell: http://nowhere cannot be reached, or the connection broke: SSEError"
+    )
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (httpx2.ConnectError("refused"), True),
+        (httpx2.ReadError("reset"), True),
+        (httpx2.RemoteProtocolError("cut"), True),
+        (httpx2.DecodingError("no gzip"), False),
+        (httpx2.TooManyRedirects("round and round"), False),
+        (httpx2.InvalidURL("no URL"), False),
+    ],
+)
+def test_what_goes_wrong_on_the_way_is_an_error_of_ours(error: Exception, retryable: bool) -> None:
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        raise error
+
+    desk = client(Desk, "http://nowhere", http=httpx2.Client(transport=httpx2.MockTransport(handle)))
+    with pytest.raises(ModelConnectionError) as caught:
+        desk.number("it")
+    kind = type(error).__name__
+    assert str(caught.value) == (
+        f"Desk.number: http://nowhere cannot be reached, or the connection broke: {kind}"
+    )
+    assert caught.value.retryable is retryable
+
+
+def test_of_a_client_of_ones_own_no_timeout_is_known() -> None:
+    def handle(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ReadTimeout("late")
+
+    desk = client(Desk, "http://nowhere", http=httpx2.Client(transport=httpx2.MockTransport(handle)))
+    with pytest.raises(ModelTimeoutError) as caught:
+        desk.number("it")
+    assert str(caught.value) == "Desk.number: http://nowhere did not answer in time"
+
+
+def test_a_piece_that_is_no_text_is_an_invalid_reply() -> None:
+    desk = client(Desk, "http://nowhere", http=told("event: text\ndata: 5\n\nevent: end\ndata: {}\n\n"))
+    with pytest.raises(InvalidReplyError) as caught:
+        list(desk.tell("it"))
+    assert str(caught.value) == (
+        "Desk.tell: the service answered with something that is no str: "
+        "$: number as text is not permitted with Leniency.NONE, found 5"
+    )
 
 
 def test_an_event_that_is_not_as_told_is_an_invalid_reply() -> None:
@@ -242,6 +294,16 @@ def test_a_client_of_one_kind_does_not_serve_methods_of_the_other() -> None:
     )
 
 
+def test_names_that_the_interface_has_not_are_faults() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        client(Desk, "http://nowhere", paths={"nummber": "/n"}, omit=("user",))
+    assert str(caught.value) == (
+        "2 faults:\n"
+        "  - Desk: paths names nummber, which is no method of it\n"
+        "  - Desk: omit names user, which no method has"
+    )
+
+
 def test_a_client_of_ones_own_may_call_an_app_without_a_network() -> None:
     here = app(create(Waiting, ScriptedChatModel(['{"value": 1}', "once"])))
 
@@ -294,6 +356,20 @@ def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
 class Till(Protocol):
     @user_message("{{it}}")
     def total(self, it: str) -> Result[int]: ...
+
+
+def test_a_reply_without_usage_is_told_from_a_request_without_a_reply(serve: Callable[[Any], str]) -> None:
+    unread = ChatReply(AiMessage("no idea"))
+    down = ModelServerError("down", retryable=True)
+    here = create(
+        Till, ScriptedChatModel([down, unread, '{"value": 3}']), budget=Budget(attempts=3, first_wait=0)
+    )
+    result = client(Till, serve(app(here))).total("1 + 2")
+    replies = [attempt.reply for attempt in result.attempts]
+    assert [reply and reply.usage for reply in replies] == [None, None, result.reply.usage]
+    assert [reply is None for reply in replies] == [True, False, False]
+    table = PriceTable({"*": Price(1, 1)}, currency="EUR", as_of=date(2026, 1, 1))
+    assert table.cost(result.attempts) is None
 
 
 def test_a_result_tells_which_tools_ran(serve: Callable[[Any], str]) -> None:

@@ -159,6 +159,25 @@ def test_several_services_have_their_prefixes() -> None:
     assert here.get("/two/good?text=a").text == "false"
 
 
+class Till(Protocol):
+    def sum(self, text: str) -> int: ...
+
+
+def test_paths_may_name_the_methods_of_one_service_among_several() -> None:
+    till = create(Till, ScriptedChatModel(['{"value": 3}']))
+    services = {"/desk": desk('{"value": true}'), "/till": till}
+    here = TestClient(app(services, paths={"good": "/isGood"}))
+    assert here.get("/desk/isGood?text=a").text == "true"
+    assert here.get("/till/sum?text=a").text == "3"
+    with pytest.raises(DefinitionError) as caught:
+        app(services, paths={"god": "/x"}, filled={"user": lambda: "me"})
+    assert str(caught.value) == (
+        "2 faults:\n"
+        "  - Desk, Till: filled names user, which no method has\n"
+        "  - Desk, Till: paths names god, which is no method of it"
+    )
+
+
 def test_a_router_stands_in_an_app_of_ones_own() -> None:
     own = FastAPI()
     own.include_router(router(desk('{"value": true}', '{"value": true}'), prefix="/desk"), prefix="/api")

@@ -185,6 +185,14 @@ def test_a_method_without_tools_is_a_workflow(recorded: Recorded) -> None:
     }
 
 
+@pytest.mark.parametrize("endpoint", ["http://host:99999", "http://[bad", "http://host:abc", "a queue"])
+def test_an_endpoint_that_is_no_address_is_left_out(recorded: Recorded, endpoint: str) -> None:
+    model: Any = ScriptedChatModel([ONE])
+    model.endpoint = endpoint
+    assert create(Counter, model, interceptors=[recorded.telemetry()]).count("x") == 1
+    assert "server.address" not in attributes(recorded.named("chat scripted"))
+
+
 def test_the_options_and_the_place_of_a_request_are_told(recorded: Recorded, loopback: Loopback) -> None:
     class Asked(Protocol):
         @options(temperature=0.5, top_p=0.9, max_tokens=9, stop=("a", "b"), seed=7, reasoning_effort="low")
