@@ -53,7 +53,7 @@ def read_arguments(typed: Sequence[str], method: Method, *, partly: bool = False
             if texts:  # else its file could not be read
                 values[name] = _value(known[name], texts)
         except (OutputParsingError, ValueError) as error:
-            faults.append(_told(known[name], error))
+            faults.append(_told(known[name], texts, error))
     if not partly:
         faults += _missing(method, given)
     if faults:
@@ -170,7 +170,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _told(argument: Argument, error: ValueError) -> str:
+def _told(argument: Argument, given: Sequence[_Given], error: ValueError) -> str:
     if not isinstance(error, OutputParsingError):
         return f"{argument.name}: {error}"
     problems = [
@@ -178,7 +178,8 @@ def _told(argument: Argument, error: ValueError) -> str:
         for part in parts_of(error, argument.name)
     ]
     kinds = json.dumps(argument.codec.schema)
-    hint = "; write it as JSON" if '"object"' in kinds or '"array"' in kinds else ""
+    wanted = ('"object"' in kinds or '"array"' in kinds) and not all(_is_json(one.text) for one in given)
+    hint = "; write it as JSON" if wanted else ""
     return "; ".join(problems) + hint
 
 

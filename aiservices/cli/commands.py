@@ -161,7 +161,7 @@ def serve(
 ) -> None:
     """Serve a service over HTTP.
 
-    Each method is an endpoint, and /docs is a page to try them on. Needs the extra fastapi.
+    Each method is an endpoint. / is a page to try them on, /docs that of FastAPI. Needs the extra fastapi.
     """
     with reported(debug=debug):
         from .serving import serve
@@ -181,7 +181,7 @@ def models(context: typer.Context, json: Json = False) -> None:
         list_models(as_json=json)
 
 
-@models_application.command()
+@models_application.command(short_help="Get weights for the embedded model.")
 def pull(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The weights, as the list names them.")],
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import sysconfig
 import traceback
 from contextlib import redirect_stdout
 from difflib import get_close_matches
@@ -12,9 +13,20 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
+import aiservices
+import output_parsers
+
 from .failures import Mistake
 
 __all__ = ["module_named"]
+
+# What a module stands on: the line at fault is seldom there, but in the one that called it.
+_PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARIES = (
+    "<frozen ",
+    *(sysconfig.get_path(name) + os.sep for name in _PLACES),
+    *(package.__path__[0] + os.sep for package in (aiservices, output_parsers)),
+)
 
 
 def module_named(name: str) -> ModuleType:
@@ -71,10 +83,10 @@ def _meant(name: str, folder: Path) -> str:
 
 
 def _raised(error: BaseException) -> str:
-    """What a module raised, and the last of its own lines that led there."""
+    """What a module raised, and the last line of the program, and of no library, that led there."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"
     steps = traceback.extract_tb(error.__traceback__)
-    own = [step for step in steps if "importlib" not in step.filename and step.filename != __file__]
+    own = [step for step in steps if not step.filename.startswith(_LIBRARIES)]
     where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
     return f"{type(error).__name__}: {error}{where}"

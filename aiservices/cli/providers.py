@@ -6,11 +6,11 @@ import json
 import os
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from ..models.weights import KNOWN, is_ready, models_folder, place_of
 from .screen import heading, table
+from .services import has_runtime
 
 __all__ = ["PROVIDERS", "list_models"]
 
@@ -54,7 +54,7 @@ def list_models(*, as_json: bool) -> None:
             f"local:{weights.name}  {weights.size / 1e9:.1f} GB, {weights.memory / 1e9:.1f} GB of memory, "
             f"{weights.licence}: {place}"
         )
-    if not _has_runtime():
+    if not has_runtime():
         print("They are run by a library that is not installed: pip install 'aiservices[local]'")
 
 
@@ -71,13 +71,9 @@ def _whether(variable: str) -> str:
 def _without() -> str:
     if os.environ.get(_DEFAULT):
         return f"what {_DEFAULT} names"
-    if _has_runtime():
+    if has_runtime():
         return f"the embedded model, since {_DEFAULT} is not set"
     return f"none, since {_DEFAULT} is not set and the embedded model is not installed"
-
-
-def _has_runtime() -> bool:
-    return find_spec("xllamacpp") is not None
 
 
 def _as_dict(providers: list[Provider]) -> dict[str, object]:
@@ -92,7 +88,7 @@ def _as_dict(providers: list[Provider]) -> dict[str, object]:
         ],
         "default_is_set": bool(os.environ.get(_DEFAULT)),
         "embedded": {
-            "installed": _has_runtime(),
+            "installed": has_runtime(),
             "folder": str(models_folder()),
             "weights": [
                 {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Found",
     "find",
+    "has_runtime",
     "is_prompted",
     "make",
     "method_names",
@@ -32,6 +35,12 @@ __all__ = [
     "split",
     "takes_model",
 ]
+
+
+_NO_MODEL = (
+    "no model is named: say --model openai:NAME (aiservices models lists others, --model fake makes answers "
+    "up), set AISERVICES_MODEL, or install the embedded model with pip install 'aiservices[local]'"
+)
 
 
 class Found(NamedTuple):
@@ -123,6 +132,8 @@ def method_names(service: object) -> list[str]:
 def make(found: Found, model: ChatModel | str | None, listeners: Sequence[Listener] = ()) -> object:
     """The service that was asked for. Raises DefinitionError, and Mistake when none can be made."""
     if found.is_interface:
+        if model is None and not _has_default_model():
+            raise Mistake(_NO_MODEL)
         return create(found.value, model, listeners=listeners)
     if method_names(found.value):
         if model is not None:
@@ -156,6 +167,16 @@ def _parameters_of(factory: Callable[..., object], name: str) -> Mapping[str, in
         return inspect.signature(factory).parameters
     except (TypeError, ValueError):
         raise Mistake(f"{name} is no service, and no function that makes one") from None
+
+
+def _has_default_model() -> bool:
+    """Whether there is a model where none is named: that of the environment, or the embedded one."""
+    return bool(os.environ.get("AISERVICES_MODEL")) or has_runtime()
+
+
+def has_runtime() -> bool:
+    """Whether the embedded model can run here."""
+    return find_spec("xllamacpp") is not None
 
 
 def takes_model(found: Found) -> bool:

@@ -1,5 +1,23 @@
 """A page on which the methods of services are tried by hand; needs the extra ``fastapi``."""
 
-from .mounting import mount
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .mounting import mount
 
 __all__ = ["mount"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "mount":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from .mounting import mount
+    except ModuleNotFoundError as error:
+        if error.name not in ("anyio", "fastapi", "starlette"):
+            raise
+        raise ImportError(f'the page needs {error.name}: pip install "aiservices[fastapi]"') from error
+    globals()[name] = mount
+    return mount

@@ -14,8 +14,10 @@ from docs.replies import REPLIES
 from docs.running import DOCS, ROOT, Ran, blocks_of, path_of, run_page
 from docs.stand_ins import stand_in
 from loopback import Loopback, Reply, error
+from typer.main import get_command
 
 from aiservices import AiServiceError, ChatRequest, Image, ModelError, OpenAiChatModel, UserMessage
+from aiservices.cli.commands import application
 
 FOREIGN = ("LangChain4j", "instructor", "LangChain", "magentic", "pydantic-ai", "BAML")
 HOW_TO = sorted(page for page in REPLIES if page.startswith("how-to/"))
@@ -78,6 +80,9 @@ def test_each_command_is_there(command: str) -> None:
         assert {extra for group in wanted for extra in group.split(",")} <= extras()
     elif program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    elif program == "aiservices":
+        command_line = get_command(application).commands[arguments[0]]
+        command_line.make_context(arguments[0], arguments[1:])
     elif arguments[:2] == ["-m", "venv"]:
         assert find_spec("venv")
     else:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from aiservices.cli import services
+
 from .conftest import Run
 
 SIGNATURE = (
@@ -106,7 +108,7 @@ def test_the_place_in_a_record_is_told(run: Run, shop: Path) -> None:
     assert run("call", "shop:echo.all_kinds", *typed, 'order={"price": "1"}').err == (
         f"error: {SIGNATURE}\n"
         "  - order.article: the required field 'article' is missing; "
-        'order.price: number as text is not accepted, found "1"; write it as JSON\n'
+        'order.price: number as text is not accepted, found "1"\n'
     )
 
 
@@ -241,6 +243,24 @@ def test_a_missing_key_is_told(run: Run) -> None:
         1,
         "",
         "error: openai:gpt-5-mini: no API key; set OPENAI_API_KEY or pass api_key\n",
+    )
+
+
+def test_that_no_model_is_named_is_told_in_words_of_the_command_line(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "has_runtime", lambda: False)
+    monkeypatch.delenv("AISERVICES_MODEL", raising=False)
+    assert run("call", "shop:Found", "text=x", "known=3") == (
+        2,
+        "",
+        "error: no model is named: say --model openai:NAME (aiservices models lists others, --model fake "
+        "makes answers up), set AISERVICES_MODEL, or install the embedded model with pip install "
+        "'aiservices[local]'\n",
+    )
+    monkeypatch.setenv("AISERVICES_MODEL", "opnai:x")
+    assert run("call", "shop:Found", "text=x", "known=3").err.startswith(
+        "error: Finder[int]: the model 'opnai:x' is unknown: "
     )
 
 

@@ -39,7 +39,7 @@ def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("AISERVICES_MODEL", "openai:hidden")
-    monkeypatch.setattr("aiservices.cli.providers.find_spec", lambda name: object())
+    monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: object())
     monkeypatch.setattr("aiservices.cli.providers.entry_points", lambda group: ())
     from aiservices.models.weights import place_of, weights_named
 
@@ -83,7 +83,7 @@ def test_json_has_the_same(run: Run, pulled: Path) -> None:
 
 
 def test_what_is_not_installed_is_told(run: Run, pulled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.cli.providers.find_spec", lambda name: None)
+    monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: None)
     monkeypatch.delenv("AISERVICES_MODEL")
     out = run("models").out
     said = "none, since AISERVICES_MODEL is not set and the embedded model is not installed"

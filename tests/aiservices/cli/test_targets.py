@@ -81,6 +81,14 @@ def test_an_unknown_provider_is_told(run: Run) -> None:
         ),
         ("\nraise RuntimeError('no')\n", "RuntimeError: no ({file}, line 2)"),
         ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({file}, line 2)"),
+        (
+            "from fractions import Fraction\n\nHALF = Fraction('half')\n",
+            "ValueError: Invalid literal for Fraction: 'half' ({file}, line 3)",
+        ),
+        (
+            "from aiservices import user_message\n\nuser_message(3)\n",
+            "TypeError: user_message takes its template as a str, not int ({file}, line 3)",
+        ),
         ("def f(:\n", "SyntaxError: invalid syntax (broken.py, line 1)"),
     ],
 )

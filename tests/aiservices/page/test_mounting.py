@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from importlib.resources import files
@@ -321,3 +323,13 @@ def test_a_whole_reply_is_told_without_what_the_provider_sent() -> None:
     service = create(Bare, ScriptedChatModel([ChatReply(AiMessage("Hello."), raw=object())]))
     result = events(page_of(service).post("/_page/Bare/reply/run", json={"said": "Hi"}))[0]
     assert result[1]["value"]["message"]["text"] == "Hello."
+
+
+def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "try:\n    from aiservices.page import mount\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == 'the page needs fastapi: pip install "aiservices[fastapi]"'
