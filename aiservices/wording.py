@@ -95,7 +95,7 @@ def _system(
     shown += [p.name for p in parameters if p.role is Role.MEDIA]  # it may ask what they are
     names = list(inspect.signature(source).parameters)
     faults.extend(
-        Fault(where, f"the system message callable takes {name}, {_not_a_parameter(name, shown)}")
+        Fault(where, f"the system message callable takes {name}, {_not_a_parameter(name, shown, parameters)}")
         for name in names
         if name not in shown
     )
@@ -134,16 +134,23 @@ def _checked(
                 Fault(where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt")
             )
         else:
-            faults.append(Fault(where, f"the {what} names {{{{{name}}}}}, {_not_a_parameter(name, shown)}"))
+            said = _not_a_parameter(name, shown, parameters)
+            faults.append(Fault(where, f"the {what} names {{{{{name}}}}}, {said}"))
     return frozenset(prompt.variables)
 
 
-def _not_a_parameter(name: str, shown: list[str]) -> str:
+def _not_a_parameter(name: str, shown: list[str], parameters: Sequence[Parameter]) -> str:
+    forgotten = "" if parameters else "; has self been forgotten?"
+    return f"but the parameters are: {_those(shown, name)}{forgotten}"
+
+
+def _those(known: Sequence[str], name: str) -> str:
+    """What may be named, and which of it was meant."""
     from difflib import get_close_matches  # only faults need it
 
-    close = get_close_matches(name, shown, 1)
+    close = get_close_matches(name, known, 1)
     meant = f"; did you mean {close[0]}?" if close else ""
-    return f"but the parameters are: {', '.join(shown) or 'none'}{meant}"
+    return f"{', '.join(known) or 'none'}{meant}"
 
 
 def _message_argument(
@@ -200,6 +207,5 @@ def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> Non
             continue
         names = field_names(cls)
         for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
-            said = _not_a_parameter(name, names).replace("the parameters are", "its fields are")
-            fault = f"its template names {{{{{name}}}}}, {said}"
+            fault = f"its template names {{{{{name}}}}}, but its fields are: {_those(names, name)}"
             faults.append(Fault(f"{where}, structured prompt {cls.__name__}", fault))

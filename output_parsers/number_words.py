@@ -45,7 +45,8 @@ def _library_value(text: str) -> Decimal:
         # not a plain import: the package is optional and has no type hints
         library = importlib.import_module("text_to_num")
     except ImportError:
-        raise Unreadable("number words are read only with the package text2num") from None
+        said = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+        raise Unreadable(said) from None
     try:
         if " point " not in text:
             return Decimal(library.text2num(text, "en"))

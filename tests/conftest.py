@@ -11,6 +11,11 @@ from typing import Any
 import pytest
 from loopback import Loopback, NetworkBlockedError
 
+try:  # runs of pytest inside of tests forget what they load, and numpy cannot be loaded twice
+    import numpy  # noqa: F401
+except ImportError:
+    pass
+
 _SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_")
 
 

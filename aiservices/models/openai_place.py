@@ -18,6 +18,9 @@ _KEY_ADVICE = {
     "azure": "set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass api_key",
     "ollama": "pass the api_key that the server asks for",
 }
+_NO_OLLAMA_HOST = (
+    'OLLAMA_HOST must be a host, with http:// or https:// and a port or without, as in "box:11434"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,15 @@ def place_at(provider: Provider, base_url: str | None) -> Place:
     """
     if provider == "azure":
         if base_url:
-            _check(base_url)
+            _check(base_url, "base_url")
         return Place(provider, base_url or "", azure="/deployments" not in (base_url or ""), of_openai=True)
-    if provider == "ollama":
-        base_url = base_url or _ollama_url(os.environ.get("OLLAMA_HOST", ""))
-    base_url = base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    _check(base_url)
+    if base_url:
+        _check(base_url, "base_url")
+    elif provider == "ollama":
+        base_url = _ollama_url(os.environ.get("OLLAMA_HOST", ""))
+    else:
+        base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+        _check(base_url, "OPENAI_BASE_URL")
     return Place(provider, base_url, of_openai=_is_openai_host(base_url))
 
 
@@ -74,17 +80,18 @@ def place_of(client: object) -> Place:
     return Place("openai", base_url, of_openai=_is_openai_host(base_url))
 
 
-def _check(base_url: str) -> None:
+def _check(base_url: str, name: str) -> None:
+    """Raises ValueError for what is no address; ``name`` says where it stands."""
     # not quoted in messages, since it may hold credentials
     if not base_url.startswith(("http://", "https://")):
-        raise ValueError('base_url must begin with http:// or https://, as in "http://localhost:8000/v1"')
+        raise ValueError(f'{name} must begin with http:// or https://, as in "http://localhost:8000/v1"')
     try:
         parts = urlsplit(base_url)
         fit = bool(parts.hostname) and parts.port != 0 and " " not in base_url
     except ValueError:
         fit = False
     if not fit:
-        raise ValueError('base_url must be a URL with a host, as in "http://localhost:8000/v1"') from None
+        raise ValueError(f'{name} must be a URL with a host, as in "http://localhost:8000/v1"') from None
 
 
 def _is_openai_host(base_url: str) -> bool:
@@ -97,10 +104,16 @@ def _ollama_url(host: str) -> str:
     """OLLAMA_HOST as Ollama reads it: scheme and port may be missing; 0.0.0.0 listens and is no target."""
     scheme, found, rest = host.strip().rpartition("://")
     default_port = {"http": 80, "https": 443}.get(scheme, 11434)
-    parts = urlsplit(f"//{rest}")
+    try:
+        parts = urlsplit(f"//{rest}")
+        port = parts.port or default_port
+    except ValueError:
+        raise ValueError(_NO_OLLAMA_HOST) from None
     name = {None: "localhost", "": "localhost", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(
         parts.hostname, parts.hostname or ""
     )
     name = f"[{name}]" if ":" in name else name
     path = parts.path.rstrip("/")
-    return f"{scheme if found else 'http'}://{name}:{parts.port or default_port}{path}/v1"
+    if " " in rest or (found and scheme not in ("http", "https")):
+        raise ValueError(_NO_OLLAMA_HOST)
+    return f"{scheme if found else 'http'}://{name}:{port}{path}/v1"

@@ -68,6 +68,12 @@ _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        raise ImportError(f'{name} needs hypothesis: pip install "aiservices[testing]"') from error
+    value = getattr(module, name)
     globals()[name] = value
     return value

@@ -15,7 +15,7 @@ from ..messages import Usage
 from ..returns import Result
 from ..streams import AsyncStream, Stream
 from .report import Outcome, Report
-from .scorers import Answered, Score, Scorer
+from .scorers import NOTHING, Answered, Score, Scorer
 from .spending import Spent, spent_on, waits, where_of
 
 __all__ = ["Case", "aevaluate", "evaluate"]
@@ -26,10 +26,13 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class Case(Generic[E]):
-    """Arguments of a call by name, and what is expected of it."""
+    """Arguments of a call by name, and what is expected of it.
+
+    Where nothing is said to be expected, a scorer that asks for it fails; None is a value like others.
+    """
 
     arguments: Mapping[str, Any]
-    expected: E | None = None
+    expected: E | None = NOTHING
     name: str = ""
 
 
@@ -93,7 +96,8 @@ def evaluate(
 
     ``method`` is that of a service, blocking, async or streaming, or any function to compare it with. A call
     that fails does not end the others: its error is in the report. Raises ValueError for no cases, or two
-    scorers of one name; RuntimeError in an event loop when something is async: ``aevaluate`` is for that.
+    scorers of one name; TypeError for what is no method, Case or Scorer; RuntimeError in an event loop when
+    something is async: ``aevaluate`` is for that.
     """
     evaluation = _Evaluation(method, cases, scorers, at_once, confidence)
     if not evaluation.waits:
@@ -171,6 +175,7 @@ class _Evaluation:
         at_once: int,
         confidence: float,
     ) -> None:
+        _check(method, cases, scorers)
         names = [scorer.name for scorer in scorers]
         if not cases:
             raise ValueError("there are no cases to evaluate")
@@ -214,6 +219,21 @@ class _Evaluation:
             spent.seconds,
             judged,
         )
+
+
+def _check(method: object, cases: Sequence[object], scorers: Sequence[object]) -> None:
+    """Raises TypeError for what would fail in every case, or is easily written in place of what is meant."""
+    if not callable(method):
+        raise TypeError(
+            f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
+        )
+    for number, case in enumerate(cases, 1):
+        if not isinstance(case, Case):
+            raise TypeError(f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)")
+    for scorer in scorers:
+        if not isinstance(scorer, Scorer):
+            name = getattr(scorer, "__name__", repr(scorer))
+            raise TypeError(f"{name} is no scorer; write the call, as in exact(), or scored_by(function)")
 
 
 def _scored(scorer: Scorer[Any], answered: Answered[Any]) -> Flow[Spent]:

@@ -66,8 +66,13 @@ class FakeChatModel(ScriptedChatModel):
     def _source(self, request: ChatRequest) -> Source:
         if self._draw is None:
             return Dice(f"{self._seed}:{shown(request_to_json(request))}")
-        from .hypothesis_source import Drawn  # needs Hypothesis, which only those have who ask for it
-
+        try:
+            from .hypothesis_source import Drawn
+        except ModuleNotFoundError as error:
+            if error.name != "hypothesis":
+                raise
+            said = 'FakeChatModel(draw=…) needs hypothesis: pip install "aiservices[testing]"'
+            raise ImportError(said) from error
         return Drawn(self._draw)
 
     def _next_call(self, request: ChatRequest, source: Source) -> ToolCall | None:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from output_parsers.same import same
 
-__all__ = ["Answered", "Score", "Scorer", "close_to", "contains", "exact", "scored_by"]
+__all__ = ["NOTHING", "Answered", "Score", "Scorer", "close_to", "contains", "exact", "scored_by"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Score: TypeAlias = bool | float
+
+
+class _Nothing(Enum):
+    EXPECTED = "nothing expected"
+
+    def __repr__(self) -> str:
+        return f"<{self.value}>"
+
+
+NOTHING: Any = _Nothing.EXPECTED  # of a case that does not say what is expected: None may well be
 
 
 class Answered(NamedTuple, Generic[T]):
@@ -26,8 +37,12 @@ class Answered(NamedTuple, Generic[T]):
 
     @property
     def by_name(self) -> dict[str, Any]:
-        """All of it by the names that parameters may have: of the arguments, ``expected`` and ``value``."""
-        return {**self.arguments, "expected": self.expected, "value": self.value}
+        """All of it by the names that parameters may have: of the arguments, ``expected`` and ``value``.
+
+        There is no ``expected`` where the case says none.
+        """
+        expected = {} if self.expected is NOTHING else {"expected": self.expected}
+        return {**self.arguments, **expected, "value": self.value}
 
 
 @dataclass(frozen=True)
@@ -49,9 +64,17 @@ def exact(name: str = "exact") -> Scorer[Any]:
 
 
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
-    """Whether the expected text, item or key is in the value; of a list of expected ones, whether all are."""
+    """Whether the expected text, item or key is in the value; of a list of expected ones, whether all are.
+
+    It fails for a value that is no text, list, tuple, set or mapping.
+    """
 
     def score(value: Any, expected: Any) -> bool:
+        if not isinstance(value, Collection):
+            raise TypeError(
+                f"{name} looks into a text, list, tuple, set or mapping, and the value is of type "
+                f"{type(value).__name__}; write scored_by(function)"
+            )
         wanted = expected if isinstance(expected, (list, tuple, set, frozenset)) else [expected]
         if ignore_case:
             return all(_folded(one) in _folded(value) for one in wanted)
@@ -95,6 +118,8 @@ def scored_by(function: Callable[..., Score | Awaitable[Score]], name: str | Non
 
 
 def _both(answered: Answered[Any]) -> dict[str, Any]:
+    if answered.expected is NOTHING:
+        raise TypeError("the case says nothing that is expected; write Case({…}, expected)")
     return {"value": answered.value, "expected": answered.expected}
 
 

@@ -71,6 +71,16 @@ def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
         @user_message("Greet {{name}}")
         def greet(self) -> str: ...
 
+    assert faults(Greeter) == (
+        "Greeter.greet: the prompt names {{name}}, but the parameters are: none; has self been forgotten?"
+    )
+
+
+def test_of_a_method_that_has_parameters_self_is_not_asked_for() -> None:
+    class Greeter(Protocol):
+        @user_message("Greet {{name}}")
+        def greet(self, earlier: Annotated[list[Any], History]) -> str: ...
+
     assert faults(Greeter) == "Greeter.greet: the prompt names {{name}}, but the parameters are: none"
 
 

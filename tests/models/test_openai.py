@@ -497,6 +497,32 @@ def test_a_base_url_that_is_no_url_is_refused_at_once(base_url: str) -> None:
     assert str(caught.value) == 'base_url must be a URL with a host, as in "http://localhost:8000/v1"'
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("box:8000", "OPENAI_BASE_URL must begin with http:// or https://"),
+        ("http://", "OPENAI_BASE_URL must be a URL with a host"),
+    ],
+)
+def test_a_wrong_address_of_the_environment_is_told_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch, url: str, said: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ValueError, match="OPENAI_BASE_URL") as caught:
+        place_at("openai", None)
+    assert str(caught.value) == f'{said}, as in "http://localhost:8000/v1"'
+
+
+@pytest.mark.parametrize("host", ["box:port", "[x", "ftp://box", "a b", "://box", "box:99999"])
+def test_a_wrong_host_of_ollama_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(ValueError, match="OLLAMA_HOST") as caught:
+        place_at("ollama", None)
+    assert str(caught.value) == (
+        'OLLAMA_HOST must be a host, with http:// or https:// and a port or without, as in "box:11434"'
+    )
+
+
 def test_users_may_say_what_a_server_is_capable_of() -> None:
     mine = Capabilities(json_mode=True)
     assert OpenAiChatModel("m", capabilities=mine).capabilities is mine

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -112,6 +114,14 @@ def seconds(form: Any, text: str) -> float:
     except OutputParsingError:
         pass
     return time.process_time() - start
+
+
+@pytest.fixture(autouse=True)
+def no_collecting() -> Iterator[None]:
+    """The collector of garbage goes through all that the process holds, which the text has no part in."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def growth(form: Any, head: str, unit: str, longest: int) -> float:

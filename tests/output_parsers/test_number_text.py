@@ -195,7 +195,8 @@ def test_words_that_are_not_one_number_are_refused(text: str, message: str) -> N
 
 def test_without_text2num_number_words_are_refused_and_still_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
-    assert refusal("forty-two") == "number words are read only with the package text2num"
+    said = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+    assert refusal("forty-two") == said
     assert refusal("42 apples and three pears") == '"three" may be a number too'
 
 

@@ -280,7 +280,7 @@ def test_spans_of_time_in_words_are_read_with_text2num() -> None:
 
 def test_without_text2num_spans_of_time_in_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
-    message = "number words are read only with the package text2num"
+    message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
     assert refusal(read_timedelta, "two hours") == message
 
 

@@ -7,6 +7,7 @@ taken from the words of the error itself. What was wrong with the caller's own a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ __all__ = [
 
 _PREFIX = "urn:aiservices:"
 _MOST_PARTS = 20
+_OF_ALL = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # the path of a whole argument
 
 
 class Kind(NamedTuple):
@@ -201,14 +203,14 @@ def of_arguments(error: OutputParsingError, method: str) -> Problem:
 
 def parts_of(error: OutputParsingError, below: str = "$") -> list[WrongPart]:
     """What is wrong, part by part; ``below`` is the path of what was read."""
-    return [
-        WrongPart(path=below + one.path[1:], message=_said(one.message), found=one.found)
-        for one in error.problems
-    ]
+    told = ((below + one.path[1:], one) for one in error.problems)
+    return [WrongPart(path=path, message=_said(one.message, path), found=one.found) for path, one in told]
 
 
-def _said(message: str) -> str:
+def _said(message: str, path: str) -> str:
     """What a caller is told of a step that no argument may need: it does not know of leniency."""
+    if message.startswith("unknown key left out"):
+        return f"there is no {'parameter' if _OF_ALL.fullmatch(path) else 'field'} of this name"
     return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
 
 

@@ -84,6 +84,8 @@ def error_of_status(status: int, body: str, where: str, address: str) -> AiServi
         return error_of(Problem.model_validate_json(body), where)
     except ValidationError:  # somebody before the service has answered
         said = f"{where}: {address} answered with the status {status}, and no problem that says why"
+        if status == 404:
+            said += "; check the address and its prefix"
         made: Callable[..., Any] = ModelServerError if status >= 500 else ModelError
         error: AiServiceError = made(said, status=status, retryable=status in (502, 503, 504))
         return error

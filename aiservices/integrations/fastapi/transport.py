@@ -127,7 +127,10 @@ class Transport:
             said = f"{where}: {self._base} did not answer {self._within}"
             raise ModelTimeoutError(said, retryable=True) from error
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
-            said = f"{where}: {self._base} cannot be reached, or the connection broke: {type(error).__name__}"
+            said = (
+                f"{where}: {self._base} cannot be reached, or the connection broke: {type(error).__name__}; "
+                "check the address and that the service runs"
+            )
             raise ModelConnectionError(said, retryable=isinstance(error, _PASSING)) from error
 
 

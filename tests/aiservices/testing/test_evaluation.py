@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
+from pydantic import BaseModel
 
 from aiservices import AsyncStream, Result, ScriptedChatModel, Stream, Usage, create, user_message
 from aiservices.testing import (
@@ -49,6 +50,10 @@ def sums(**settings: Any) -> Sums:
     return create(
         Sums, ScriptedChatModel(lambda request: JSON[request.messages[0].text]), retry=None, **settings
     )
+
+
+class Ticket(BaseModel):
+    title: str
 
 
 CASES = [
@@ -260,6 +265,61 @@ def test_what_cannot_be_evaluated_is_told(
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
         evaluate(sums().value, cases, scorers, **settings)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("method", "cases", "scorers", "said"),
+    [
+        (
+            sums(),
+            CASES,
+            [],
+            "Sums cannot be called; give a method, as in evaluate(desk.ticket, …)",
+        ),
+        (len, [*CASES, {"sum": "1"}], [], "case 4 is of type dict; write Case({…}, expected)"),
+        (
+            len,
+            CASES,
+            [exact],
+            "exact is no scorer; write the call, as in exact(), or scored_by(function)",
+        ),
+    ],
+)
+def test_what_is_no_method_case_or_scorer_is_refused(
+    method: Any, cases: Any, scorers: Any, said: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        evaluate(method, cases, scorers)
+    assert str(caught.value) == said
+
+
+def test_a_record_contains_nothing_to_be_looked_for() -> None:
+    def ticket() -> BaseModel:
+        return Ticket(title="Pipe")
+
+    report = evaluate(ticket, [Case({}, "Pipe")], [contains()])
+    assert [str(error) for _, error in report.errors] == [
+        "contains looks into a text, list, tuple, set or mapping, and the value is of type Ticket; "
+        "write scored_by(function)"
+    ]
+
+
+@pytest.mark.parametrize("scorer", [exact("it"), contains("it"), close_to("it")])
+def test_a_case_without_an_expected_value_is_no_wrong_answer(scorer: Scorer[Any]) -> None:
+    report = evaluate(sums().value, [Case({"sum": "2 + 2"})], [scorer])
+    assert [str(error) for _, error in report.errors] == [
+        "the case says nothing that is expected; write Case({…}, expected)"
+    ]
+    assert report.summary("it") == Summary("it", True, 0, None, None)
+
+
+def test_a_function_that_asks_for_an_expected_value_is_given_none_in_its_place_by_nobody() -> None:
+    report = evaluate(sums().value, [Case({"sum": "2 + 2"})], [scored_by(closeness)])
+    assert [str(error) for _, error in report.errors] == ["closeness asks for expected; there are sum, value"]
+
+
+def test_none_may_be_expected() -> None:
+    assert evaluate(lambda: None, [Case({}, None)], [exact()]).summary("exact").value == 1
 
 
 def test_the_interval_of_a_rate_is_wilsons() -> None:

@@ -241,6 +241,27 @@ def test_a_type_of_which_no_value_is_found_says_what_to_do() -> None:
     assert said.endswith("; name one in FakeChatModel(values={…})")
 
 
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("from aiservices.testing import strategy_of", "strategy_of"),
+        (
+            "from aiservices import UserMessage, ChatRequest\n"
+            "    from aiservices.testing import FakeChatModel\n"
+            "    FakeChatModel(draw=min).complete(ChatRequest((UserMessage('x'),)))",
+            "FakeChatModel(draw=…)",
+        ),
+    ],
+)
+def test_what_needs_hypothesis_names_the_extra_where_it_is_missing(code: str, name: str) -> None:
+    whole = (
+        "import sys; sys.modules['hypothesis'] = None\n"
+        f"try:\n    {code}\nexcept ImportError as error:\n    sys.stdout.buffer.write(str(error).encode())"
+    )
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, check=True)
+    assert done.stdout.decode() == f'{name} needs hypothesis: pip install "aiservices[testing]"'
+
+
 def test_usage_is_counted_in_words_and_the_model_named() -> None:
     reply = create(asks_for(ChatReply), FakeChatModel(name="dummy")).ask("is it so")
     assert (reply.model, reply.finish_reason) == ("dummy", FinishReason.STOP)

@@ -227,7 +227,8 @@ def test_a_service_that_is_not_there_is_an_error_of_the_way() -> None:
     with pytest.raises(AiServiceError) as caught:
         desk.number("x")
     assert str(caught.value) == (
-        "Desk.number: http://127.0.0.1:9 cannot be reached, or the connection broke: ConnectError"
+        "Desk.number: http://127.0.0.1:9 cannot be reached, or the connection broke: ConnectError; "
+        "check the address and that the service runs"
     )
     with pytest.raises(AiServiceError):
         list(desk.tell("x"))

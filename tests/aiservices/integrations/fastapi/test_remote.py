@@ -103,6 +103,10 @@ def test_another_address_is_an_error_that_says_so() -> None:
     desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}", 404)))
     with pytest.raises(ModelError) as caught:
         desk.number("it")
+    assert str(caught.value) == (
+        "Desk.number: http://nowhere answered with the status 404, and no problem that says why; "
+        "check the address and its prefix"
+    )
     assert caught.value.status == 404
     assert not caught.value.retryable
 
@@ -121,7 +125,8 @@ def test_a_stream_that_is_none_is_an_error() -> None:
     with pytest.raises(ModelConnectionError) as caught:
         list(desk.tell("it"))
     assert str(caught.value) == (
-        "Desk.tell: http://nowhere cannot be reached, or the connection broke: SSEError"
+        "Desk.tell: http://nowhere cannot be reached, or the connection broke: SSEError; "
+        "check the address and that the service runs"
     )
     assert not caught.value.retryable
 
@@ -146,7 +151,8 @@ def test_what_goes_wrong_on_the_way_is_an_error_of_ours(error: Exception, retrya
         desk.number("it")
     kind = type(error).__name__
     assert str(caught.value) == (
-        f"Desk.number: http://nowhere cannot be reached, or the connection broke: {kind}"
+        f"Desk.number: http://nowhere cannot be reached, or the connection broke: {kind}; "
+        "check the address and that the service runs"
     )
     assert caught.value.retryable is retryable
 

@@ -102,7 +102,8 @@ def test_a_query_that_gives_a_value_twice_is_refused() -> None:
     [
         (b"{}", "$.text", "the required field 'text' is missing"),
         (b'{"text": 3}', "$.text", "number as text is not accepted"),
-        (b'{"text": "a", "more": 1}', "$.more", "unknown key left out is not accepted"),
+        (b'{"text": "a", "more": 1}', "$.more", "there is no parameter of this name"),
+        (b'{"text": "a", "one.more": 1}', '$["one.more"]', "there is no parameter of this name"),
         (b"[]", "$", "expected an object (GoodArguments)"),
         (b"{", "$", "the JSON is cut off"),
         (b'{"text": "a", "text": "b"}', "$", 'the key "text" stands twice with different values'),
@@ -115,6 +116,17 @@ def test_a_body_that_does_not_fit_is_told_part_by_part(body: bytes, path: str, m
     (problem,) = answer.json()["problems"]
     assert problem["path"] == path
     assert problem["message"].startswith(message)
+
+
+def test_an_unknown_field_of_an_argument_is_no_parameter() -> None:
+    class Greeter(Protocol):
+        @user_message("{{person}}")
+        def greet(self, person: Person) -> str: ...
+
+    body = {"person": {"name": "Ann", "friends": [], "more name": 1}}
+    answer = TestClient(app(create(Greeter, ScriptedChatModel([])))).post("/greet", json=body)
+    (problem,) = answer.json()["problems"]
+    assert problem == {"path": '$.person["more name"]', "message": "there is no field of this name"}
 
 
 def test_a_missing_body_is_told() -> None:
