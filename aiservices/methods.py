@@ -21,7 +21,7 @@ from .route import Route
 from .streams import Accepted, AsyncStream, Stream
 from .through import held
 
-__all__ = ["bound_of", "method_of", "result_of", "resume", "resumed_turn", "to_the_end"]
+__all__ = ["bound_of", "is_planned", "method_of", "result_of", "resume", "resumed_turn", "to_the_end"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,6 +60,15 @@ def bound_of(method: object) -> Bound:
     if not isinstance(bound, Bound):
         raise TypeError(f"{method!r} is no method of a service that create made")
     return bound
+
+
+def is_planned(method: object) -> bool:
+    """Whether it is a method that ``create`` made: what it sends, and what it costs, is known of no other."""
+    try:
+        bound_of(method)
+    except TypeError:
+        return False
+    return True
 
 
 def resume(

@@ -17,8 +17,9 @@ from ..integrations.fastapi.contract import Contract, Method
 from ..integrations.fastapi.describing import description_of
 from ..integrations.fastapi.provider import Provider
 from ..integrations.fastapi.routes import ServiceRoute, contract_behind
+from ..methods import is_planned
 from .files import DESCRIPTION, INDEX, file_response, names_of_files
-from .trying import Previews, Runs, is_planned
+from .trying import Previews, Runs
 
 __all__ = ["mount"]
 

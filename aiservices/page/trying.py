@@ -20,25 +20,16 @@ from ..integrations.fastapi.contract import Method
 from ..integrations.fastapi.endpoints import Endpoints
 from ..integrations.fastapi.events import EventName, Frame, Growing, Pieces, Telling, error_frame
 from ..integrations.fastapi.streaming import EVENT_STREAM
-from ..methods import bound_of
+from ..methods import is_planned
 from ..previewing import preview
 from ..returns import Shape
 from ..streams import Completed
 from .run import Run
 from .said import preview_json
 
-__all__ = ["Previews", "Runs", "is_planned"]
+__all__ = ["Previews", "Runs"]
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
-def is_planned(function: object) -> bool:
-    """Whether it is a method that ``create`` made: what it sends, and what it costs, is known of no other."""
-    try:
-        bound_of(function)
-    except TypeError:
-        return False
-    return True
 
 
 class Runs(Endpoints):

@@ -8,10 +8,10 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+from ..methods import is_planned
 from ..previewing import preview
 from ..service import plan_of
 from .sample_arguments import samples_for
-from .spending import is_planned
 from .whole_file import write_whole
 
 __all__ = ["Golden", "GoldenError", "shown_call"]

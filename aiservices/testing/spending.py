@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from ..errors import Attempt, usage_of
 from ..flow import Do, Flow
 from ..messages import Usage
-from ..methods import bound_of
+from ..methods import bound_of, is_planned
 from ..returns import Result, Shape
 
-__all__ = ["Spent", "is_planned", "spent_on", "waits", "where_of"]
+__all__ = ["Spent", "spent_on", "waits", "where_of"]
 
 
 class Spent(NamedTuple):
@@ -71,15 +71,6 @@ async def _awhole(value: Any, shape: Shape) -> Any:
 
 def _bare(value: Any) -> Any:
     return value.value if isinstance(value, Result) else value
-
-
-def is_planned(method: Any) -> bool:
-    """Whether it is a method of a service that ``create`` made."""
-    try:
-        bound_of(method)
-    except TypeError:
-        return False
-    return True
 
 
 def waits(method: Any) -> bool:
