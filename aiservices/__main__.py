@@ -1,5 +1,7 @@
 """``python -m aiservices``: the command line."""
 
+from __future__ import annotations
+
 from .cli import main
 
 if __name__ == "__main__":

@@ -1,84 +1,36 @@
-"""Text from a language model → a typed Python value, usable by itself.
+"""Read text from a language model as a typed Python value.
 
-Parsers in the manner of other libraries are in ``output_parsers.text`` and ``output_parsers.tool_calls``.
+This package works without ``aiservices``. Parsers with the interfaces of LangChain and AgentScope are in
+``output_parsers.text`` and ``output_parsers.tool_calls``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .custom import OutputParser
-    from .errors import OutputParsingError, Problem, UnsupportedTypeError
-    from .integers import Int8, Int16, Int32, Int64
-    from .parser import TypeParser
-    from .parsing import parse, parser_for, read
-    from .partial import (
-        ItemError,
-        ItemPolicy,
-        ItemReader,
-        PartialList,
-        PartialObject,
-        PartialReader,
-        Snapshot,
-    )
-    from .reading import Coercion, Leniency, Reading
-    from .registry import ParserFactory, ParserRegistry
-    from .target import Description, Target
-    from .temporal_text import DateOrder
-
-__all__ = [
-    "Coercion",
-    "DateOrder",
-    "Description",
-    "Int8",
-    "Int16",
-    "Int32",
-    "Int64",
-    "ItemError",
-    "ItemPolicy",
-    "ItemReader",
-    "Leniency",
-    "OutputParser",
-    "OutputParsingError",
-    "ParserFactory",
-    "ParserRegistry",
-    "PartialList",
-    "PartialObject",
-    "PartialReader",
-    "Problem",
-    "Reading",
-    "Snapshot",
-    "Target",
-    "TypeParser",
-    "UnsupportedTypeError",
-    "parse",
-    "parser_for",
-    "read",
-]
-
-# Where each name lives. A module is loaded when the first of its names is asked for.
-_HOMES = {
-    ".custom": "OutputParser",
-    ".errors": "OutputParsingError Problem UnsupportedTypeError",
-    ".integers": "Int8 Int16 Int32 Int64",
-    ".parser": "TypeParser",
-    ".parsing": "parse parser_for read",
-    ".partial": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
-    ".reading": "Coercion Leniency Reading",
-    ".registry": "ParserFactory ParserRegistry",
-    ".target": "Description Target",
-    ".temporal_text": "DateOrder",
+# The module of each public name. It is imported when the name is first used, so that declaring an interface
+# does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
+_NAMES = {
+    ".parser.registry": "ParserFactory ParserRegistry parse parser_for read",
+    ".parser.type_parser": "TypeParser",
+    ".prose.times": "DateOrder",
+    ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
+    ".result.reading": "Coercion Leniency Reading",
+    ".streaming": ("ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot"),
+    ".types.node": "OutputParser",
+    ".types.target": "Description Int16 Int32 Int64 Int8 Target",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  # it reads __init__.pyi
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOME[name], __name__), name)
+    value = getattr(import_module(_MODULES[name], __name__), name)
     globals()[name] = value
     return value
 

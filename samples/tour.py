@@ -23,7 +23,7 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.models.weights import WeightsError, demo_weights
+from aiservices.models.local.download import WeightsError, demo_weights
 
 from .person import NEWBORN, PersonExtractor
 from .table import Colour, coloured, print_row, shortened

@@ -10,8 +10,17 @@ from decimal import Decimal
 
 from aiservices import ChatModel, create
 
-from . import asynchronous, dates_and_times, film, numbers_in_text, own_parser, person, recipe, sentiment
-from . import text_stream as streaming
+from . import (
+    asynchronous,
+    dates_and_times,
+    film,
+    numbers_in_text,
+    own_parser,
+    person,
+    recipe,
+    sentiment,
+    text_stream as streaming,
+)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from aiservices import (
     ToolMessage,
     create,
 )
-from aiservices.tool_run import ToolRun
-from aiservices.tools import ToolSource
+from aiservices.engine.tool_execution import ToolRun
+from aiservices.tools.tool import ToolSource
 
 TOOLS = Capabilities(tools=True)
 NATIVE = Capabilities(tools=True, json_schema=True)

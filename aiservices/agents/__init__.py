@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .hooks import HookHandle
-from .msg import Msg, Round
-from .react import ReActAgent
+from .message import Msg, Round
+from .react import HookHandle, ReActAgent
 
 __all__ = ["HookHandle", "Msg", "ReActAgent", "Round"]

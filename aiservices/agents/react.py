@@ -5,36 +5,315 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, overload
+from functools import cached_property, partial, wraps
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
-from typing_extensions import TypeForm
+from typing_extensions import TypedDict, TypeForm
 
-from output_parsers.errors import UnsupportedTypeError
-from output_parsers.parsing import parser_for
+from output_parsers.parser.registry import parser_for
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.errors import Problem, UnsupportedTypeError
+from output_parsers.result.reading import Json, Misfit, Place, gathered
+from output_parsers.types.containers import opened
+from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
+from output_parsers.types.records import plain_key
+from output_parsers.types.target import Description, Target, type_name
 
-from ..approval import TurnState
-from ..budget import Budget, CallContext
-from ..errors import DefinitionError, Fault, ToolLimitError
-from ..flow import Flow, arun, run
-from ..ladder import StrategyFault
-from ..messages import ChatReply, SystemMessage, ToolCall
+from ..engine.approval import TurnState
+from ..engine.budget import Budget, CallContext
+from ..engine.effects import All, Ask, Do, Emit, Flow, Need, arun, run, through
+from ..engine.events import ToolStarted
+from ..engine.model_route import Route
+from ..engine.output_format import Wire
+from ..engine.pipeline import Answer, Interceptor, Pipeline, Proceed
+from ..engine.plan import MethodPlan, Turn
+from ..engine.results import Returns, Shape
+from ..engine.retry import Retry
+from ..engine.strategy_selection import Ladder, Rung, StrategyFault, ladder_for
+from ..engine.tool_execution import ToolErrors, ToolRun
+from ..interface.parameters import inside_of, is_async, name_of
 from ..models.base import ChatModel, find_model, members_of
-from ..pipeline import Answer, Interceptor, Pipeline, Proceed
-from ..plan import MethodPlan, Turn
-from ..requests import ChatOptions, ChatRequest
-from ..retry import Retry
-from ..returns import Returns, Shape
-from ..route import Route
-from ..tool_run import ToolErrors, ToolRun
-from ..toolbox import Toolbox, ToolLimits, plan_toolbox
-from ..tools import ToolSource
-from .around import around
-from .generate_response import FINISH, Finished, FinishFault, finish_ladder, finish_parser
-from .hooks import Hook, HookHandle, Hooks
-from .msg import Heard, Msg, messages_for, together
-from .waiting import Approvals, resumed, trace_of
+from ..models.errors import DefinitionError, Fault, ToolLimitError
+from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
+from ..models.requests import ChatOptions, ChatRequest
+from ..models.strategy import Strategy
+from ..service.create import out_of_order
+from ..tools.tool import ToolSource
+from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
+from .message import Approvals, Heard, Msg, keeping, messages_for, resumed, together, trace_of
 
-__all__ = ["ReActAgent"]
+FINISH = "generate_response"
+_RESPONSE = "response"
+_SAID = "the answer in full, as it is to be read"
+_WISH = "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
+
+
+class FinishFault(TypeError):  # becomes a Fault once it is known where it stands
+    """A type whose fields cannot stand beside the text of the answer."""
+
+
+class Finished(NamedTuple):
+    """What the finish function was called with: the text, and the value of the type."""
+
+    response: str
+    metadata: Any
+
+
+class FinishNode(Node[Finished]):
+    """``{"response": …, **fields}``: the fields of a record beside the text."""
+
+    kind = f"an object with {_RESPONSE!r}"
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self._text: Node[str] = parser_for(str).node
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._text, self._record)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        fields = _in_place(self._record.schema(definitions), definitions)
+        response = {"type": "string", "description": _SAID}
+        return {
+            **{key: said for key, said in fields.items() if key != "title"},
+            "type": "object",
+            "properties": {_RESPONSE: response, **fields.get("properties", {})},
+            "required": [_RESPONSE, *fields.get("required", ())],
+        }
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        rows = self._record.hint((*within, self))[1:-1].strip("\n")  # those between the braces
+        rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
+        return f'{{\n  "{_RESPONSE}": string,  // {_SAID}\n{rows}\n}}'
+
+    def read(self, found: Json, at: Place) -> Finished:
+        found = opened(found, "{", at)
+        if not isinstance(found, dict):
+            raise at.misfit(f"expected {self.kind}", found)
+        key = _key_of_response(found)
+        misfits: list[Misfit] = []
+        response, metadata = "", None
+        try:
+            response = self._response(found, key, at)
+        except Misfit as misfit:
+            misfits.append(misfit)
+        try:
+            metadata = self._record.read({name: value for name, value in found.items() if name != key}, at)
+        except Misfit as misfit:
+            misfits.append(misfit)
+        if misfits:
+            raise gathered(misfits)
+        return Finished(response, metadata)
+
+    def _response(self, found: dict[str, Json], key: str | None, at: Place) -> str:
+        if key is None:
+            said = f"the required field {_RESPONSE!r} is missing"
+            raise Misfit(Problem(at.at(_RESPONSE).path, said))
+        if key != _RESPONSE:
+            at.at(key).took("key in another form", key, _RESPONSE)
+        return self._text.read(found[key], at.at(key))
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, Finished):
+            raise ValueError(f"expected {self.kind}, found {type(value).__name__}")
+        return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
+
+
+class FinishParser(TypeParser[Finished]):
+    """The arguments of the finish function → what it was called with."""
+
+    def __init__(self, node: FinishNode) -> None:
+        super().__init__(Target(Any, (Description(_WISH),), alias=FINISH), node)
+
+    @cached_property
+    def plain_text(self) -> bool:
+        return False
+
+
+def finish_parser(form: Any) -> TypeParser[Finished]:
+    """The parser of the arguments of ``generate_response(response, **fields)``.
+
+    The fields are those of ``form``, a record of any kind; a type that is no record is one field,
+    ``metadata``. Raises UnsupportedTypeError, and FinishFault for a record with a field ``response``.
+    """
+    node = parser_for(form).node
+    if "properties" not in schema_of(node):
+        node = _Only(parser_for(cast("Any", TypedDict("metadata", {"metadata": form}))).node)  # type: ignore[operator]
+    elif _key_of_response(schema_of(node)["properties"]) is not None:
+        raise FinishFault(
+            f"{type_name(form)} has a field {_RESPONSE!r}, which is that of {FINISH}; give it another name"
+        )
+    return FinishParser(FinishNode(node))
+
+
+def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> Ladder[Any]:
+    """The ways of asking a model; where it calls tools, the finish function comes first."""
+    every = ladder_for(parser, model.capabilities, None, model.name)
+    if parser.schema is not None and model.capabilities.tools:
+        by_tool = ladder_for(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).rungs
+        others = (rung for rung in every.rungs if rung.strategy is not Strategy.OUTPUT_TOOL)
+        every = Ladder((*by_tool, *others), partial(_wire, every))
+    every.prepare()
+    return every
+
+
+def _wire(ladder: Ladder[Any], rung: Rung, reasons: tuple[str, ...]) -> Wire[Any]:
+    wire = ladder.wire(rung)
+    return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
+
+
+def as_spoken(turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+    """The answer as it was spoken: a memory is to hold the text, and not the call that gave it."""
+    answer = yield from proceed(turn)
+    if not isinstance(answer.value, Finished):
+        return answer
+    return replace(answer, said=(*answer.said[:-1], AiMessage(answer.value.response)))
+
+
+class _Only(Node[Any]):
+    """The value of the only field of a record."""
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self.kind = record.kind
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._record,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._record.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._record.hint(within)
+
+    def read(self, found: Json, at: Place) -> Any:
+        return self._record.read(found, at)["metadata"]
+
+    def write(self, value: Any) -> Json:
+        return self._record.write({"metadata": value})
+
+
+def _key_of_response(found: dict[str, Any]) -> str | None:
+    if _RESPONSE in found:
+        return _RESPONSE
+    return next((key for key in found if plain_key(key) == _RESPONSE), None)
+
+
+def _in_place(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
+    """A schema that may be a reference, as it is where it leads to."""
+    if "$ref" not in schema:
+        return schema
+    return definitions.schemas[schema["$ref"].rpartition("/")[2]]
+
+
+def around(
+    where: str, memory: Interceptor | None, interceptors: Sequence[Interceptor], faults: list[Fault]
+) -> tuple[Interceptor, ...]:
+    """The interceptors of an agent and its memory, the outermost first; what is wrong goes to ``faults``.
+
+    Guards of what is heard stand before the memory, so that it does not keep what they take out; those behind
+    a retrieval stay there, since they guard what was retrieved.
+    """
+    early = list(takewhile(lambda one: _kind(one) != "retrieval", interceptors))
+    guards = [one for one in early if _kind(one) == "input guard"]
+    inside = [one for one in early if _kind(one) != "input guard"] + list(interceptors[len(early) :])
+    outside = [*guards, *(() if memory is None else (memory,))]
+    faults += out_of_order(where, [*outside, *inside])
+    return (keeping, *outside, as_spoken, *inside)
+
+
+def _kind(interceptor: Interceptor) -> object:
+    return getattr(interceptor, "stands_as", None)
+
+
+Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
+Hook: TypeAlias = Callable[[Any], Any]
+# What a hook may put in the place of what it was given.
+_GIVES: dict[Step, type | None] = {
+    "pre_reasoning": ChatRequest,
+    "post_reasoning": ChatReply,
+    "pre_acting": None,
+    "post_acting": ToolRun,
+}
+
+
+class HookHandle:
+    """A hook that was put in; ``remove`` takes it out."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+        self._hooks = hooks
+        self._hook = hook
+
+    def remove(self) -> None:
+        """Take the hook out; to do so again does nothing."""
+        self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
+
+
+class Hooks:
+    """An interceptor that calls the hooks of an agent."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[Hook]] = {step: [] for step in _GIVES}
+
+    def add(self, step: str, hook: Hook) -> HookHandle:
+        """Put a hook in. Raises ValueError for a step that there is not."""
+        if step not in self._of:
+            raise ValueError(f"there is no step {step!r}; there are: {', '.join(self._of)}")
+        own = partial(hook)  # so that one that was put in twice is taken out once
+        self._of[step].append(own)
+        return HookHandle(self._of[step], own)
+
+    @property
+    def asynchronous(self) -> list[str]:
+        """The names of those that have to be awaited."""
+        hooks = (hook for hooks in self._of.values() for hook in hooks)
+        return [name_of(inside_of(hook)) for hook in hooks if is_async(hook)]
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        return through(proceed(turn), self._fulfilled)
+
+    def _fulfilled(self, need: Need) -> Flow[Any]:
+        """The outcome of a need, with the hooks around those that are a step."""
+        if isinstance(need, Ask):
+            request = yield from self._passed("pre_reasoning", need.request)
+            reply = yield need._replace(request=request)
+            return (yield from self._passed("post_reasoning", reply))
+        if isinstance(need, Emit) and isinstance(need.event, ToolStarted):
+            yield from self._passed("pre_acting", need.event.call)
+        outcome = yield need
+        if isinstance(need, All):
+            changed = []
+            for one in outcome:
+                is_run = isinstance(one, ToolRun)
+                changed.append((yield from self._passed("post_acting", one)) if is_run else one)
+            return changed
+        return outcome
+
+    def _passed(self, step: Step, value: Any) -> Flow[Any]:
+        """A value as the hooks of a step leave it."""
+        for hook in tuple(self._of[step]):
+            changed = yield Do(_named(hook, value))
+            if changed is not None:
+                _check(step, hook, changed)
+                value = changed
+        return value
+
+
+def _named(hook: Hook, value: Any) -> Callable[[], Any]:
+    """The call of a hook, which what goes wrong names by it."""
+    return wraps(inside_of(hook))(lambda: hook(value))
+
+
+def _check(step: Step, hook: Hook, changed: Any) -> None:
+    kind = _GIVES[step]
+    if kind is None or not isinstance(changed, kind):
+        wanted = "None" if kind is None else f"{kind.__name__} or None"
+        said = f"the {step} hook {name_of(inside_of(hook))} returned {type(changed).__name__}"
+        raise TypeError(f"{said}; it may return {wanted}")
+
 
 T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()

@@ -15,7 +15,7 @@ def main() -> None:
     Needs the extra ``cli``; without it the exit code is 2, and standard error says what to install.
     """
     try:
-        from .commands import application
+        from .main import application
     except ModuleNotFoundError as error:
         if error.name not in _NEEDED:
             raise

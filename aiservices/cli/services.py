@@ -2,39 +2,172 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import json
 import os
 import sys
+import sysconfig
+import traceback
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from difflib import get_close_matches
+from enum import IntEnum
 from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 
-from ..declare import Declaration, declaration_of
-from ..service import create, plan_of
-from ..stubs import is_stub, methods_of
-from .failures import Mistake, meant
-from .modules import module_named
+import typer
+
+import aiservices
+import output_parsers
+
+from ..interface.decorators import Declaration, declaration_of
+from ..interface.stubs import is_stub, methods_of
+from ..service.create import create, plan_of
+from .console import say
 
 if TYPE_CHECKING:
-    from ..listening import Listener
+    from ..engine.pipeline import Listener
     from ..models.base import ChatModel
 
-__all__ = [
-    "Found",
-    "find",
-    "has_runtime",
-    "is_prompted",
-    "make",
-    "method_names",
-    "methods_to_ask",
-    "model_named",
-    "services_in",
-    "split",
-    "takes_model",
-]
+
+class ExitCode(IntEnum):
+    """What a command says to the shell."""
+
+    DONE = 0
+    FAILED = 1  # the call failed, or the check found faults
+    USAGE = 2  # what was typed, or the definition of the service, is wrong
+    STOPPED = 130  # Ctrl+C
+
+
+class Mistake(Exception):
+    """What was typed cannot be done; the message says what to type instead."""
+
+
+class Failure(Exception):
+    """What was asked for was right, and did not work."""
+
+
+@contextmanager
+def reported(*, debug: bool, as_json: bool = False) -> Iterator[None]:
+    """End the command with the exit code of the error that is raised inside, and say it on standard error.
+
+    ``debug`` shows the traceback before it; ``as_json`` also writes the error as JSON to standard output.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        raise typer.Exit(ExitCode.STOPPED) from None
+    except BrokenPipeError:  # who reads has seen enough, which the command line's own machinery knows
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        if as_json:
+            print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
+        say(f"error: {_said(error)}", file=sys.stderr)
+        raise typer.Exit(_code_of(error)) from None
+
+
+def _code_of(error: Exception) -> ExitCode:
+    from ..models.errors import DefinitionError
+
+    return ExitCode.USAGE if isinstance(error, (Mistake, DefinitionError)) else ExitCode.FAILED
+
+
+def _said(error: Exception) -> str:
+    from ..models.errors import AiServiceError
+
+    if isinstance(error, (Mistake, Failure, AiServiceError)):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--debug shows where)"
+
+
+def meant(typed: str, known: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not known: the closest of those that are, or all of them."""
+    close = get_close_matches(typed, known, 1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there are: {', '.join(known)}" if known else ""
+
+
+# What a module stands on: the line at fault is seldom there, but in the one that called it.
+_PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
+_LIBRARIES = (
+    "<frozen ",
+    *(sysconfig.get_path(name) + os.sep for name in _PLACES),
+    *(package.__path__[0] + os.sep for package in (aiservices, output_parsers)),
+)
+
+
+def module_named(name: str) -> ModuleType:
+    """The module ``shop.services`` or ``shop/services.py``, as seen from the current folder.
+
+    A file within packages is imported by its whole name, so that its relative imports work. Raises Mistake
+    when there is none, and when it cannot be imported.
+    """
+    if name.endswith(".py") or "/" in name or os.sep in name:
+        return _of_file(Path(name))
+    return _imported(name, Path.cwd())
+
+
+def _of_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise Mistake(f"there is no file {path}")
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if parts[-1] == "__init__":
+        parts.pop()
+    module = _imported(".".join(parts), folder)
+    if Path(module.__file__ or "").resolve() != path:
+        raise Mistake(
+            f"{path} would be imported as {module.__name__}, which is {module.__file__ or 'built in'}; "
+            "give the file another name"
+        )
+    return module
+
+
+def _imported(name: str, folder: Path) -> ModuleType:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        with redirect_stdout(sys.stderr):  # what a module prints is not what the command tells
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise Mistake(f"the module {name} cannot be imported: {_raised(error)}") from error
+        close = _meant(error.name, folder)
+        raise Mistake(f"there is no module {error.name}, as seen from {folder}{close}") from error
+    except (Exception, SystemExit) as error:  # the module may do anything
+        raise Mistake(f"the module {name} cannot be imported: {_raised(error)}") from error
+
+
+def _meant(name: str, folder: Path) -> str:
+    """The module of that package, or of the folder, whose name is close."""
+    package, _, last = name.rpartition(".")
+    places = list(getattr(sys.modules.get(package), "__path__", ())) if package else [str(folder)]
+    close = get_close_matches(last, [found.name for found in iter_modules(places)], 1)
+    return f"; did you mean {package}{'.' if package else ''}{close[0]}?" if close else ""
+
+
+def _raised(error: BaseException) -> str:
+    """What a module raised, and the last line of the program, and of no library, that led there."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error}"
+    steps = traceback.extract_tb(error.__traceback__)
+    own = [step for step in steps if not step.filename.startswith(_LIBRARIES)]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 _NO_MODEL = (

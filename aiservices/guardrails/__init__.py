@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from .errors import GuardrailError
-from .guard import Guard, GuardFunction
-from .incoming import InputGuardrails
-from .outgoing import OutputGuardrails
-from .ready import ensure, forbidden, masked, max_length, no_injection
-from .verdicts import (
+from .builtin import ensure, forbidden, masked, max_length, no_injection
+from .guard import (
     AskAgain,
+    Guard,
+    GuardFunction,
+    GuardrailError,
     GuardrailRan,
     Passed,
     Refused,
@@ -20,6 +19,8 @@ from .verdicts import (
     retry,
     rewritten,
 )
+from .input import InputGuardrails
+from .output import OutputGuardrails
 
 __all__ = [
     "AskAgain",

@@ -4,16 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from ..errors import Fault
-from ..flow import Do, Emit, Flow
-from ..plan import Turn
-from ..tool_parameters import is_async
-from .errors import GuardrailError
-from .verdicts import GuardrailRan, Refused, Verdict, Where
+from ..engine.effects import Do, Emit, Flow
+from ..engine.plan import Turn
+from ..interface.parameters import is_async
+from ..models.errors import AiServiceError, Fault
 
-__all__ = ["Guard", "GuardFunction", "On", "awaited", "check_guards", "failed", "judged", "name_of"]
+Where: TypeAlias = Literal["input", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """It may go on as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """It may go on as ``new``, which the guards after this one are shown."""
+
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """The model is to answer again; it is told ``message`` after its answer, nothing where that is None."""
+
+    reason: str
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The call ends here, with a GuardrailError."""
+
+    message: str
+
+
+Verdict: TypeAlias = Passed | Rewritten | AskAgain | Refused
+
+
+class GuardrailRan(NamedTuple):
+    """A guard has given its verdict; an event for listeners."""
+
+    name: str
+    where: Where
+    verdict: Verdict
+
+
+_PASSED = Passed()
+
+
+def passed() -> Verdict:
+    """Let it through."""
+    return _PASSED
+
+
+def rewritten(new: Any) -> Verdict:
+    """Let something else through in its place."""
+    return Rewritten(new)
+
+
+def retry(reason: str) -> Verdict:
+    """Have the model answer the same request again. For the output only."""
+    return AskAgain(reason)
+
+
+def reprompt(message: str) -> Verdict:
+    """Have the model answer again, with this message after the rejected answer. For the output only."""
+    return AskAgain(message, message)
+
+
+def refused(message: str) -> Verdict:
+    """End the call with a GuardrailError."""
+    return Refused(message)
+
+
+class GuardrailError(AiServiceError):
+    """A guard refused what was said, rejected every answer, or failed by itself, as the ``__cause__`` says.
+
+    ``guard`` is its name, ``where`` it stands: at the "input" or the "output". ``reason`` is what it said.
+    """
+
+    def __init__(self, message: str, *, guard: str, where: Where, reason: str) -> None:
+        super().__init__(message)
+        self.guard = guard
+        self.where = where
+        self.reason = reason
+
 
 On: TypeAlias = Literal["text", "value"]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from .chat_memory import ChatMemory
-from .in_memory import InMemoryChatMemoryStore
-from .line import MemoryBusyError
-from .redis_store import RedisChatMemoryStore
-from .sqlalchemy_store import SqlAlchemyChatMemoryStore
-from .sqlite_store import SqliteChatMemoryStore
-from .store import ChatMemoryStore, MemoryConflictError, Stored
-from .summarizing import SummarizingWindow
-from .windows import Exchange, MessageWindow, Seen, TokenWindow, Window, estimated_tokens
+from .conversation_lock import MemoryBusyError
+from .history import Exchange
+from .stores import ChatMemoryStore, InMemoryChatMemoryStore, MemoryConflictError, Stored
+from .stores.redis import RedisChatMemoryStore
+from .stores.sqlalchemy import SqlAlchemyChatMemoryStore
+from .stores.sqlite import SqliteChatMemoryStore
+from .windows import MessageWindow, Seen, SummarizingWindow, TokenWindow, Window, estimated_tokens
 
 __all__ = [
     "ChatMemory",

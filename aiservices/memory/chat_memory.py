@@ -8,21 +8,16 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
-from ..errors import DefinitionError, Fault
-from ..flow import Do, Flow, Pause
-from ..message_json import message_from_dict, message_to_dict
-from ..messages import Message, SystemMessage, UserMessage
-from ..parameters import Role
-from ..pipeline import Answer, Proceed
-from ..plan import Turn
-from .exchanges import Exchange, exchanges_of, flat, system_of
-from .in_memory import InMemoryChatMemoryStore
-from .line import Line, MemoryBusyError, Place, line_of
-from .store import ChatMemoryStore, Stored
-from .taken import Sent, asked_of, exchange_of
+from ..engine.effects import Do, Flow, Pause
+from ..engine.pipeline import Answer, Proceed
+from ..engine.plan import Turn
+from ..interface.parameters import Role
+from ..models.errors import DefinitionError, Fault
+from ..models.messages import Message, SystemMessage, UserMessage, message_from_dict, message_to_dict
+from .conversation_lock import Line, MemoryBusyError, Place, line_of
+from .history import Exchange, Sent, asked_of, exchange_of, exchanges_of, flat, system_of
+from .stores import ChatMemoryStore, InMemoryChatMemoryStore, Stored
 from .windows import MessageWindow, Seen, Window
-
-__all__ = ["ChatMemory"]
 
 _DEFAULT = MessageWindow(40)
 _KEPT = "memory.asked"

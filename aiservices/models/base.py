@@ -9,10 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
-from ..messages import ChatReply, ReplyDelta
-from ..requests import ChatRequest
-
-__all__ = ["Capabilities", "ChatModel", "find_model", "members_of"]
+from .messages import ChatReply, ReplyDelta
+from .requests import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,9 @@ def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
 
 _BUILT_IN = {
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
-    "openai-responses": "aiservices.models.openai_responses:OpenAiResponsesModel.named",
+    "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
     "azure": "aiservices.models.openai:OpenAiChatModel.azure",
-    "azure-responses": "aiservices.models.openai_responses:OpenAiResponsesModel.azure",
+    "azure-responses": "aiservices.models.openai:OpenAiResponsesModel.azure",
     "ollama": "aiservices.models.openai:OpenAiChatModel.ollama",
     "local": "aiservices.models.local:LocalChatModel.named",
 }

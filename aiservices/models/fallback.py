@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from ..errors import ModelError
-from ..messages import ChatReply, ReplyDelta
-from ..requests import ChatRequest
 from .base import Capabilities, ChatModel, find_model, members_of
-
-__all__ = ["FallbackChatModel"]
+from .errors import ModelError
+from .messages import ChatReply, ReplyDelta
+from .requests import ChatRequest
 
 
 class FallbackChatModel:

@@ -7,11 +7,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from ..messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
-from ..requests import ChatRequest
 from .base import Capabilities
-
-__all__ = ["ScriptedChatModel", "ScriptedReply"]
+from .messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
+from .requests import ChatRequest
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
 _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)

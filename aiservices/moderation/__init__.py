@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from .interceptor import Moderation
-from .openai_moderator import OpenAiModerator
-from .results import ModerationError, ModerationRan, ModerationResult, Moderator
+from ..guardrails.moderation import (
+    Moderation,
+    ModerationError,
+    ModerationRan,
+    ModerationResult,
+    Moderator,
+    OpenAiModerator,
+)
 
 __all__ = [
     "Moderation",

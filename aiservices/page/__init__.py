@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .mounting import mount
+    from ..integrations.playground.app import mount
 
 __all__ = ["mount"]
 
@@ -14,7 +14,7 @@ def __getattr__(name: str) -> Any:
     if name != "mount":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from .mounting import mount
+        from ..integrations.playground.app import mount
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "starlette"):
             raise

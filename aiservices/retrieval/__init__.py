@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from .augmentor import RetrievalAugmentor, Retrieved
-from .chroma import ChromaStore
-from .content import Content, DocumentLike, Query, Retriever, contents_of
-from .embedding import EmbeddingModel, EmbeddingRetriever, VectorStore
-from .fusing import Fusion, ReciprocalRankFusion, ReRank, ReRanker
-from .injecting import Injection, Injector
+from .augmentor import Injection, Injector, Passages, RetrievalAugmentor, Retrieved, found_by, retriever_tool
+from .content import Content, DocumentLike, Query, Retriever, contents_of, split
+from .embeddings import OpenAiEmbeddingModel, SentenceTransformerModel
 from .keyword import KeywordRetriever
-from .openai_embeddings import OpenAiEmbeddingModel
-from .routing import QueryRouter, RouteBy, RouteByModel, RouteToAll, Source
-from .sentences import SentenceTransformerModel
-from .splitting import split
-from .store import EmbeddingStore
-from .tool import Passages, found_by, retriever_tool
-from .transforming import (
+from .query import (
     CompressingQueryTransformer,
     ExpandingQueryTransformer,
+    Fusion,
+    QueryRouter,
     QueryTransformer,
+    ReciprocalRankFusion,
+    ReRank,
+    ReRanker,
+    RouteBy,
+    RouteByModel,
+    RouteToAll,
+    Source,
     unchanged,
 )
+from .vectors import ChromaStore, EmbeddingModel, EmbeddingRetriever, EmbeddingStore, VectorStore
 
 __all__ = [
     "ChromaStore",

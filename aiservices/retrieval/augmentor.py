@@ -2,26 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import DefinitionError, Fault
-from ..flow import All, Do, Emit, Flow
-from ..messages import UserMessage
-from ..pipeline import Answer, Proceed
-from ..plan import Turn
-from ..tool_parameters import is_async, name_of
-from .content import Content, Query, Retriever, checked, last_said
-from .doing import doing, flowing
-from .fusing import Fusion, ReciprocalRankFusion
-from .injecting import Injection, Injector
-from .routing import QueryRouter, RouteToAll
-from .transforming import QueryTransformer, unchanged
+from output_parsers.types.target import Description
 
-__all__ = ["RetrievalAugmentor", "Retrieved"]
+from ..engine.effects import All, Do, Emit, Flow
+from ..engine.pipeline import Answer, Proceed
+from ..engine.plan import Turn
+from ..engine.tool_execution import ToolRun
+from ..interface.decorators import TemplateSource
+from ..interface.parameters import is_async, name_of
+from ..interface.templates import Prompt, TemplateFault, compile_prompt
+from ..models.errors import DefinitionError, Fault
+from ..models.messages import UserMessage
+from ..tools.tool import Tool, tool, tools_of
+from .content import Content, Query, Retriever, checked, doing, flowing, last_said
+from .query import Fusion, QueryRouter, QueryTransformer, ReciprocalRankFusion, RouteToAll, unchanged
+
+_TEMPLATE = "{{user_message}}\n\nAnswer using the following information:\n{{information}}"
+_KNOWN = frozenset({"user_message", "information", "contents"})
+
+
+class Injector(Protocol):
+    """Gives the text of the user message with the contents in it; there is at least one."""
+
+    def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """Renders a template of ``user_message``, ``information`` (the contents, listed) and ``contents``.
+
+    The list has each content below its id and its ``metadata`` of these names. What is rendered into the
+    template is never read as one. Raises DefinitionError when the template has a fault.
+    """
+
+    template: str = _TEMPLATE
+    metadata: tuple[str, ...] = ()
+    _prompt: Prompt = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            prompt = compile_prompt(TemplateSource(self.template))
+        except TemplateFault as error:
+            raise DefinitionError([Fault("Injection", str(error))]) from error
+        unknown = sorted(prompt.variables - _KNOWN)
+        if unknown:
+            said = f"its template names {{{{{unknown[0]}}}}}, but knows: {', '.join(sorted(_KNOWN))}"
+            raise DefinitionError([Fault("Injection", said)])
+        object.__setattr__(self, "_prompt", prompt)
+
+    def __call__(self, user_message: str, contents: Sequence[Content], /) -> str:
+        given = {
+            "user_message": user_message,
+            "information": listed(contents, self.metadata),
+            "contents": list(contents),
+        }
+        return self._prompt.render(given, "Injection")
+
+
+def listed(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
+    """Contents as a model reads them: each below its id, with an empty line between."""
+    return "\n\n".join(_listed(content, metadata) for content in contents)
+
+
+def _listed(content: Content, metadata: Sequence[str]) -> str:
+    known = [f"{name}: {content.metadata[name]}" for name in metadata if name in content.metadata]
+    head = "; ".join([content.id, *known] if content.id else known)
+    return f"[{head}]\n{content.text}" if head else content.text
+
 
 _KEPT = "retrieval.sources"
 _FUSION = ReciprocalRankFusion()
@@ -116,3 +170,51 @@ class RetrievalAugmentor:
         assert isinstance(said, UserMessage), "that is what was looked for"
         messages[at] = replace(said, text=self.inject(said.text, contents))
         return replace(turn, request=replace(turn.request, messages=tuple(messages)))
+
+
+_NOTHING = "Nothing was found."
+_Looked = Annotated[str, Description("what to look for, as a question or in keywords")]
+
+
+class Passages(str):
+    """What a retriever's tool found, as the model reads it: each text below its id. ``contents`` has all."""
+
+    contents: tuple[Content, ...]
+
+    def __new__(cls, contents: Sequence[Content]) -> Passages:
+        made = super().__new__(cls, listed(contents) or _NOTHING)
+        made.contents = tuple(contents)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Passages, (self.contents,)
+
+
+def retriever_tool(
+    retriever: Retriever,
+    name: str = "search",
+    description: str = "Finds passages of text. Each stands below its id in brackets; cite it by that id.",
+) -> Tool:
+    """A tool that looks for what the model asks; its result is ``Passages``.
+
+    Only async methods can call that of a retriever which is async.
+    """
+
+    giver = f"{type(retriever).__name__}.retrieve"
+
+    def search(query: _Looked) -> Passages:
+        return Passages(checked(retriever.retrieve(Query(query)), giver))
+
+    async def asearch(query: _Looked) -> Passages:
+        found: Any = retriever.retrieve(Query(query))
+        return Passages(checked(await found, giver))
+
+    asynchronous = inspect.iscoroutinefunction(retriever.retrieve)
+    [made] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))
+    return made
+
+
+def found_by(runs: Iterable[ToolRun]) -> dict[str, Content]:
+    """All that the tools of a call found, by id: what an answer can cite."""
+    found = (run.result.contents for run in runs if isinstance(run.result, Passages))
+    return {content.key: content for contents in found for content in contents}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import wraps
+from importlib import import_module
+from typing import Any, Literal, Protocol, TypeVar
 
-from ..messages import Message, UserMessage
-from ..plan import Turn
-from ..strategies import INSTRUCTIONS_PLACE
-
-__all__ = ["Content", "DocumentLike", "Query", "Retriever", "checked", "contents_of", "last_said"]
+from ..engine.effects import Do, Flow
+from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.plan import Turn
+from ..interface.parameters import name_of
+from ..models.messages import Message, UserMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +110,61 @@ def checked(found: Any, giver: str) -> tuple[Content, ...]:
     else:
         found = type(found).__name__
     raise TypeError(f"{giver} gave {found}; it must give a list of Content, which contents_of makes of texts")
+
+
+def needed(module: str, extra: str) -> Any:
+    """A module of an optional dependency. Raises ImportError that names the extra which brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        said = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
+        raise ImportError(said, name=module) from error
+
+
+def split(
+    text: str,
+    name: str = "chunk",
+    *,
+    size: int = 900,
+    overlap: int = 0,
+    form: Literal["text", "markdown"] = "text",
+) -> list[Content]:
+    """A text in pieces of at most ``size`` characters, of which ``overlap`` are those of the piece before.
+
+    It is cut between paragraphs, else sentences, else words; Markdown between its sections too. The ids are
+    ``name`` and a number from 1; the metadata have ``source``, which is the name, and ``start``, the place of
+    the first character. Needs semantic-text-splitter.
+    """
+    library = needed("semantic_text_splitter", "retrieval")
+    kind = library.MarkdownSplitter if form == "markdown" else library.TextSplitter
+    pieces = kind(size, overlap=overlap).chunk_indices(text)
+    return [
+        Content(piece, f"{name}-{number}", {"source": name, "start": start})
+        for number, (start, piece) in enumerate(pieces, 1)
+    ]
+
+
+T = TypeVar("T")
+
+
+def doing(function: Callable[..., Any], *arguments: Any) -> Do:
+    """Call a function with arguments; one that blocks runs beside an event loop, in a thread."""
+
+    @wraps(function)  # so that what goes wrong names it
+    def work() -> Any:
+        return function(*arguments)
+
+    return Do(work, in_thread=not inspect.iscoroutinefunction(function))
+
+
+def flowing(function: Callable[..., Flow[T]], *arguments: Any) -> Flow[T]:
+    """The flow that a function gives. Raises TypeError for what is none."""
+    made: Any = function(*arguments)
+    if isinstance(made, Generator):
+        return made
+    if inspect.iscoroutine(made):
+        made.close()
+    said = "it must be a flow, which a function with yield gives; where nothing is to be done, yield from ()"
+    raise TypeError(f"{name_of(function)} gave {type(made).__name__}; {said}")

@@ -10,12 +10,8 @@ from itertools import islice
 from threading import Lock
 from typing import Any, TypeAlias
 
-from .content import Content, Query
-from .embedding import Where
-from .optional import needed
-from .store import fits
-
-__all__ = ["KeywordRetriever"]
+from .content import Content, Query, needed
+from .vectors import Where, fits
 
 Words: TypeAlias = Callable[[str], Sequence[str]]
 Stem: TypeAlias = Callable[[list[str]], Sequence[str]]

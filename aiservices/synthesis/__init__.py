@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .modes import Mode, PartAnswered
 from .questions import SynthesisPrompts
-from .synthesizer import Synthesizer
+from .synthesizer import Mode, PartAnswered, Synthesizer
 
 __all__ = ["Mode", "PartAnswered", "SynthesisPrompts", "Synthesizer"]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ..budget import Budget, CallContext
-from ..declare import user_message
-from ..errors import Attempt
-from ..flow import Flow
+from ..engine.budget import Budget, CallContext
+from ..engine.effects import Flow, arun, run
+from ..engine.pipeline import Answer, Interceptor, Pipeline
+from ..engine.plan import MethodPlan, Turn
+from ..engine.retry import Retry
+from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..pipeline import Answer, Interceptor, Pipeline
-from ..plan import MethodPlan, Turn
-from ..requests import ChatOptions
-from ..retry import Retry
-from ..service import create, plan_of
-
-__all__ = ["Account", "Questions", "SynthesisPrompts"]
+from ..models.errors import Attempt, DefinitionError, Fault
+from ..models.requests import ChatOptions
+from ..retrieval.augmentor import listed
+from ..retrieval.content import Content, needed
+from ..service.create import create, plan_of
 
 T_co = TypeVar("T_co", covariant=True)
 _BETWEEN = "---------------------"
@@ -147,3 +150,145 @@ class Account:
             money=None if money is None else money - so_far.money,
         )
         return CallContext(left, self.began)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much text of contents one request shows: ``limit``, as ``measure`` counts it."""
+
+    limit: int
+    measure: Callable[[str], int] = len
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            said = f"limit is {self.limit}; it must be at least 1"
+            raise DefinitionError([Fault("Synthesizer", said)])
+
+    def pieces(self, contents: Sequence[Content]) -> list[str]:
+        """Each content by itself, below its id; one that is too long in several pieces with that id.
+
+        Cutting needs semantic-text-splitter. Raises ValueError where an id alone leaves no room for text.
+        """
+        return [piece for content in contents for piece in self._cut(content)]
+
+    def packed(self, contents: Sequence[Content]) -> list[str]:
+        """As many contents together as fit, in their order."""
+        packs: list[str] = []
+        for piece in self.pieces(contents):
+            joined = f"{packs[-1]}\n\n{piece}" if packs else piece
+            if packs and self.measure(joined) <= self.limit:
+                packs[-1] = joined
+            else:
+                packs.append(piece)
+        return packs
+
+    def truncated(self, contents: Sequence[Content]) -> str:
+        """All contents in one text; where that is too long, the beginning of each."""
+        whole = listed(contents)
+        if self.measure(whole) <= self.limit:
+            return whole
+        left = self.limit - self.measure("\n\n") * (len(contents) - 1)
+        by_size = sorted(enumerate(contents), key=lambda one: self.measure(listed([one[1]])))
+        shown: dict[int, str] = {}
+        for at, content in by_size:  # what the short ones leave over is for the long ones
+            share = Room(max(left // (len(contents) - len(shown)), 1), self.measure)
+            shown[at] = share.pieces([content])[0]
+            left -= self.measure(shown[at])
+        return "\n\n".join(shown[at] for at in range(len(contents)))
+
+    def _cut(self, content: Content) -> list[str]:
+        whole = listed([content])
+        if self.measure(whole) <= self.limit:
+            return [whole]
+        head = whole.removesuffix(content.text)
+        left = self.limit - self.measure(head)
+        if left < 1:
+            said = f"the id {content.id!r} leaves no room for text within the limit of {self.limit}"
+            raise ValueError(f"{said}; raise limit or shorten the ids")
+        splitter = needed("semantic_text_splitter", "retrieval").TextSplitter.from_callback(
+            self.measure, left
+        )
+        return [f"{head}{piece}" for piece in splitter.chunks(content.text) or [""]]
+
+
+class Runs(Protocol):
+    """Flows that have begun. Where one fails, those that wait for their turn are not begun any more."""
+
+    def outcome(self, number: int, /) -> Answer | Awaitable[Answer]:
+        """The answer of one flow, by its place. Raises the error of any of them, as soon as it is there."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no more of them, and wait for none."""
+        ...
+
+    def ended(self) -> Awaitable[None] | None:
+        """Wait until none of them runs any more, however it ends."""
+        ...
+
+
+# Begins flows.
+SideBySide: TypeAlias = Callable[[Sequence[Flow[Answer]]], Runs]
+
+
+class Threads:
+    """Flows in threads. What runs in one cannot be stopped: it is left to come to its end."""
+
+    def __init__(self, flows: Sequence[Flow[Answer]], at_once: int) -> None:
+        self._pool = ThreadPoolExecutor(min(len(flows), at_once))
+        self._runs = [self._pool.submit(copy_context().run, run, flow) for flow in flows]
+        self._open = set(self._runs)
+        for one in self._runs:
+            one.add_done_callback(self._noted)
+
+    def outcome(self, number: int, /) -> Answer:
+        while self._runs[number] in self._open:
+            ended, self._open = wait(self._open, return_when=FIRST_COMPLETED)
+            for one in ended:
+                one.result()
+        return self._runs[number].result()
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def ended(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _noted(self, one: Future[Answer]) -> None:
+        if not one.cancelled() and one.exception() is not None:
+            self.stop()
+
+
+class Tasks:
+    """Flows as tasks of the running event loop."""
+
+    def __init__(self, flows: Sequence[Flow[Answer]], at_once: int) -> None:
+        self._room = asyncio.Semaphore(at_once)
+        self._runs = [asyncio.ensure_future(self._run(flow)) for flow in flows]
+        self._open = set(self._runs)
+        for one in self._runs:
+            one.add_done_callback(self._noted)
+
+    async def outcome(self, number: int, /) -> Answer:
+        while self._runs[number] in self._open:
+            ended, self._open = await asyncio.wait(self._open, return_when=asyncio.FIRST_COMPLETED)
+            for one in ended:
+                if not one.cancelled():  # that follows from the error of another one
+                    one.result()
+        return self._runs[number].result()
+
+    def stop(self) -> None:
+        for one in self._runs:
+            one.cancel()
+
+    async def ended(self) -> None:
+        self.stop()
+        await asyncio.gather(*self._runs, return_exceptions=True)
+
+    async def _run(self, flow: Flow[Answer]) -> Answer:
+        async with self._room:
+            return await arun(flow)
+
+    def _noted(self, one: asyncio.Task[Answer]) -> None:
+        if not one.cancelled() and one.exception() is not None:
+            self.stop()

@@ -3,32 +3,206 @@
 from __future__ import annotations
 
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin, overload
 
 from typing_extensions import TypeForm
 
-from ..budget import Budget
-from ..errors import DefinitionError, Fault
-from ..flow import Emit, Flow, arun, astream, run, stream
-from ..models.base import ChatModel, find_model
-from ..pieces import Pieces, aiterate, iterate
-from ..pipeline import Answer, Interceptor
-from ..plan import Turn
-from ..requests import ChatOptions
-from ..retrieval.content import Content, DocumentLike, contents_of
-from ..retry import Retry
-from ..returns import Result, Shape
-from ..streams import Accepted, AsyncStream, Stream
-from ..through import held
-from .modes import Mode, Synthesis, mode_of, synthesis
-from .packing import Room
-from .questions import Account, Questions, SynthesisPrompts
-from .shown import Shown, iterated
-from .side_by_side import Runs, Tasks, Threads
+from output_parsers.types.target import type_name
 
-__all__ = ["Synthesizer"]
+from ..engine.budget import Budget
+from ..engine.effects import Do, Emit, Flow, arun, astream, held, run, stream
+from ..engine.iterators import Items, Pieces, Texts, aiterate, iterate
+from ..engine.pipeline import Answer, Interceptor
+from ..engine.plan import MethodPlan, Turn
+from ..engine.results import Result, Shape
+from ..engine.retry import Retry
+from ..engine.streams import Accepted, AsyncStream, Stream
+from ..models.base import ChatModel, find_model
+from ..models.errors import AiServiceError, DefinitionError, Fault
+from ..models.requests import ChatOptions
+from ..retrieval.content import Content, DocumentLike, contents_of
+from ..retrieval.query import aside
+from .questions import Account, Questions, Room, Runs, SideBySide, SynthesisPrompts, Tasks, Threads
+
+
+class Mode(StrEnum):
+    """How an answer comes of contents.
+
+    REFINE: the first content gives an answer, each further one refines it. COMPACT: the same with as many
+    contents at once as fit. TREE_SUMMARIZE: each part that fits gives a text, side by side, and these texts
+    are the contents of the next round, until all that is left fits; that gives the answer. ACCUMULATE: each
+    content gives an answer by itself, side by side, and one that is too long one for each of its pieces; the
+    value is the list of them. SIMPLE_SUMMARIZE: one request with all contents, which are cut to fit.
+    """
+
+    REFINE = "refine"
+    COMPACT = "compact"
+    TREE_SUMMARIZE = "tree_summarize"
+    ACCUMULATE = "accumulate"
+    SIMPLE_SUMMARIZE = "simple_summarize"
+
+
+def mode_of(given: Mode | str) -> Mode:
+    """The mode of a name. Raises DefinitionError for one that there is not."""
+    try:
+        return Mode(given)
+    except ValueError as error:
+        said = f"the mode {given!r} is unknown; there are: {', '.join(Mode)}"
+        raise DefinitionError([Fault("Synthesizer", said)]) from error
+
+
+class PartAnswered(NamedTuple):
+    """One of the contents has its answer, and so have those before it: an event of ACCUMULATE."""
+
+    number: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """One question to some contents on its way.
+
+    ``questions`` are asked on the way to the answer, of which a stream shows nothing; ``last`` for the answer
+    itself, once ``begins`` was told of the turn.
+    """
+
+    question: str
+    contents: Sequence[Content]
+    questions: Questions
+    last: Questions
+    room: Room
+    account: Account
+    side_by_side: SideBySide
+    begins: Callable[[Turn], None]
+
+    def ask(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
+        turn = self._turn(plan, information, more)
+        return (yield from aside(self.account.ask(self.questions.pipeline, turn)))
+
+    def ask_last(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
+        turn = self._turn(plan, information, more)
+        self.begins(turn)
+        return (yield from self.account.ask(self.last.pipeline, turn))
+
+    def ask_each(self, plan: MethodPlan, parts: Sequence[str]) -> Flow[list[Answer]]:
+        """The answers to the same from each part, side by side; told of one after the other."""
+        flows = [self.ask(plan, part) for part in parts]
+        runs: Runs = yield Do(lambda: self.side_by_side(flows))
+        answers: list[Answer] = []
+        try:
+            for number in range(len(parts)):
+                answers.append((yield Do(lambda at=number: runs.outcome(at))))  # type: ignore[misc]
+                yield Emit(PartAnswered(number, answers[-1].value))
+        except GeneratorExit:  # nothing can be waited for any more
+            runs.stop()
+            raise
+        except BaseException:
+            yield Do(runs.ended)
+            raise
+        yield Do(runs.ended)
+        return answers
+
+    def _turn(self, plan: MethodPlan, information: str, more: Mapping[str, str]) -> Turn:
+        return self.account.turn(plan, {"information": information, "question": self.question, **more})
+
+
+def _refined(work: Synthesis, parts: Sequence[str]) -> Flow[Answer]:
+    if len(parts) == 1:
+        return (yield from work.ask_last(work.last.answer, parts[0]))
+    answer = yield from work.ask(work.questions.answer, parts[0])
+    for part in parts[1:-1]:
+        answer = yield from work.ask(
+            work.questions.refine, part, existing=work.questions.written(answer.value)
+        )
+    existing = work.questions.written(answer.value)
+    return (yield from work.ask_last(work.last.refine, parts[-1], existing=existing))
+
+
+def _refine(work: Synthesis) -> Flow[Answer]:
+    return (yield from _refined(work, work.room.pieces(work.contents)))
+
+
+def _compact(work: Synthesis) -> Flow[Answer]:
+    return (yield from _refined(work, work.room.packed(work.contents)))
+
+
+def _tree_summarize(work: Synthesis) -> Flow[Answer]:
+    parts = work.room.packed(work.contents)
+    while len(parts) > 1:
+        answers = yield from aside(work.ask_each(work.questions.summarize, parts))
+        fewer = work.room.packed([Content(answer.value) for answer in answers])
+        if len(fewer) >= len(parts):  # texts that do not become fewer would be asked for without end
+            return (yield from _refined(work, fewer))
+        parts = fewer
+    return (yield from work.ask_last(work.last.combine, parts[0]))
+
+
+def _accumulate(work: Synthesis) -> Flow[Answer]:
+    answers = yield from work.ask_each(work.questions.answer, work.room.pieces(work.contents))
+    steps = tuple(step for answer in answers for step in answer.coercions)
+    return replace(answers[-1], value=[answer.value for answer in answers], coercions=steps)
+
+
+def _simple_summarize(work: Synthesis) -> Flow[Answer]:
+    return (yield from work.ask_last(work.last.answer, work.room.truncated(work.contents)))
+
+
+_MODES: Mapping[Mode, Callable[[Synthesis], Flow[Any]]] = {
+    Mode.REFINE: _refine,
+    Mode.COMPACT: _compact,
+    Mode.TREE_SUMMARIZE: _tree_summarize,
+    Mode.ACCUMULATE: _accumulate,
+    Mode.SIMPLE_SUMMARIZE: _simple_summarize,
+}
+
+
+def synthesis(mode: Mode, work: Synthesis) -> Flow[Answer]:
+    """The whole of a synthesis. Errors of ours leave it with all attempts on them."""
+    try:
+        answer: Answer = yield from _MODES[mode](work)
+    except AiServiceError as error:
+        error.attempts = tuple(work.account.attempts)
+        raise
+    return answer
+
+
+class Iterated(NamedTuple):
+    """What is made of the turn of the last question, and the form in which that is asked."""
+
+    pieces: Callable[[Turn], Pieces]
+    form: Any
+
+
+def iterated(mode: Mode, form: Any) -> Iterated:
+    """How the answer of a mode is given piece by piece. Raises DefinitionError where it has no pieces."""
+    if form is str or mode is Mode.ACCUMULATE:
+        return Iterated(Texts, form)
+    if get_origin(form) is list:
+        return Iterated(Items, Iterator[get_args(form)[0]])  # type: ignore[misc]
+    said = f"{type_name(form)} is neither text nor a list, of which there are pieces; take stream"
+    raise DefinitionError([Fault("Synthesizer.iterate", said)])
+
+
+class Shown:
+    """The pieces of one synthesis; those of its last question once that ``begins``."""
+
+    def __init__(self, pieces: Callable[[Turn], Pieces]) -> None:
+        self._made = pieces
+        self._pieces: Pieces | None = None
+
+    def begins(self, turn: Turn) -> None:
+        self._pieces = self._made(turn)
+
+    def take(self, event: Any) -> Iterator[Any]:
+        if type(event) is PartAnswered:
+            yield event.value
+        elif self._pieces is not None:
+            yield from self._pieces.take(event)
+
 
 T = TypeVar("T")
 V = TypeVar("V")

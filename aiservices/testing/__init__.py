@@ -11,17 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cassette import CassetteChatModel
-    from .cassette_miss import CassetteError
-    from .cassette_tape import CassetteMode
+    from .cassette import CassetteChatModel, CassetteError, CassetteMode
     from .evaluation import Case, aevaluate, evaluate
     from .fake import FakeChatModel
     from .golden import Golden, GoldenError
     from .guard import RealModelCallError
-    from .hypothesis_source import strategy_of
-    from .intervals import Interval, mean_interval, wilson_interval
-    from .report import Outcome, Report, Summary
-    from .scorers import Answered, Scorer, close_to, contains, exact, scored_by
+    from .hypothesis_values import strategy_of
+    from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
+    from .scoring import Answered, Scorer, close_to, contains, exact, scored_by
 
 __all__ = [
     "Answered",
@@ -50,17 +47,14 @@ __all__ = [
 ]
 
 _PLACES = {
-    "cassette": ("CassetteChatModel",),
-    "cassette_miss": ("CassetteError",),
-    "cassette_tape": ("CassetteMode",),
+    "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
     "evaluation": ("Case", "aevaluate", "evaluate"),
     "fake": ("FakeChatModel",),
     "golden": ("Golden", "GoldenError"),
     "guard": ("RealModelCallError",),
-    "hypothesis_source": ("strategy_of",),
-    "intervals": ("Interval", "mean_interval", "wilson_interval"),
-    "report": ("Outcome", "Report", "Summary"),
-    "scorers": ("Answered", "Scorer", "close_to", "contains", "exact", "scored_by"),
+    "hypothesis_values": ("strategy_of",),
+    "report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
+    "scoring": ("Answered", "Scorer", "close_to", "contains", "exact", "scored_by"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 

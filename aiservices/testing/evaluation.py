@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
-from ..flow import All, Do, Flow, arun, run
-from ..messages import Usage
-from ..returns import Result
-from ..streams import AsyncStream, Stream
+from ..engine.effects import All, Do, Flow, arun, run
+from ..engine.results import Result
+from ..engine.streams import AsyncStream, Stream
+from ..models.messages import Usage
 from .report import Outcome, Report
-from .scorers import NOTHING, Answered, Score, Scorer
-from .spending import Spent, spent_on, waits, where_of
-
-__all__ = ["Case", "aevaluate", "evaluate"]
+from .scoring import NOTHING, Answered, Score, Scorer, Spent, spent_on, waits, where_of
 
 T = TypeVar("T")
 E = TypeVar("E")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from output_parsers.parser import TypeParser
-from output_parsers.reading import written
+from output_parsers import UnsupportedTypeError, parser_for
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.reading import written
 
-from ..messages import AiMessage, ChatReply, FinishReason, ToolCall, ToolMessage, Usage
+from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
+from ..models.messages import AiMessage, ChatReply, FinishReason, ToolCall, ToolMessage, Usage, UserMessage
+from ..models.requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
-from ..requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
-from .request_json import request_to_json, shown
-from .schema_values import json_for
-from .source import Dice, Source
-from .typed_values import written_by
-
-__all__ = ["FakeChatModel"]
+from ..service.create import plan_of
+from .serialization import request_to_json, shown
+from .values import Dice, Source, json_for, value_of, written_by
 
 _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
 
@@ -67,7 +67,7 @@ class FakeChatModel(ScriptedChatModel):
         if self._draw is None:
             return Dice(f"{self._seed}:{shown(request_to_json(request))}")
         try:
-            from .hypothesis_source import Drawn
+            from .hypothesis_values import Drawn
         except ModuleNotFoundError as error:
             if error.name != "hypothesis":
                 raise
@@ -143,3 +143,51 @@ def _schema_of(request: ChatRequest) -> Mapping[str, Any] | None:
 
 def _id(request: ChatRequest) -> str:
     return f"call_{len(request.messages)}"
+
+
+_OF_ROLES: dict[Role, Any] = {Role.HISTORY: (), Role.TOOL_CONTEXT: None, Role.OPTIONS: None}
+
+
+def samples_for(method: Any) -> dict[str, Any]:
+    """An argument for each parameter without a default: ``<name>`` for text, else a value of its type.
+
+    Raises TypeError, with what to do, for a parameter whose type is not known well enough.
+    """
+    plan = plan_of(method)
+    needed = {
+        name
+        for name, parameter in plan.signature.parameters.items()
+        if parameter.default is inspect.Parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    }
+    hints = _hints(method)
+    return {p.name: _sample(p, hints, plan.where) for p in plan.parameters if p.name in needed}
+
+
+def _hints(method: Any) -> dict[str, Any]:
+    stub = inspect.unwrap(method)
+    try:
+        return get_type_hints(stub, include_extras=True)
+    except NameError:  # a name of the function around it, which is known no more
+        return {}
+
+
+def _sample(parameter: Parameter, hints: dict[str, Any], where: str) -> Any:
+    name, role = parameter.name, parameter.role
+    if role in _OF_ROLES:
+        return _OF_ROLES[role]
+    if role is Role.USER_MESSAGE:
+        return UserMessage(f"<{name}>")
+    if role in (Role.MEMORY_ID, Role.USER_NAME) or str in parameter.types:
+        return f"<{name}>"
+    try:
+        if role is Role.MEDIA or name not in hints:
+            raise UnsupportedTypeError(name, "", [], "")
+        parser = parser_for(hints[name])
+        return value_of(parser if isinstance(parser, TypeParser) else TypeParser.around(parser), Dice(name))
+    except (UnsupportedTypeError, LookupError) as error:
+        method = where.rpartition(".")[2]
+        raise TypeError(
+            f"{where}: nothing is known to pass for {name}; give the arguments: "
+            f"golden(service, {method}={{{name!r}: …}})"
+        ) from error

@@ -8,13 +8,10 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from ..methods import is_planned
-from ..previewing import preview
-from ..service import plan_of
-from .sample_arguments import samples_for
-from .whole_file import write_whole
-
-__all__ = ["Golden", "GoldenError", "shown_call"]
+from ..service.create import is_planned, plan_of
+from ..service.preview import preview
+from .fake import samples_for
+from .serialization import write_whole
 
 _BETWEEN = "\n\n" + "=" * 72 + "\n\n"
 

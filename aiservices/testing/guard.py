@@ -9,8 +9,6 @@ from types import ModuleType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-__all__ = ["GUARDED", "Guard", "Leave", "RealModelCallError"]
-
 
 class RealModelCallError(RuntimeError):
     """A test without leave was about to ask a real model. Nothing was sent."""
@@ -83,25 +81,29 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _over_connections(name: str) -> Callable[[Guard, Any], None]:
+def _over_connections(*names: str) -> Callable[[Guard, Any], None]:
     """All that goes out over HTTP asks for a connection first: chats, embeddings, moderations."""
 
     def over(guard: Guard, module: Any) -> None:
-        cls = getattr(module, name)
-        blocking, of_this_loop = cls.blocking, cls.of_this_loop
-
-        def guarded(self: Any) -> Any:
-            guard.check(self._name, self._place.shown)
-            return blocking(self)
-
-        async def aguarded(self: Any) -> Any:
-            guard.check(self._name, self._place.shown)
-            return await of_this_loop(self)
-
-        guard.put(cls, "blocking", guarded)
-        guard.put(cls, "of_this_loop", aguarded)
+        for name in names:
+            _guard_class(guard, getattr(module, name))
 
     return over
+
+
+def _guard_class(guard: Guard, cls: Any) -> None:
+    blocking, of_this_loop = cls.blocking, cls.of_this_loop
+
+    def guarded(self: Any) -> Any:
+        guard.check(self._name, self._place.shown)
+        return blocking(self)
+
+    async def aguarded(self: Any) -> Any:
+        guard.check(self._name, self._place.shown)
+        return await of_this_loop(self)
+
+    guard.put(cls, "blocking", guarded)
+    guard.put(cls, "of_this_loop", aguarded)
 
 
 def _over_local(guard: Guard, module: Any) -> None:
@@ -115,7 +117,6 @@ def _over_local(guard: Guard, module: Any) -> None:
 
 
 GUARDED: dict[str, Callable[[Guard, Any], None]] = {
-    "aiservices.models.openai_channels": _over_connections("Channels"),
-    "aiservices.models.openai_clients": _over_connections("Clients"),
-    "aiservices.models.local.chat": _over_local,
+    "aiservices.models.openai.client": _over_connections("Channels", "Clients"),
+    "aiservices.models.local.model": _over_local,
 }

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from aiservices.testing.cassette import CassetteChatModel
-    from aiservices.testing.fake import FakeChatModel
-    from aiservices.testing.golden import Golden
-    from aiservices.testing.guard import Guard
+    from .cassette import CassetteChatModel
+    from .fake import FakeChatModel
+    from .golden import Golden
+    from .guard import Guard
 
 # What sends requests, by the modules that do: the keys of aiservices.testing.guard.GUARDED.
-WATCHED = (
-    "aiservices.models.openai_channels",
-    "aiservices.models.openai_clients",
-    "aiservices.models.local.chat",
-)
+WATCHED = ("aiservices.models.openai.client", "aiservices.models.local.model")
 _MARKER = "real_model: the test may ask real models, which others may not"
 
 
@@ -71,7 +67,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
     """A model that answers with a made-up value of whatever type it is asked for."""
-    from aiservices.testing.fake import FakeChatModel
+    from .fake import FakeChatModel
 
     return FakeChatModel(_option(request, "--fake-seed"))
 
@@ -79,7 +75,7 @@ def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compares what ``golden(service)`` or ``golden(service.method, …)`` would send with an accepted file."""
-    from aiservices.testing.golden import Golden
+    from .golden import Golden
 
     return Golden(_beside(request, "golden", ".txt"), update=_option(request, "--update-golden"))
 
@@ -90,7 +86,7 @@ def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]
 
     Further models of the test have their exchanges in the same file, with the ``redact`` of the first.
     """
-    from aiservices.testing.cassette import CassetteChatModel
+    from .cassette import CassetteChatModel
 
     mode = _option(request, "--cassettes")
     if mode != "none":
@@ -139,7 +135,7 @@ class Session:
                 self.loaded(sys.modules[name])
 
     def loaded(self, module: ModuleType) -> None:
-        from aiservices.testing.guard import Guard
+        from .guard import Guard
 
         self._guard = self._guard or Guard(self)
         self._guard.over(module)

@@ -1,15 +1,20 @@
 """Parsers of text by its form, as LangChain and AgentScope have them."""
 
-from .by_type import EnumOutputParser, JsonOutputParser, PydanticOutputParser
-from .comma_list import CommaSeparatedListOutputParser
-from .date_time import DatetimeOutputParser
-from .markdown_json import MarkdownJsonDictParser
-from .marked_list import MarkdownListOutputParser, NumberedListOutputParser
-from .multi_tagged import MultiTaggedContentParser, TaggedContent
-from .regex import RegexOutputParser
-from .regex_tagged import RegexTaggedContentParser
-from .response import TextResponse
-from .string import StrOutputParser
+from __future__ import annotations
+
+from .simple import (
+    CommaSeparatedListOutputParser,
+    DatetimeOutputParser,
+    EnumOutputParser,
+    JsonOutputParser,
+    MarkdownListOutputParser,
+    NumberedListOutputParser,
+    PydanticOutputParser,
+    RegexOutputParser,
+    StrOutputParser,
+    TextResponse,
+)
+from .tagged import MarkdownJsonDictParser, MultiTaggedContentParser, RegexTaggedContentParser, TaggedContent
 from .xml import XmlOutputParser
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from output_parsers import OutputParsingError, parse
-from output_parsers.partial import PartialReader
+from output_parsers.streaming import PartialReader
 
 
 class Adapter:

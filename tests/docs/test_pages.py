@@ -17,7 +17,7 @@ from loopback import Loopback, Reply, error
 from typer.main import get_command
 
 from aiservices import AiServiceError, ChatRequest, Image, ModelError, OpenAiChatModel, UserMessage
-from aiservices.cli.commands import application
+from aiservices.cli.main import application
 
 FOREIGN = ("LangChain4j", "instructor", "LangChain", "magentic", "pydantic-ai", "BAML")
 HOW_TO = sorted(page for page in REPLIES if page.startswith("how-to/"))

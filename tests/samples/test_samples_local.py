@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from aiservices import Result, create
-from aiservices.models.weights import is_ready, weights_named
+from aiservices.models.local.weights import is_ready, weights_named
 from samples import (
     asynchronous,
     dates_and_times,

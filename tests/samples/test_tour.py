@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from aiservices import ChatRequest, ScriptedChatModel
-from aiservices.models.weights import WeightsError
+from aiservices.models.local.download import WeightsError
 from samples import table, tour, tour_rows
 from samples.table import shortened, width_of, wrapped
 

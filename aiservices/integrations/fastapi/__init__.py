@@ -8,14 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .client import RemoteServiceError, client
     from .contract import Contract, contract_of
-    from .describing import description_of
     from .problems import Problem
-    from .provider import Provider, provide
-    from .remote import client
-    from .remote_errors import RemoteServiceError
-    from .routes import router
-    from .serving import app
+    from .server import Provider, app, description_of, provide, router
 
 __all__ = [
     "Contract",
@@ -34,14 +30,14 @@ __all__ = [
 _LATE = {
     "Contract": "contract",
     "Problem": "problems",
-    "Provider": "provider",
-    "RemoteServiceError": "remote_errors",
-    "app": "serving",
-    "client": "remote",
+    "Provider": "server",
+    "RemoteServiceError": "client",
+    "app": "server",
+    "client": "client",
     "contract_of": "contract",
-    "description_of": "describing",
-    "provide": "provider",
-    "router": "routes",
+    "description_of": "server",
+    "provide": "server",
+    "router": "server",
 }
 
 

@@ -1,5 +1,7 @@
 """The embedded model: llama.cpp inside the process, with every reply constrained to its type."""
 
-from .chat import LocalChatModel
+from __future__ import annotations
+
+from .model import LocalChatModel
 
 __all__ = ["LocalChatModel"]

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from aiservices.models.weights import KNOWN, WeightsError, is_ready, place_of, pull
-from aiservices.models.weights.progress import ProgressLine
+from .download import ProgressLine, WeightsError, pull
+from .weights import KNOWN, is_ready, place_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,12 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from aiservices.errors import BadRequestError, ModelError
-from aiservices.requests import ToolSpecification
-
-from .grammar import ANY_OBJECT, Form, grammar_of_calls, grammar_of_schema, schema_of
-
-__all__ = ["Runtime", "RuntimeSettings", "loaded", "unload"]
+from ..errors import BadRequestError, ModelError
+from ..requests import ToolSpecification
+from .prompting import ANY_OBJECT, Form, grammar_of_calls, grammar_of_schema, schema_of
 
 LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
 

@@ -30,13 +30,13 @@ from aiservices import (
     UserMessage,
 )
 from aiservices.agents import Msg, ReActAgent, Round
-from aiservices.agents.generate_response import Finished, finish_parser
-from aiservices.errors import ToolError, ToolLimitError
+from aiservices.agents.react import Finished, finish_parser
+from aiservices.engine.tool_execution import ToolRun
 from aiservices.memory import ChatMemory
-from aiservices.tool_run import ToolRun
-from aiservices.tools import tool
-from output_parsers.encoding import encoded
+from aiservices.models.errors import ToolError, ToolLimitError
+from aiservices.tools.tool import tool
 from output_parsers.profiles import PROFILES
+from output_parsers.strict import encoded
 
 
 class Person(BaseModel):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from aiservices.cli.commands import application
+from aiservices.cli.main import application
 
 ROOT = Path(__file__).parents[3]
 

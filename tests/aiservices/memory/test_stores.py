@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from aiservices import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from aiservices.contents import Image
 from aiservices.memory import (
     ChatMemoryStore,
     InMemoryChatMemoryStore,
@@ -22,6 +21,7 @@ from aiservices.memory import (
     SqliteChatMemoryStore,
     Stored,
 )
+from aiservices.models.media import Image
 
 Opened = Callable[[], ChatMemoryStore]
 X: tuple[Message, ...] = (UserMessage("x"), AiMessage("1"))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from aiservices import (
     AiMessage,
@@ -22,7 +21,6 @@ from aiservices import (
     UserMessage,
     create,
 )
-from aiservices.contents import Image
 from aiservices.memory import (
     ChatMemory,
     InMemoryChatMemoryStore,
@@ -32,7 +30,8 @@ from aiservices.memory import (
     Window,
     estimated_tokens,
 )
-from aiservices.memory.exchanges import exchanges_of
+from aiservices.memory.history import exchanges_of
+from aiservices.models.media import Image
 
 CALLS = AiMessage("", (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{}")))
 ROUND = (CALLS, ToolMessage("1", "look", "a"), ToolMessage("2", "look", "b"))

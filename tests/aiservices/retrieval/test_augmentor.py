@@ -27,9 +27,8 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.approval import ApprovalRequiredError
+from aiservices.engine.approval import ApprovalRequiredError
 from aiservices.memory import ChatMemory
-from aiservices.methods import resume
 from aiservices.retrieval import (
     Content,
     Query,
@@ -38,7 +37,8 @@ from aiservices.retrieval import (
     RouteBy,
     RouteToAll,
 )
-from aiservices.tools import tool
+from aiservices.service.create import resume
+from aiservices.tools.tool import tool
 
 NINE = Content("The ferry leaves at nine.", "ferry-1")
 TEN = Content("It comes back at ten.", "ferry-2")

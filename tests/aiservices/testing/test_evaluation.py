@@ -28,7 +28,7 @@ from aiservices.testing import (
     scored_by,
     wilson_interval,
 )
-from aiservices.testing.intervals import t_quantile
+from aiservices.testing.report import t_quantile
 
 JSON = {"2 + 2": '{"value": 4}', "2 * 3": '{"value": 6}', "1 + 1": '{"value": 3}', "7": "no idea"}
 

@@ -24,7 +24,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.testing import Golden, GoldenError
-from aiservices.testing.sample_arguments import samples_for
+from aiservices.testing.fake import samples_for
 
 
 @dataclass

@@ -14,7 +14,7 @@ from loopback import Loopback, answer
 # Runs inside of this process forget the modules that they load, while the door goes on to know their names.
 import aiservices.models.local
 import aiservices.models.openai
-import aiservices.models.openai_responses
+import aiservices.models.openai.model
 import aiservices.moderation
 import aiservices.retrieval  # noqa: F401
 from aiservices.testing import plugin
@@ -222,7 +222,7 @@ def test_the_embedded_model_is_guarded_where_that_is_asked_for(
 
 
 def test_the_guard_is_gone_after_the_run(pytester: pytest.Pytester) -> None:
-    from aiservices.models.openai_channels import Channels
+    from aiservices.models.openai.client import Channels
 
     before = Channels.blocking, Channels.of_this_loop
     ran(pytester, "\ndef test_it():\n    pass\n", passed=1)

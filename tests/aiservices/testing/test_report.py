@@ -11,7 +11,7 @@ import pytest
 
 from aiservices import Usage
 from aiservices.testing import Outcome, Report
-from aiservices.testing.report_html import html_of
+from aiservices.testing.report import html_of
 
 
 def outcome(name: str, value: Any, **settings: Any) -> Outcome:

@@ -6,8 +6,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from output_parsers import OutputParsingError
 from output_parsers.text import XmlOutputParser

@@ -1,0 +1,154 @@
+from output_parsers import (
+    Coercion as Coercion,
+    Description as Description,
+    Int8 as Int8,
+    Int16 as Int16,
+    Int32 as Int32,
+    Int64 as Int64,
+    Leniency as Leniency,
+    OutputParser as OutputParser,
+    OutputParsingError as OutputParsingError,
+    ParserFactory as ParserFactory,
+    ParserRegistry as ParserRegistry,
+    Problem as Problem,
+    Reading as Reading,
+    Target as Target,
+    UnsupportedTypeError as UnsupportedTypeError,
+)
+
+from .engine.approval import (
+    ApprovalRequiredError as ApprovalRequiredError,
+    TurnState as TurnState,
+)
+from .engine.budget import (
+    Budget as Budget,
+    CallContext as CallContext,
+    Price as Price,
+)
+from .engine.effects import (
+    All as All,
+    Ask as Ask,
+    Do as Do,
+    Emit as Emit,
+    Flow as Flow,
+    Pause as Pause,
+)
+from .engine.events import (
+    AnswerRejected as AnswerRejected,
+    CallCompleted as CallCompleted,
+    CallFailed as CallFailed,
+    CallStarted as CallStarted,
+    ReplyFailed as ReplyFailed,
+    ReplyReceived as ReplyReceived,
+    ToolFinished as ToolFinished,
+    ToolStarted as ToolStarted,
+)
+from .engine.pipeline import (
+    Answer as Answer,
+    Interceptor as Interceptor,
+    Listener as Listener,
+    Proceed as Proceed,
+)
+from .engine.plan import Turn as Turn
+from .engine.results import Result as Result
+from .engine.retry import Retry as Retry
+from .engine.streams import (
+    AsyncStream as AsyncStream,
+    AttemptStarted as AttemptStarted,
+    Completed as Completed,
+    FieldCompleted as FieldCompleted,
+    Stream as Stream,
+)
+from .engine.tool_execution import (
+    ToolErrors as ToolErrors,
+    ToolRun as ToolRun,
+)
+from .interface.decorators import (
+    History as History,
+    MemoryId as MemoryId,
+    ToolContext as ToolContext,
+    UserName as UserName,
+    example as example,
+    options as options,
+    structured_prompt as structured_prompt,
+    system_message as system_message,
+    user_message as user_message,
+)
+from .models.base import (
+    Capabilities as Capabilities,
+    ChatModel as ChatModel,
+)
+from .models.errors import (
+    AiServiceError as AiServiceError,
+    Attempt as Attempt,
+    AuthenticationError as AuthenticationError,
+    BadRequestError as BadRequestError,
+    BudgetExceededError as BudgetExceededError,
+    ContentFilterError as ContentFilterError,
+    DefinitionError as DefinitionError,
+    Fault as Fault,
+    FinishError as FinishError,
+    InvalidReplyError as InvalidReplyError,
+    ModelConnectionError as ModelConnectionError,
+    ModelError as ModelError,
+    ModelNotFoundError as ModelNotFoundError,
+    ModelServerError as ModelServerError,
+    ModelTimeoutError as ModelTimeoutError,
+    RateLimitError as RateLimitError,
+    RefusalError as RefusalError,
+    ServiceOutputError as ServiceOutputError,
+    ToolError as ToolError,
+    ToolLimitError as ToolLimitError,
+    TruncatedError as TruncatedError,
+)
+from .models.fallback import FallbackChatModel as FallbackChatModel
+from .models.local import LocalChatModel as LocalChatModel
+from .models.media import (
+    Audio as Audio,
+    File as File,
+    Image as Image,
+    Media as Media,
+)
+from .models.messages import (
+    AiMessage as AiMessage,
+    ChatReply as ChatReply,
+    FinishReason as FinishReason,
+    Message as Message,
+    ReplyDelta as ReplyDelta,
+    SystemMessage as SystemMessage,
+    ToolCall as ToolCall,
+    ToolCallDelta as ToolCallDelta,
+    ToolMessage as ToolMessage,
+    Usage as Usage,
+    UserMessage as UserMessage,
+)
+from .models.openai import (
+    OpenAiChatModel as OpenAiChatModel,
+    OpenAiResponsesModel as OpenAiResponsesModel,
+)
+from .models.requests import (
+    ChatOptions as ChatOptions,
+    ChatRequest as ChatRequest,
+    JsonObjectFormat as JsonObjectFormat,
+    JsonSchemaFormat as JsonSchemaFormat,
+    Tooling as Tooling,
+    ToolSpecification as ToolSpecification,
+)
+from .models.scripted import ScriptedChatModel as ScriptedChatModel
+from .models.strategy import Strategy as Strategy
+from .service.create import (
+    create as create,
+    resume as resume,
+)
+from .service.preview import (
+    Preview as Preview,
+    preview as preview,
+)
+from .tools.tool import (
+    ReturnBehavior as ReturnBehavior,
+    Tool as Tool,
+    ToolException as ToolException,
+    ToolProvider as ToolProvider,
+    tool as tool,
+)
+from .tools.toolbox import ToolLimits as ToolLimits

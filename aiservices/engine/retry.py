@@ -1,0 +1,182 @@
+"""Asks a model again when its answer cannot be read, with the problems that it has to put right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.errors import OutputParsingError, Problem
+from output_parsers.result.reading import Coercion
+
+from ..models.errors import Attempt, DefinitionError, Fault, ServiceOutputError
+from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
+from .effects import Emit, Flow
+from .events import AnswerRejected
+from .model_route import Route
+from .pipeline import Answer, Proceed
+from .plan import Turn
+from .strategy_selection import ladder_for
+
+if TYPE_CHECKING:
+    from output_parsers.strict.patch import Patch
+
+_MOST_PROBLEMS = 20  # that a model is told of at once
+
+
+def told(problems: Sequence[Problem], wish: str) -> str:
+    """What is wrong with an answer, and what to do, as the model is told."""
+    told = [f"- {problem}" for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        told.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
+    return "\n".join(["That answer cannot be read:", *told, wish])
+
+
+def feedback(turn: Turn, said: str) -> tuple[Message, ...]:
+    """The last answer, and what is said of it."""
+    reply = turn.context.attempts[-1].reply
+    if reply is None or not (reply.text or reply.message.tool_calls):
+        return (UserMessage(said),)
+    calls = reply.message.tool_calls
+    if not calls:
+        return AiMessage(reply.text), UserMessage(said)
+    return reply.message, *(ToolMessage(call.id, call.name, said) for call in calls)
+
+
+Mode = Literal["whole", "fields"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Asks again when an answer cannot be read as the method's type; the model sees it and its problems.
+
+    ``max_attempts`` is how many answers are asked for, the first included; None: as many as the budget of
+    the call permits, which bounds them in any case. ``mode``: the model writes the "whole" answer again, or
+    only the "fields" that do not fit, which are put into the answer that it gave; where the whole does not
+    fit, it writes the whole. The ``reply`` of the Result is the last one, which may be such a part. An
+    interceptor; ``create(retry=…)`` puts it innermost.
+    """
+
+    max_attempts: int | None = None
+    mode: Mode = "whole"
+    stands_as: ClassVar = "retry"
+
+    def __post_init__(self) -> None:
+        faults = []
+        if self.max_attempts is not None and self.max_attempts < 1:
+            faults.append(Fault("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1"))
+        if self.mode not in get_args(Mode):
+            faults.append(Fault("Retry", f"mode is {self.mode!r}; it must be one of whole, fields"))
+        if faults:
+            raise DefinitionError(faults)
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        ask, made = proceed, 0
+        begun, since = turn, turn.told
+        while True:
+            try:
+                return (yield from ask(turn))
+            except ServiceOutputError as error:
+                made += 1
+                if made == self.max_attempts or not turn.context.may_ask_again():
+                    _explain(error, turn)
+                    raise
+                yield Emit(AnswerRejected(error), shown=False)
+                ask, turn = self._again(begun, since, error, proceed)
+
+    def _again(
+        self, begun: Turn, since: int, error: ServiceOutputError, proceed: Proceed
+    ) -> tuple[Proceed, Turn]:
+        """How the next answer is asked for, and the turn to ask it with."""
+        rounds = begun.context.exchanged[since:]
+        if self.mode == "fields":
+            parts = parts_of(begun, rounds, error, proceed)
+            if parts is not None:
+                return parts.ask, parts.turn
+        said = told(error.problems, "Answer again in full, with these problems put right.")
+        return proceed, replace(begun, request=begun.request.plus(*rounds, *feedback(begun, said)))
+
+
+def _explain(error: ServiceOutputError, turn: Turn) -> None:
+    """Note what keeps the model from being asked again, where it is another limit than that of attempts."""
+    exceeded = turn.context.exceeded()
+    if exceeded is not None and exceeded.limit != "attempts":
+        error.add_note(f"not asked again: {exceeded}")
+
+
+class Unmended(ServiceOutputError):
+    """An answer that does not fit with its new parts either; ``parser`` reads it."""
+
+    def __init__(
+        self,
+        where: str,
+        text: str,
+        problems: Sequence[Problem],
+        attempts: Sequence[Attempt],
+        parser: TypeParser[Any],
+    ) -> None:
+        super().__init__(where, text, problems, attempts)
+        self.parser = parser
+
+
+class Parts:
+    """The parts of an answer that do not fit, to be asked for alone; ``turn`` asks for them."""
+
+    def __init__(self, patch: Patch[Any], error: ServiceOutputError, turn: Turn, proceed: Proceed) -> None:
+        self._patch = patch
+        self._error = error
+        self._proceed = proceed
+        self.turn = turn
+
+    def ask(self, turn: Turn) -> Flow[Answer]:
+        """The answer with the parts that the model writes put into it.
+
+        Raises Unmended when they do not fit either, or cannot be read: then the answer is what it was.
+        """
+        last, attempts, whole = self._error, turn.context.attempts, self._patch.whole
+        try:
+            answer = yield from self._proceed(turn)
+        except ServiceOutputError as error:
+            raise Unmended(last.where, last.text, last.problems, attempts, whole) from error
+        try:
+            reading = self._patch.read(answer.value)
+        except OutputParsingError as error:
+            attempts[-1] = attempts[-1]._replace(error=error)
+            raise Unmended(last.where, error.text, error.problems, attempts, whole) from error
+        mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
+        steps = (*mended, *answer.coercions, *reading.coercions)
+        said = (*answer.said[:-1], AiMessage(whole.write(reading.value)))  # and not the parts alone
+        return replace(answer, value=reading.value, coercions=steps, said=said)
+
+
+def parts_of(
+    begun: Turn, rounds: Sequence[Message], error: ServiceOutputError, proceed: Proceed
+) -> Parts | None:
+    """The parts of an answer that do not fit; None where the whole of it has to be written again.
+
+    ``rounds`` is what was said with tools since the request of ``begun``.
+    """
+    from output_parsers.strict.patch import patch_for  # few answers are mended
+
+    context = begun.context
+    parser = error.parser if isinstance(error, Unmended) else None
+    if parser is None and context.wire is not None:
+        parser = context.wire.parser
+    patch = None if parser is None else patch_for(parser, error.text, error.problems)
+    if patch is None or context.wire is None or context.route is None:
+        return None
+    model = context.route.model
+    ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name, shown=False)
+    said = told(error.problems, "Write only these parts again, with the problems put right.")
+    if isinstance(error, Unmended):
+        conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(said))
+    else:
+        conversation = feedback(begun, said)
+    turn = replace(
+        begun,
+        plan=begun.plan._replace(routes=(Route(model, ladder),), toolbox=None),
+        request=begun.request.plus(*rounds, *conversation),
+        examples=(),
+    )
+    return Parts(patch, error, turn, proceed)

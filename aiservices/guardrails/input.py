@@ -1,0 +1,95 @@
+"""Shows guards what the user says before a model is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..engine.effects import Flow
+from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.pipeline import Answer, Proceed
+from ..engine.plan import Turn
+from ..models.errors import DefinitionError
+from ..models.media import interleaved
+from ..models.messages import UserMessage
+from .guard import AskAgain, GuardFunction, Rewritten, awaited, check_guards, failed, judged, name_of
+
+_PRIVATE_USE = range(0xE000, 0xF8FF)  # characters without a meaning
+
+
+class Told(str):
+    """The text of a message that a guard wrote, not the user."""
+
+    __slots__ = ()
+
+
+class Asked(NamedTuple):
+    """The user's message in a turn: its text as guards are shown it, and where it stands.
+
+    A single character stands in the text for the place of the format instructions, where it has one.
+    """
+
+    text: str
+    at: int
+    place: str
+
+    def said_otherwise(self, text: str, turn: Turn) -> Turn:
+        """The turn with another text in the place of this one; images and files stay."""
+        if self.place:
+            text = text.replace(self.place, INSTRUCTIONS_PLACE)
+        messages = list(turn.request.messages)
+        was = messages[self.at]
+        assert isinstance(was, UserMessage), "it was found as one"
+        contents = tuple(interleaved(text, was.contents)) if was.contents else ()
+        messages[self.at] = replace(was, text=text, contents=contents)
+        return replace(turn, request=replace(turn.request, messages=tuple(messages)))
+
+
+def asked_in(turn: Turn) -> Asked | None:
+    """The last message that is the user's; None where there is none."""
+    messages = turn.request.messages
+    for at in range(len(messages) - 1, -1, -1):
+        said = messages[at]
+        if isinstance(said, UserMessage) and not isinstance(said.text, Told):
+            if INSTRUCTIONS_PLACE not in said.text:
+                return Asked(said.text, at, "")
+            place = next(sign for sign in map(chr, _PRIVATE_USE) if sign not in said.text)
+            return Asked(said.text.replace(INSTRUCTIONS_PLACE, place), at, place)
+    return None
+
+
+class InputGuardrails:
+    """Shows the text of the user message to guards, one after the other, before anything is asked.
+
+    A guard is a function of the text and the turn, which gives ``passed()``, ``rewritten(text)`` or
+    ``refused(message)``; the last is a GuardrailError. The one after it is shown what it passed on. It may be
+    async in async calls; one that is not runs in a thread there. An interceptor: those after it, and the
+    model, see the rewritten text only. So it goes before ChatMemory, else memory keeps the original. What
+    was said before is not shown, nor is a call that goes on after an approval, as it passed then. What is
+    retrieved for the message is shown to those that stand after the retrieval.
+    """
+
+    stands_as = "input guard"
+
+    def __init__(self, *guards: GuardFunction) -> None:
+        faults = check_guards("InputGuardrails", guards)
+        if faults:
+            raise DefinitionError(faults)
+        self._guards = guards
+        self.awaits = awaited(guards)
+
+    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+        for guard in () if turn.goes_on else self._guards:
+            asked = asked_in(turn)
+            if asked is None:
+                break
+            verdict = yield from judged(guard, asked.text, "input", turn)
+            if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
+                turn = asked.said_otherwise(verdict.new, turn)
+            elif isinstance(verdict, Rewritten):
+                kind = type(verdict.new).__name__
+                raise failed(name_of(guard), "input", turn, TypeError(f"it rewrote a text as {kind}"))
+            elif isinstance(verdict, AskAgain):
+                said = "nothing was asked yet that could be asked again; use refused(…) or rewritten(…)"
+                raise failed(name_of(guard), "input", turn, TypeError(said))
+        return (yield from proceed(turn))

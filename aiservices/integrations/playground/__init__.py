@@ -1,0 +1,1 @@
+"""A page to try the methods of services by hand."""

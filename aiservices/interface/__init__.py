@@ -1,0 +1,1 @@
+"""What users write: decorators, templates, parameters and their roles."""

@@ -1,0 +1,124 @@
+"""Keeps conversations in a database that SQLAlchemy knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ...models.messages import Message, message_to_dict
+from . import MemoryConflictError, Stored, fresh_version, message_of
+
+
+class SqlAlchemyChatMemoryStore:
+    """Keeps conversations in the database at ``url``, or of an SQLAlchemy ``Engine`` in its place.
+
+    The two tables begin with ``prefix`` and are made when there are none; ids have 255 characters at most.
+    Needs the extra ``sqlalchemy``, and the driver of the database.
+    """
+
+    def __init__(self, url: str | Any, *, prefix: str = "chat_memory") -> None:
+        self._sql: Any = _sqlalchemy()
+        self._engine: Any = self._sql.create_engine(url) if isinstance(url, str) else url
+        tables = self._sql.MetaData()
+        self._conversations, self._messages = _tables(self._sql, tables, prefix)
+        tables.create_all(self._engine)
+
+    def load(self, conversation: str, /) -> Stored:
+        # The version is read first: messages that come in between are of a newer one, and make a conflict.
+        with self._engine.begin() as connection:
+            version = self._version(connection, conversation)
+            messages = self._messages.c
+            rows = connection.execute(
+                self._sql.select(messages.message)
+                .where(messages.conversation == conversation)
+                .order_by(messages.position)
+            ).scalars()
+            return Stored(tuple(message_of(json.loads(row), conversation) for row in rows), version)
+
+    def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+        with self._engine.begin() as connection:
+            version = self._claim(connection, conversation, expected)
+            self._insert(connection, conversation, messages)
+        return version
+
+    def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
+        with self._engine.begin() as connection:
+            version = self._claim(connection, conversation, expected)
+            connection.execute(_of(self._messages.delete(), self._messages, conversation))
+            self._insert(connection, conversation, messages)
+        return version
+
+    def delete(self, conversation: str, /) -> None:
+        with self._engine.begin() as connection:
+            for table in (self._conversations, self._messages):
+                connection.execute(_of(table.delete(), table, conversation))
+
+    def close(self) -> None:
+        """Close the connections of the engine. A later call opens new ones."""
+        self._engine.dispose()
+
+    def _version(self, connection: Any, conversation: str) -> int:
+        table = self._conversations
+        found = connection.execute(_of(self._sql.select(table.c.version), table, conversation)).scalar()
+        return int(found or 0)
+
+    def _claim(self, connection: Any, conversation: str, expected: int) -> int:
+        """Give the conversation a new version; the row stays locked until the transaction ends."""
+        table, version = self._conversations, fresh_version()
+        claim = _of(table.update(), table, conversation).where(table.c.version == expected)
+        if connection.execute(claim.values(version=version)).rowcount:
+            return version
+        if expected:
+            raise MemoryConflictError(conversation)
+        try:
+            connection.execute(table.insert().values(conversation=conversation, version=version))
+        except self._sql.exc.IntegrityError as error:
+            raise MemoryConflictError(conversation) from error
+        return version
+
+    def _insert(self, connection: Any, conversation: str, messages: Sequence[Message]) -> None:
+        table = self._messages
+        last = _of(self._sql.select(self._sql.func.max(table.c.position)), table, conversation)
+        first = (connection.execute(last).scalar() or 0) + 1
+        rows = [
+            {
+                "conversation": conversation,
+                "position": at,
+                "message": json.dumps(message_to_dict(message), ensure_ascii=False),
+            }
+            for at, message in enumerate(messages, first)
+        ]
+        if rows:
+            connection.execute(table.insert(), rows)
+
+
+def _of(statement: Any, table: Any, conversation: str) -> Any:
+    return statement.where(table.c.conversation == conversation)
+
+
+def _tables(sql: Any, tables: Any, prefix: str) -> tuple[Any, Any]:
+    conversations = sql.Table(
+        f"{prefix}_conversations",
+        tables,
+        sql.Column("conversation", sql.String(255), primary_key=True),
+        sql.Column("version", sql.BigInteger, nullable=False),
+    )
+    messages = sql.Table(
+        f"{prefix}_messages",
+        tables,
+        sql.Column("conversation", sql.String(255), primary_key=True),
+        sql.Column("position", sql.Integer, primary_key=True, autoincrement=False),
+        sql.Column("message", sql.Text, nullable=False),
+    )
+    return conversations, messages
+
+
+def _sqlalchemy() -> Any:
+    try:
+        return import_module("sqlalchemy")
+    except ImportError as error:
+        raise ImportError(
+            'SqlAlchemyChatMemoryStore needs the package sqlalchemy: pip install "aiservices[sqlalchemy]"'
+        ) from error

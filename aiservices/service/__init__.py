@@ -1,0 +1,1 @@
+"""``create``: from an interface to an object whose methods call a model."""

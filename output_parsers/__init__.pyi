@@ -1,0 +1,37 @@
+from .parser.registry import (
+    ParserFactory as ParserFactory,
+    ParserRegistry as ParserRegistry,
+    parse as parse,
+    parser_for as parser_for,
+    read as read,
+)
+from .parser.type_parser import TypeParser as TypeParser
+from .prose.times import DateOrder as DateOrder
+from .result.errors import (
+    OutputParsingError as OutputParsingError,
+    Problem as Problem,
+    UnsupportedTypeError as UnsupportedTypeError,
+)
+from .result.reading import (
+    Coercion as Coercion,
+    Leniency as Leniency,
+    Reading as Reading,
+)
+from .streaming import (
+    ItemError as ItemError,
+    ItemPolicy as ItemPolicy,
+    ItemReader as ItemReader,
+    PartialList as PartialList,
+    PartialObject as PartialObject,
+    PartialReader as PartialReader,
+    Snapshot as Snapshot,
+)
+from .types.node import OutputParser as OutputParser
+from .types.target import (
+    Description as Description,
+    Int8 as Int8,
+    Int16 as Int16,
+    Int32 as Int32,
+    Int64 as Int64,
+    Target as Target,
+)

@@ -1,0 +1,1 @@
+"""Parsers for JSON Schemas given as dicts."""

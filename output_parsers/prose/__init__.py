@@ -1,0 +1,1 @@
+"""Numbers, dates, choices and lists written in words."""

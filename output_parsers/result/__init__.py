@@ -1,0 +1,1 @@
+"""Results of reading, coercions and errors."""

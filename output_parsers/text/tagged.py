@@ -1,0 +1,304 @@
+"""Reads whatever tags a reply holds, without knowing their names beforehand."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..json.reader import read_exact
+from ..json.result import JsonFault
+from ..parser.registry import parser_for
+from ..result.errors import OutputParsingError, Problem
+from ..result.reading import Misfit, Place, show
+from .simple import DictParser, Keys, misfit, without_reasoning
+
+# AgentScope's pattern. As a regular expression it takes quadratic time on tags that are never closed, so
+# that it is not run: a scanner finds the same.
+TAGGED_CONTENT = r"<(?P<name>[^>]+)>(?P<content>.*?)</\1?>"
+
+_OPENING = re.compile(r"<([^<>/][^<>]*+)>")
+_CLOSING = re.compile(r"</([^<>]*+)>")
+_NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
+
+
+@dataclass(frozen=True)
+class RegexTaggedContentParser(DictParser):
+    """What stands between tags, by the name of the tag, as AgentScope's.
+
+    >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
+    {'thought': 'Easy.', 'number': 42}
+
+    ``tagged_content_pattern`` has the groups ``name`` and ``content``; the default finds ``<x>…</x>`` and
+    ``<x>…</>`` in linear time, another takes what it takes. ``try_parse_json``: content that is exact JSON is
+    its value, any other is the text as it stands. Refused are a reply without tags, a missing tag of
+    ``required_keys``, a tag that is never closed, one inside its like, and one that stands twice with
+    different contents. A ``<think>`` section before the answer is passed over, unless it is a required key.
+
+    Raises ValueError when the pattern is broken or lacks a group.
+    """
+
+    tagged_content_pattern: str = TAGGED_CONTENT
+    format_instruction: str = ""
+    try_parse_json: bool = True
+    required_keys: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "required_keys", tuple(self.required_keys))
+        for group in ("name", "content"):
+            if group not in self._compiled.groupindex:
+                raise ValueError(f"the pattern {self.tagged_content_pattern!r} has no group named {group!r}")
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        try:
+            return re.compile(self.tagged_content_pattern, re.DOTALL)
+        except re.error as error:
+            raise ValueError(f"the pattern {self.tagged_content_pattern!r} is broken: {error}") from error
+
+    def format_instructions(self) -> str:
+        """What the user gave; without that, the required tags, if the pattern is the default."""
+        if self.format_instruction or not self.required_keys or not self._default:
+            return self.format_instruction
+        lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
+        return f"Reply with these tags:\n{lines}"
+
+    @property
+    def _default(self) -> bool:
+        return self.tagged_content_pattern == TAGGED_CONTENT
+
+    def _read(self, text: str) -> dict[str, Any]:
+        wanted = " ".join(f"<{key}>" for key in self.required_keys)
+        rest = without_reasoning(text, wanted if self._default else wanted + self.tagged_content_pattern)
+        contents = _once(_tagged(rest) if self._default else self._matched(rest))
+        missing = [f"<{key}>" for key in self.required_keys if key not in contents]
+        if missing:
+            present = ", ".join(f"<{name}>" for name in list(contents)[:20]) or "none"
+            raise misfit(f"these tags are missing: {', '.join(missing)}; there are: {present}")
+        if not contents:
+            raise misfit("expected tagged content, such as <name>content</name>; there is none")
+        return {key: _value(said) for key, said in contents.items()} if self.try_parse_json else contents
+
+    def _matched(self, text: str) -> Iterator[tuple[str, str]]:
+        for found in self._compiled.finditer(text):
+            if found["name"] is not None and found["content"] is not None:
+                yield found["name"], found["content"]
+
+
+def _tagged(text: str) -> Iterator[tuple[str, str]]:
+    """The names and contents of tags from left to right; tags in a content are part of it."""
+    closings: dict[str, list[int]] = {"": []}
+    for closing in _CLOSING.finditer(text):
+        closings.setdefault(closing[1], []).append(closing.start())
+    position = 0
+    while opening := _OPENING.search(text, position):
+        name, position = opening[1], opening.end()
+        ends = [
+            (starts[index], len(closed))
+            for closed, starts in ((name, closings.get(name, [])), ("", closings[""]))
+            if (index := bisect_left(starts, position)) < len(starts)
+        ]
+        if ends:
+            end, length = min(ends)
+            content = text[position:end]
+            if opening[0] in content:
+                raise misfit(f"{opening[0]} stands inside {opening[0]}")
+            yield name, content
+            position = end + length + len("</>")
+        elif _NAME.fullmatch(name):
+            raise misfit(f"the tag </{name}> is missing after {opening[0]}")
+
+
+def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The contents by name. Raises Misfit when a name has two that differ."""
+    contents: dict[str, str] = {}
+    for name, content in tagged:
+        if contents.setdefault(name, content).strip() != content.strip():
+            raise misfit(f"<{name}> stands twice with different contents")
+    return contents
+
+
+def _value(content: str) -> Any:
+    """The value of exact JSON; any other text is itself."""
+    try:
+        read_exact(content)
+        return parser_for(Any).parse(content)
+    except (JsonFault, OutputParsingError):
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedContent:
+    """One pair of tags: the key it is read as, what to write between them, and whether that is JSON."""
+
+    name: str
+    tag_begin: str
+    content_hint: str
+    tag_end: str
+    parse_json: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.tag_begin}{self.content_hint}{self.tag_end}"
+
+
+@dataclass(frozen=True, init=False)
+class MultiTaggedContentParser(DictParser):
+    """What stands between given pairs of tags, by name, as AgentScope's.
+
+    >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
+    >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
+    >>> MultiTaggedContentParser(speak, done).parse("[SPEAK]Hi![/SPEAK] [DONE]true[/DONE]")
+    {'speak': 'Hi!', 'done': True}
+
+    Content is the text as it stands; with ``parse_json`` it is JSON, read with the usual leniency. Tags
+    inside a content are part of it. Refused are missing tags (save those of ``keys_allow_missing``), a tag
+    that is never closed, content that should be JSON and is none, and a pair that stands twice with different
+    contents. A ``<think>`` section before the answer is passed over, unless one of the tags is its own.
+
+    Raises ValueError when there are no tags, or two with the same name or beginning.
+    """
+
+    tagged_contents: tuple[TaggedContent, ...]
+    keys_allow_missing: Sequence[str]
+
+    def __init__(
+        self,
+        *tagged_contents: TaggedContent,
+        keys_to_memory: Keys = True,
+        keys_to_content: Keys = True,
+        keys_to_metadata: Keys = False,
+        keys_allow_missing: Sequence[str] = (),
+    ) -> None:
+        super().__init__(
+            keys_to_memory=keys_to_memory, keys_to_content=keys_to_content, keys_to_metadata=keys_to_metadata
+        )
+        object.__setattr__(self, "tagged_contents", tagged_contents)
+        object.__setattr__(self, "keys_allow_missing", tuple(keys_allow_missing))
+        _check(tagged_contents, self.keys_allow_missing)
+
+    def format_instructions(self) -> str:
+        lines = "\n".join(map(str, self.tagged_contents))
+        pairs = [f"{tag.tag_begin} and {tag.tag_end}" for tag in self.tagged_contents if tag.parse_json]
+        json_wanted = f"; what stands between {', '.join(pairs)} must be JSON" if pairs else ""
+        return f"Reply with these tags{json_wanted}:\n{lines}"
+
+    @cached_property
+    def _beginnings(self) -> re.Pattern[str]:
+        longest_first = sorted((tag.tag_begin for tag in self.tagged_contents), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, longest_first)))
+
+    def _read(self, text: str) -> dict[str, Any]:
+        wanted = " ".join(tag.tag_begin for tag in self.tagged_contents)
+        contents, unclosed = self._contents(without_reasoning(text, wanted))
+        parsed: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for tag in self.tagged_contents:
+            found = contents.get(tag.name, [])
+            try:
+                if found or tag.name in unclosed or tag.name not in self.keys_allow_missing:
+                    parsed[tag.name] = _tagged_value(tag, found, tag.name in unclosed)
+            except Misfit as fault:
+                problems += fault.problems
+        if problems:
+            raise Misfit(*problems)
+        return parsed
+
+    def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
+        """The contents by name, from left to right, and the names of tags that begin and never end."""
+        by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
+        contents: dict[str, list[str]] = {}
+        unclosed: set[str] = set()
+        position = 0
+        while beginning := self._beginnings.search(text, position):
+            tag, position = by_beginning[beginning[0]], beginning.end()
+            end = -1 if tag.name in unclosed else text.find(tag.tag_end, position)
+            if end < 0:
+                unclosed.add(tag.name)
+            else:
+                contents.setdefault(tag.name, []).append(text[position:end])
+                position = end + len(tag.tag_end)
+        return contents, unclosed
+
+
+def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
+    if not tags:
+        raise ValueError("MultiTaggedContentParser needs at least one TaggedContent")
+    names = [tag.name for tag in tags]
+    for kind, values in (("name", names), ("tag_begin", [tag.tag_begin for tag in tags])):
+        twice = [value for value in dict.fromkeys(values) if values.count(value) > 1]
+        if twice:
+            raise ValueError(f"two TaggedContents have the same {kind}: {', '.join(twice)}")
+    empty = [tag.name for tag in tags if not tag.tag_begin or not tag.tag_end]
+    if empty:
+        raise ValueError(f"these TaggedContents have an empty tag: {', '.join(empty)}")
+    unknown = [key for key in allowed if key not in names]
+    if unknown:
+        raise ValueError(f"keys_allow_missing names {', '.join(unknown)}; the names are: {', '.join(names)}")
+
+
+def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> Any:
+    at = Place().at(tag.name)
+    if unclosed:
+        raise Misfit(Problem(at.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}"))
+    if not contents:
+        raise Misfit(Problem(at.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing"))
+    if any(other.strip() != contents[0].strip() for other in contents):
+        raise Misfit(Problem(at.path, f"{tag.tag_begin} stands twice with different contents"))
+    if not tag.parse_json:
+        return contents[0]
+    try:
+        return parser_for(Any).parse(contents[0])
+    except OutputParsingError as error:
+        where = f"what stands between {tag.tag_begin} and {tag.tag_end} must be JSON"
+        raise Misfit(
+            *(Problem(at.path + p.path[1:], f"{where}: {p.message}", p.found) for p in error.problems)
+        ) from error
+
+
+@dataclass(frozen=True)
+class MarkdownJsonDictParser(DictParser):
+    """The JSON object in a fenced block, as AgentScope's, with the leniency of all that is read as JSON.
+
+    >>> parser = MarkdownJsonDictParser({"thought": "what you think"}, required_keys=["thought"])
+    >>> parser.parse('```json\\n{"thought": "Hm."}\\n```')
+    {'thought': 'Hm.'}
+
+    ``content_hint`` shows in the instruction what to write: a text as it is, a dict as JSON, a pydantic
+    model as the form of its fields; a model also checks and converts the values. A missing fence is no fault;
+    JSON that is cut off is, and so are two objects that differ, and a missing key of ``required_keys``.
+    """
+
+    content_hint: str | Mapping[str, Any] | type[BaseModel] = "{your_json_dictionary}"
+    required_keys: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "required_keys", tuple(self.required_keys))
+
+    def format_instructions(self) -> str:
+        keys = f"\nIt must have these keys: {', '.join(self.required_keys)}." if self.required_keys else ""
+        return f"Reply with a JSON object in a fenced block, as follows:\n```json\n{self._shown}\n```{keys}"
+
+    @property
+    def _shown(self) -> str:
+        hint = self.content_hint
+        if isinstance(hint, str):
+            return hint
+        if isinstance(hint, type):
+            return parser_for(hint).hint
+        return json.dumps(dict(hint), ensure_ascii=False)
+
+    def _read(self, text: str) -> dict[str, Any]:
+        if isinstance(self.content_hint, type):
+            parsed = dict(parser_for(self.content_hint).parse(text))
+        else:
+            parsed = parser_for(dict[str, Any]).parse(text)
+        missing = [key for key in self.required_keys if key not in parsed]
+        if missing:
+            raise misfit(f"these required keys are missing: {', '.join(missing)}", found=show(parsed))
+        return parsed

@@ -1,0 +1,1 @@
+"""One node for each kind of type: schema, hint, reading, writing and streaming."""

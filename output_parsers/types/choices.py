@@ -1,0 +1,250 @@
+"""Reads one of several: bool, Enum, Literal; and Flag, several of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import Enum, Flag
+from typing import Any, Literal, TypeVar
+
+from ..json.result import is_non_finite
+from ..prose.choices import Choice, Choices, NoChoice, plain
+from ..result.reading import Json, Place, written
+from .node import Definitions, JsonSchema, Node
+from .target import Target, attribute_docs
+
+T = TypeVar("T")
+
+
+class ChoiceNode(Node[T]):
+    """One of several values, each shown by its label."""
+
+    prose = True
+
+    def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
+        self.choices = Choices(choices)
+        self.exact = exact
+        labels = ", ".join(_shown(choice) for choice in choices[:20])
+        self.kind = f"one of {labels}" if len(choices) > 1 else labels
+        self.name = name
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        values = [_json_of(choice) for choice in self.choices.choices]
+        kinds = {_json_type(value) for value in values}
+        schema: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
+        schema |= {"const": values[0]} if len(values) == 1 else {"enum": values}
+        said = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
+        return {**schema, "description": "; ".join(said)} if said else schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return " | ".join(_shown(choice) for choice in self.choices.choices)
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, str):
+            spelled = self._spelled(found)
+            return self._find(found, at) if spelled is None else spelled.value
+        for choice in self.choices.choices:
+            value = choice.value.value if isinstance(choice.value, Enum) else choice.value
+            if _is(value, found):
+                if choice.label != found and isinstance(choice.value, Enum):
+                    at.took("member by its value", found, choice.label)
+                return choice.value
+        if found is None or (isinstance(found, (int, Decimal)) and not is_non_finite(found)):
+            text = written(found)
+            for choice in self.choices.choices:
+                if _json_of(choice) == text:
+                    at.took("value as text", found, text)
+                    return choice.value
+        raise at.misfit(f"expected {self.kind}", found)
+
+    def read_text(self, text: str, at: Place) -> T:
+        shown = self._shown_as(text.strip())
+        return self._find(text.strip(), at) if shown is None else shown.value
+
+    def shows(self, text: str) -> bool:
+        """Whether a text is a choice though it be JSON too, as ``true`` may be the text of a member.
+
+        It is not where prompts show another choice so: of ``"7" | 7``, ``7`` is the number.
+        """
+        return self._shown_as(text) is None and self._spelled(text) is not None
+
+    def _spelled(self, text: str) -> Choice[T] | None:
+        """The choice whose text this is."""
+        return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
+
+    def _shown_as(self, text: str) -> Choice[T] | None:
+        """The choice that is no text and that prompts show so."""
+        others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
+        return next((choice for choice in others if _shown(choice) == text), None)
+
+    def write(self, value: Any) -> Json:
+        for choice in self.choices.choices:
+            if type(choice.value) is type(value) and choice.value == value:
+                return _json_of(choice)
+        raise ValueError(f"expected {self.kind}, found {value!r}")
+
+    def _find(self, text: str, at: Place) -> T:
+        try:
+            choice, rule = self.choices.find(text)
+        except NoChoice as error:
+            raise at.misfit(f"expected {self.kind}; {error}", text) from error
+        if rule is None and not isinstance(_json_of(choice), str):
+            rule = "text for a value that is none"
+        if rule is not None:
+            at.took(rule, text, choice.label)
+        return choice.value
+
+
+class BoolNode(ChoiceNode[bool]):
+    """true or false, and what people say for them."""
+
+    def __init__(self) -> None:
+        super().__init__("boolean", [_TRUE, _FALSE], exact=True)
+        self.kind = "true or false"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "boolean"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "true | false"
+
+    def read(self, found: Json, at: Place) -> bool:
+        if isinstance(found, bool):
+            return found
+        if isinstance(found, int) and found in (0, 1):
+            at.took("number as boolean", found, bool(found))
+            return bool(found)
+        return super().read(found, at)
+
+
+_TRUE = Choice("true", True, ("yes",), alone=("y", "on", "1"))
+_FALSE = Choice("false", False, ("no",), alone=("n", "off", "0"))
+
+
+class FlagNode(Node[Flag]):
+    """Some of the members of a Flag: a JSON list of their names."""
+
+    prose = True
+
+    def __init__(self, cls: type[Flag]) -> None:
+        self._cls = cls
+        self._choices = Choices([Choice(str(member.name), member) for member in cls])
+        labels = ", ".join(choice.label for choice in self._choices.choices)
+        self.kind = f"an array of {labels}"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        names = [choice.label for choice in self._choices.choices]
+        return {"type": "array", "items": {"type": "string", "enum": names}}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{' | '.join(_shown(choice) for choice in self._choices.choices)}, ...]"
+
+    def read(self, found: Json, at: Place) -> Flag:
+        if isinstance(found, str):
+            names: list[Json] = [part for part in found.replace("|", ",").split(",") if part.strip()]
+            at.took("names in one text", found, names)
+        elif isinstance(found, list):
+            names = found
+        else:
+            raise at.misfit(f"expected {self.kind}", found)
+        value = self._cls(0)
+        for index, name in enumerate(names):
+            value |= self._member(name, at.at(index))
+        return value
+
+    def read_text(self, text: str, at: Place) -> Flag:
+        return self.read(text, at)
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, self._cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        return [choice.label for choice in self._choices.choices if choice.value in value]
+
+    def _member(self, name: Json, at: Place) -> Flag:
+        label = plain(name) if isinstance(name, str) else None
+        for choice in self._choices.choices:
+            if label is not None and label == plain(choice.label):
+                if name != choice.label:
+                    at.took("case or punctuation", name, choice.label)
+                return choice.value
+        names = ", ".join(choice.label for choice in self._choices.choices)
+        raise at.misfit(f"expected one of {names}", name)
+
+
+def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
+    """The members of an enum as choices.
+
+    A member is shown by its value where all values are different texts, else by its name; its name,
+    its value and its label are all read back as it, in any case. A description is the text that
+    stands under the member as a docstring, or its attribute ``description``.
+    """
+    members = list(cls)
+    by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
+    docs = attribute_docs(cls)
+    choices = []
+    for member in members:
+        label = member.value if by_value else member.name
+        aliases = [name for name, known in cls.__members__.items() if known is member]
+        others = [*aliases, f"{cls.__name__}.{member.name}"]
+        if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
+            others.append(str(member.value))
+        said = getattr(member, "description", None)
+        description = said if isinstance(said, str) else docs.get(member.name)
+        choices.append(Choice(label, member, tuple(o for o in others if o != label), description))
+    return choices
+
+
+def _json_of(choice: Choice[Any]) -> Json:
+    return choice.label if isinstance(choice.value, Enum) else choice.value
+
+
+def _is(value: Any, found: Json) -> bool:
+    """Whether a JSON value is the value of a choice; it has fractions as decimals."""
+    if isinstance(value, (float, Decimal)) and type(found) in (int, Decimal):
+        return bool(Decimal(str(value)) == found)
+    return type(value) is type(found) and bool(value == found)
+
+
+def _shown(choice: Choice[Any]) -> str:
+    value = _json_of(choice)
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value) if isinstance(value, bytes) else written(value)
+
+
+def _json_type(value: Json) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "integer" if isinstance(value, int) else "string"
+
+
+def choice_node(target: Target) -> Node[Any] | None:
+    """The node of bool, an Enum, a Flag or a Literal; None for all others."""
+    form = target.form
+    if form is bool:
+        return BoolNode()
+    if target.origin is Literal:
+        return _literal(target.args)
+    if isinstance(form, type) and issubclass(form, Flag) and len(form) > 0:
+        return FlagNode(form)
+    if isinstance(form, type) and issubclass(form, Enum) and len(form) > 0:
+        choices = choices_of(form)
+        exact = all(choice.label == choice.value.value for choice in choices)
+        return ChoiceNode(form.__name__, choices, exact=exact)
+    return None
+
+
+def _literal(values: tuple[Any, ...]) -> Node[Any]:
+    choices = []
+    for value in values:
+        label = value.name if isinstance(value, Enum) else _shown(Choice(str(value), value)).strip('"')
+        others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
+        others = ("none",) if value is None else others
+        alone: tuple[str, ...] = ()
+        if isinstance(value, bool):
+            others, alone = (_TRUE if value else _FALSE).others, (_TRUE if value else _FALSE).alone
+        choices.append(Choice(label, value, others, alone=alone))
+    exact = all(type(value) is str for value in values)  # pydantic takes true and 1.0 for Literal[1]
+    return ChoiceNode("literal", choices, exact=exact)

@@ -1,0 +1,181 @@
+"""Enforces what Annotated and Field say of a value, and shows it in the schema."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.functional_validators import AfterValidator
+from pydantic_core import SchemaError
+
+from ..json.result import NON_FINITE, allows_non_finite
+from ..result.errors import REFUSALS, UnsupportedTypeError
+from ..result.reading import Json, Misfit, Place
+from .node import Definitions, JsonSchema, Node
+from .pydantic import problems_of
+from .scalars import FloatNode
+from .target import Target, type_name
+
+CONSTRAINTS_IN_WORDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "minProperties": "at least {} keys",
+    "maxProperties": "at most {} keys",
+    "pattern": "matching {}",
+}
+
+# The limits of 16, 32 and 64 bits: no model comes near them by itself, and some write them when told.
+_MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
+_NO_NUMBER = ({"type": "null"}, NON_FINITE)
+_OF_TEXT = ("minLength", "maxLength", "pattern")
+
+_OF_ANY: dict[Any, Any] = {
+    list: list[Any],
+    tuple: tuple[Any, ...],
+    set: set[Any],
+    frozenset: frozenset[Any],
+    dict: dict[Any, Any],
+}
+
+
+class ConstrainedNode(Node[Any]):
+    """A part whose values must hold what was declared of them; ``converts``: a validator may change them."""
+
+    def __init__(self, inner: Node[Any], adapter: TypeAdapter[Any], keywords: JsonSchema) -> None:
+        self.inner = inner
+        self.kind = inner.kind
+        self.exact = inner.exact
+        self.prose = inner.prose
+        self.any_text = inner.any_text
+        self._adapter = adapter
+        self._keywords = keywords
+        self.converts = False
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._held(self.inner.schema(definitions))
+
+    def _held(self, schema: JsonSchema) -> JsonSchema:
+        options = schema.get("anyOf", [])
+        if len(options) == 2 and any(o in _NO_NUMBER for o in options):  # what was said of the other one
+            return {**schema, "anyOf": [o if o in _NO_NUMBER else self._held(o) for o in options]}
+        if schema.get("type") == "string":  # a fraction is written as text
+            return {**schema, **{key: self._keywords[key] for key in _OF_TEXT if key in self._keywords}}
+        return {**schema, **self._keywords}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        said = [
+            words.format(value).replace(" 1 items", " 1 item")
+            for key, words in CONSTRAINTS_IN_WORDS.items()
+            if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
+        ]
+        inner = self.inner.hint((*within, self))
+        return f"{inner} ({', '.join(said)})" if said else inner
+
+    def read(self, found: Json, at: Place) -> Any:
+        return self.check(self.inner.read(found, at), at)
+
+    def read_text(self, text: str, at: Place) -> Any:
+        return self.check(self.inner.read_text(text, at), at)
+
+    def check(self, value: Any, at: Place) -> Any:
+        """The value, if what was declared holds of it. Raises Misfit when it does not."""
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise Misfit(*problems_of(error, at)) from error
+        except REFUSALS as error:  # such as a constraint that does not suit this member of a union
+            raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
+
+    def write(self, value: Any) -> Json:
+        return self.inner.write(value)
+
+    def fixed_keys(self) -> int | None:
+        return self.inner.fixed_keys()
+
+    def count_keys(self, value: Any) -> int:
+        return self.inner.count_keys(value)
+
+
+def constrained(target: Target, node: Node[Any]) -> Node[Any]:
+    """The node with the constraints that the target carries; the node itself when there are none."""
+    metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
+    if not metadata:
+        return node
+    _let_be_non_finite(target, node)
+    base = _base(target.form)
+    try:
+        form: Any = Annotated[(base, *metadata)]
+        adapter: TypeAdapter[Any] = TypeAdapter(form)
+        schema = adapter.json_schema()
+    except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"its constraints do not suit it ({error})"
+        raise UnsupportedTypeError(type_name(target.form), target.path, ["constraints"], reason) from error
+    # of None and another, the other; of the number and the string that pydantic makes of a decimal, the first
+    schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
+    checked = ConstrainedNode(
+        node, adapter, {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
+    )
+    checked.converts = any(isinstance(item, AfterValidator) for item in metadata)
+    return checked
+
+
+def _let_be_non_finite(target: Target, node: Node[Any]) -> None:
+    """Have a float, or one beside None, read NaN and the infinities as what is said of it has it."""
+    allowed = allows_non_finite(target.metadata)
+    for part in node.parts if target.origin is Union else (node,):
+        bare = part.inner if isinstance(part, ConstrainedNode) else part
+        if isinstance(bare, FloatNode) and allowed is not None:
+            bare.finite = not allowed
+
+
+def _constrains(item: Any) -> bool:
+    if isinstance(item, FieldInfo):
+        return bool(item.metadata)
+    if isinstance(item, (Discriminator, Tag)):
+        return False
+    module = type(item).__module__.partition(".")[0]
+    return module in ("annotated_types", "msgspec", "pydantic", "pydantic_core")
+
+
+def _as_pydantic(item: Any) -> Any:
+    """What msgspec says of a value, in pydantic's words; all else as it is."""
+    if type(item).__module__.partition(".")[0] != "msgspec":
+        return item
+    names = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+    said = {name: value for name in names if (value := getattr(item, name, None)) is not None}
+    return Field(**said)
+
+
+def _base(form: Any) -> Any:
+    """A type that pydantic knows, and on which it says the same of a constraint as on the target's form."""
+    origin = get_origin(form) or form
+    if origin in (Union, types.UnionType):
+        return Union[tuple(map(_base, get_args(form)))]  # noqa: UP007
+    if origin is Annotated:
+        return _base(get_args(form)[0])
+    if form is None or form is types.NoneType:
+        return None
+    if origin in _OF_ANY:
+        return _OF_ANY[origin]
+    if isinstance(origin, type) and origin.__module__ in (
+        "builtins",
+        "datetime",
+        "decimal",
+        "fractions",
+        "uuid",
+    ):
+        return form
+    return Any

@@ -1,0 +1,277 @@
+"""Reads lists, sets and tuples."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+from ..json.reader import read_exact
+from ..json.result import JsonFault
+from ..prose.choices import IN_A_SENTENCE, split_items
+from ..result.reading import MOST_MISFITS, Json, Leniency, Misfit, Place, gathered, written
+from .node import Definitions, JsonSchema, Node
+from .scalars import TextNode
+from .target import Target
+
+
+def opened(found: Json, opening: str, at: Place) -> Json:
+    """The JSON inside a string that begins with the bracket ``opening``; all else as it is."""
+    if not isinstance(found, str) or not found.lstrip().startswith(opening):
+        return found
+    try:
+        inside = read_exact(found.strip())
+    except JsonFault:
+        return found
+    at.took("JSON inside a string", found, inside)
+    return inside
+
+
+Build = Callable[[Target], Node[Any]]
+
+_MAKERS: dict[Any, Callable[[Iterable[Any]], Any]] = {
+    list: list,
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Collection: list,
+    collections.abc.Iterable: list,
+    collections.abc.Set: frozenset,
+    collections.abc.MutableSet: set,
+}
+
+_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # which are no items of a list
+
+
+class ListNode(Node[Any]):
+    """Any number of items of one type, made into a list, set, frozenset or open tuple."""
+
+    def __init__(self, item: Node[Any], make: Callable[[Iterable[Any]], Any], *, exact: bool) -> None:
+        self.item = item
+        self.make = make
+        self.exact = exact
+        self.kind = "an array"
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.item,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "array", "items": self.item.schema(definitions)}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{self.item.hint((*within, self))}, ...]"
+
+    def read(self, found: Json, at: Place) -> Any:
+        found = opened(found, "[", at)
+        if not isinstance(found, list):
+            raise at.misfit("expected an array", found)
+        items = []
+        misfits: list[Misfit] = []
+        for index, item in enumerate(found):
+            try:
+                items.append(self.item.read(item, at.at(index)))
+            except Misfit as misfit:
+                misfits.append(misfit)
+                if len(misfits) == MOST_MISFITS:
+                    break
+        if misfits:
+            raise gathered(misfits)
+        try:
+            return self.make(items)
+        except TypeError as error:
+            raise at.misfit(f"expected items that a set can hold: {error}", found) from error
+
+    def read_text(self, text: str, at: Place) -> Any:
+        """One item a line, with or without bullets or numbers; or commas on one line."""
+        items = split_items(text)
+        if items is None:
+            raise at.misfit("expected an array", text)
+        # a line of text may be an item or be said about the items; a line that reads as a number is an item
+        at.took("items in a text", text, items, guess=self.item.any_text)
+        before = len(at.ledger)
+        value = self.read(items, at)
+        if items[0] == text.split(",")[0].strip() and any(
+            s.rule == IN_A_SENTENCE for s in at.ledger[before:]
+        ):
+            raise at.misfit("expected an array; its commas may be those of a sentence", text)
+        return value
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, collections.abc.Collection) or isinstance(value, _NO_ITEMS):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        return [self.item.write(item) for item in value]
+
+    def fixed_keys(self) -> int | None:
+        return 0 if self._each == 0 else None
+
+    @cached_property
+    def _each(self) -> int | None:
+        return self.item.fixed_keys()
+
+    def count_keys(self, value: Any) -> int:
+        if self._each is not None:
+            return self._each * len(value)
+        return sum(map(self.item.count_keys, value))
+
+
+class TupleNode(Node[tuple[Any, ...]]):
+    """A fixed number of items, each of its own type."""
+
+    def __init__(self, items: tuple[Node[Any], ...]) -> None:
+        self.items = items
+        self.exact = True
+        self.kind = f"an array of exactly {len(items)}"
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return self.items
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        items = [item.schema(definitions) for item in self.items]
+        schema: JsonSchema = {"type": "array", "minItems": len(items), "maxItems": len(items)}
+        return {**schema, "prefixItems": items, "items": False} if items else schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{', '.join(item.hint((*within, self)) for item in self.items)}]"
+
+    def read(self, found: Json, at: Place) -> tuple[Any, ...]:
+        found = opened(found, "[", at)
+        if not isinstance(found, list) or len(found) != len(self.items):
+            raise at.misfit(f"expected {self.kind}", found)
+        return tuple(
+            node.read(item, at.at(index))
+            for index, (node, item) in enumerate(zip(self.items, found, strict=True))
+        )
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, tuple) or len(value) != len(self.items):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        return [node.write(item) for node, item in zip(self.items, value, strict=True)]
+
+    def count_keys(self, value: Any) -> int:
+        return sum(node.count_keys(item) for node, item in zip(self.items, value, strict=True))
+
+
+def sequence_node(target: Target, build: Build) -> Node[Any] | None:
+    """The node of a list, set or tuple; None for all others. Without arguments, items are any JSON."""
+    origin, args = target.origin, target.args
+    if origin is tuple:
+        if not args and target.form is not tuple:
+            return TupleNode(())
+        if not args or args[-1] is ...:
+            return ListNode(_item(target, args, build), tuple, exact=True)
+        return TupleNode(tuple(build(target.child(arg)) for arg in args))
+    make = _MAKERS.get(origin)
+    if make is None:
+        return None
+    return ListNode(_item(target, args, build), make, exact=origin in (list, set, frozenset))
+
+
+def _item(target: Target, args: tuple[Any, ...], build: Build) -> Node[Any]:
+    return build(target.child(args[0] if args else Any))
+
+
+_MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections.abc.MutableMapping}
+
+
+class DictNode(Node[dict[Any, Any]]):
+    """A JSON object whose keys are data."""
+
+    kind = "an object"
+
+    def __init__(self, key: Node[Any], value: Node[Any], make: Callable[[Any], Any]) -> None:
+        self.key = key
+        self.value = value
+        self.make = make
+        self.exact = isinstance(key, TextNode) and make is dict
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.key, self.value)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        schema: JsonSchema = {"type": "object", "additionalProperties": self.value.schema(definitions)}
+        keys = self.key.schema(definitions)
+        if "enum" in keys or "const" in keys:
+            values = keys.get("enum") or [keys["const"]]
+            schema["propertyNames"] = {"enum": [v if isinstance(v, str) else written(v) for v in values]}
+        return schema
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        inside = (*within, self)
+        return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
+
+    def read(self, found: Json, at: Place) -> dict[Any, Any]:
+        found = opened(found, "{", at)
+        if not isinstance(found, dict):
+            raise at.misfit("expected an object", found)
+        pairs: dict[Any, Any] = {}
+        misfits: list[Misfit] = []
+        for key, value in found.items():
+            below = at.at(key)
+            try:
+                name = self.read_key(key, below)
+                if name in pairs:
+                    raise below.misfit("expected each key once; another key means the same", key)
+                pairs[name] = self.value.read(value, below)
+            except Misfit as misfit:
+                misfits.append(misfit)
+                if len(misfits) == MOST_MISFITS:
+                    break
+        if misfits:
+            raise gathered(misfits)
+        return pairs if self.make is dict else self.make(pairs)
+
+    def read_key(self, key: str, at: Place) -> Any:
+        """JSON keys are always text, so that a number read from digits is no step away from it."""
+        for found in _meanings(key):
+            scratch = Place(Leniency.SAFE, at.path)
+            try:
+                name = self.key.read(found, scratch)
+            except Misfit:
+                continue
+            if any(step.rule not in _NO_STEPS for step in scratch.ledger):
+                continue
+            try:
+                hash(name)
+            except TypeError as error:
+                raise at.misfit(f"expected a key that a dict can hold: {error}", key) from error
+            return name
+        raise at.misfit(f"expected a key that is {self.key.kind}", key)
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, collections.abc.Mapping):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        return {self._written_key(key): self.value.write(one) for key, one in value.items()}
+
+    def _written_key(self, key: Any) -> str:
+        found = self.key.write(key)
+        return found if isinstance(found, str) else written(found)
+
+    def count_keys(self, value: Any) -> int:
+        return len(value) + sum(map(self.value.count_keys, value.values()))
+
+
+_NO_STEPS = ("number as text", "text for a value that is none", "member by its value")
+
+
+def _meanings(key: str) -> list[Json]:
+    """A key as it is, and as the JSON scalar that it says."""
+    try:
+        scalar = read_exact(key)
+    except JsonFault:
+        return [key]
+    return [key] if isinstance(scalar, (str, list, dict)) else [key, scalar]
+
+
+def mapping_node(target: Target, build: Callable[[Target], Node[Any]]) -> Node[Any] | None:
+    """The node of a dict; None for all others. Without arguments: text to any JSON."""
+    if target.origin not in _MAPPINGS:
+        return None
+    key, value = target.args or (str, Any)
+    make = collections.OrderedDict if target.origin is collections.OrderedDict else dict
+    return DictNode(build(target.child(key)), build(target.child(value)), make)

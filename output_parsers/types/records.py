@@ -1,0 +1,704 @@
+"""Finds the fields of a record class, whatever kind of class it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import typing_extensions
+from pydantic import AliasChoices, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
+from typing_extensions import is_typeddict
+
+from ..result.errors import REFUSALS, Problem, UnsupportedTypeError
+from ..result.reading import Json, Misfit, Place, gathered, written
+from .containers import opened
+from .node import Definitions, JsonSchema, Node, described
+from .pydantic import problems_of, python_of
+from .scalars import AnyNode
+from .target import Target, attribute_docs, class_hints, type_name
+
+
+def tied(form: Any, cls: Any) -> Any:
+    """A type in which a generic model of pydantic, that refers to itself by a mark, stands for itself."""
+
+    def tie(part: Any) -> Any:
+        if not hasattr(part, "type_ref"):
+            return None
+        generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
+        return cls if f":{id(generic)}[" in part.type_ref else part
+
+    return _changed(form, tie)
+
+
+def with_non_finite(form: Any) -> Any:
+    """A type whose floats may be NaN and the infinities, where they do not say otherwise themselves."""
+    asking = Annotated[float, Field(allow_inf_nan=True)]
+    return _changed(form, lambda part: asking if part is float else None)
+
+
+def without_unset(form: Any) -> Any:
+    """A type without the mark of msgspec for a field that is left out; what is nothing else stays."""
+    origin, args = get_origin(form), get_args(form)
+    if origin is Annotated:
+        inner = without_unset(args[0])
+        return form if inner is args[0] else Annotated[(inner, *form.__metadata__)]
+    if origin not in (Union, types.UnionType):
+        return form
+    rest = tuple(arg for arg in args if getattr(arg, "__name__", None) != "UnsetType")
+    return form if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
+
+
+def _changed(form: Any, change: Callable[[Any], Any]) -> Any:
+    """A type with those of its parts replaced for which ``change`` gives another; itself if none is."""
+    new = change(form)
+    if new is not None:
+        return new
+    origin, args = get_origin(form), get_args(form)
+    if origin is Annotated:
+        inner = _changed(args[0], change)
+        return form if inner is args[0] else Annotated[(inner, *form.__metadata__)]
+    if origin is Literal:
+        return form
+    changed = tuple(_changed(arg, change) for arg in args)
+    if all(old is other for old, other in zip(args, changed, strict=True)):
+        return form
+    return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
+
+
+Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
+
+
+class FieldSpec(NamedTuple):
+    """A field: its name in the constructor, the JSON keys that mean it (the first is shown), its type.
+
+    ``raw`` says that a validator of its class wants to see the JSON itself.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    form: Any
+    required: bool
+    description: str | None = None
+    raw: bool = False
+
+
+class RecordSpec(NamedTuple):
+    """A record class: its fields, and how an instance is made from their values by name.
+
+    ``make`` raises ValueError, TypeError or AssertionError when the values do not fit together.
+    ``exact`` tells whether pydantic reads JSON into this class just as ``make`` would; ``extra`` what
+    becomes of keys that no field has; ``by_key`` whether ``make`` takes the shown keys and not the names.
+    ``adapter`` is pydantic's reading of the class; ``reshapes`` tells that a validator of the class wants
+    to see the whole JSON object.
+    """
+
+    cls: type
+    fields: tuple[FieldSpec, ...]
+    make: Callable[[dict[str, Any]], Any]
+    exact: bool = False
+    extra: Extra = "ignore"
+    by_key: bool = False
+    description: str | None = None
+    adapter: TypeAdapter[Any] | None = None
+    reshapes: bool = False
+
+
+def record_spec(target: Target) -> RecordSpec | None:
+    """The fields of a pydantic model, dataclass, TypedDict, NamedTuple, attrs class or msgspec.Struct.
+
+    None for all other types.
+    """
+    cls = target.origin
+    if not isinstance(cls, type):
+        return None
+    if typing_extensions.is_typeddict(cls):
+        return _typed_dict(target)
+    if issubclass(cls, BaseModel):
+        return _pydantic_model(cls, target.namespace)
+    if hasattr(cls, "__pydantic_fields__") and dataclasses.is_dataclass(cls):
+        return _pydantic_dataclass(target)
+    if hasattr(cls, "__attrs_attrs__"):
+        return _attrs_class(target)
+    if hasattr(cls, "__struct_fields__"):
+        return _struct(target)
+    if dataclasses.is_dataclass(cls):
+        return _dataclass(target)
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _named_tuple(target)
+    return None
+
+
+def _about(cls: type) -> str | None:
+    doc = cls.__dict__.get("__doc__")
+    generated = isinstance(doc, str) and doc.startswith(f"{cls.__name__}(")
+    return inspect.cleandoc(doc) if isinstance(doc, str) and doc.strip() and not generated else None
+
+
+def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
+    config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
+    by_name = config.get("populate_by_name") or config.get("validate_by_name")
+    by_alias = config.get("validate_by_alias", True)
+    docs = attribute_docs(cls)
+    infos = [validator.info for validator in cls.__pydantic_decorators__.field_validators.values()]
+    raw = {field for info in infos if info.mode != "after" for field in info.fields}
+    specs = []
+    for name, info in fields.items():
+        if info.init is False:
+            continue
+        alias = info.validation_alias if info.validation_alias is not None else info.alias
+        if isinstance(alias, AliasChoices):
+            keys = tuple(choice for choice in alias.choices if isinstance(choice, str))
+        else:
+            keys = (alias,) if isinstance(alias, str) else ()
+        if alias is not None and not keys and by_alias and not by_name:
+            reason = f"its field {name!r} is named by a path into other fields"
+            raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)
+        if not by_alias or not keys:
+            keys = (name,)
+        elif by_name and name not in keys:
+            keys = (*keys, name)
+        form: Any = tied(info.annotation, cls)
+        if config.get("allow_inf_nan"):  # it says so itself, for pydantic's default is in no config
+            form = with_non_finite(form)
+        extras = list(info.metadata)
+        if info.discriminator is not None:
+            extras.append(FieldInfo(discriminator=info.discriminator))
+        if extras:
+            form = Annotated[(form, *extras)]
+        said = info.description or docs.get(name)
+        is_raw = not raw.isdisjoint({name, "*"}) or _wants_json(info.metadata)
+        specs.append(FieldSpec(name, keys, form, info.is_required(), said, is_raw))
+    return tuple(specs)
+
+
+def _wants_json(metadata: Iterable[Any]) -> bool:
+    """Whether a validator in the annotation itself sees the value before pydantic has read it."""
+    return any(isinstance(item, (BeforeValidator, PlainValidator, WrapValidator)) for item in metadata)
+
+
+def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> RecordSpec:
+    if not cls.__pydantic_complete__:
+        cls.model_rebuild(_types_namespace=dict(namespace))
+    fields = _pydantic_fields(cls, cls.model_fields)
+    extra = cls.model_config.get("extra") or "ignore"
+    about = None if cls.__doc__ == BaseModel.__doc__ else _about(cls)
+    return RecordSpec(
+        cls,
+        fields,
+        cls.model_validate,
+        exact=extra != "allow" and not _reshapes(cls),  # pydantic takes NaN there
+        extra=extra,
+        by_key=True,
+        description=about,
+        adapter=TypeAdapter(cls),
+        reshapes=_reshapes(cls),
+    )
+
+
+def _reshapes(cls: Any) -> bool:
+    validators = cls.__pydantic_decorators__.model_validators.values()
+    return any(validator.info.mode != "after" for validator in validators)
+
+
+def _pydantic_dataclass(target: Target) -> RecordSpec:
+    cls = target.origin
+    adapter = TypeAdapter(target.form)
+    fields = _pydantic_fields(cls, cls.__pydantic_fields__)
+    extra: Extra = (getattr(cls, "__pydantic_config__", None) or {}).get("extra") or "ignore"
+    return RecordSpec(
+        cls,
+        fields,
+        adapter.validate_python,
+        extra=extra,
+        by_key=True,
+        description=_about(cls),
+        adapter=adapter,
+        reshapes=_reshapes(cls),
+    )
+
+
+def _plain_specs(
+    target: Target, required: Collection[str], optional: Collection[str]
+) -> tuple[FieldSpec, ...]:
+    """The fields of a class whose annotations are all that is said of them; any JSON without annotation."""
+    docs = attribute_docs(target.origin)
+    hints = class_hints(target.form, target.namespace)
+    known = dict.fromkeys([*required, *optional], Any)
+    forms = {**{name: form for name, form in hints.items() if name in known}, **known, **hints}
+    return tuple(
+        FieldSpec(
+            name,
+            (name,),
+            forms[name].type if isinstance(forms[name], dataclasses.InitVar) else forms[name],
+            name in required,
+            docs.get(name),
+        )
+        for name in forms
+        if name in known
+    )
+
+
+def _dataclass(target: Target) -> RecordSpec:
+    cls = target.origin
+    missing = dataclasses.MISSING
+    hints = class_hints(target.form, target.namespace)
+    every: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() leaves InitVar out
+    inits = {n: f for n, f in every.items() if f.init and not _is_class_var(hints.get(n))}
+    optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
+    described = tuple(
+        spec._replace(description=said)
+        if isinstance(said := inits[spec.name].metadata.get("description"), str)
+        else spec
+        for spec in _plain_specs(target, [name for name in inits if name not in optional], optional)
+    )
+    return RecordSpec(cls, described, lambda values: cls(**values), description=_about(cls))
+
+
+def _is_class_var(form: Any) -> bool:
+    return form is ClassVar or get_origin(form) is ClassVar
+
+
+def _typed_dict(target: Target) -> RecordSpec:
+    cls: Any = target.origin
+    hints = class_hints(target.form, target.namespace)
+    # what the class itself says is wrong where its annotations were text
+    said = {name: _is_required(form) for name, form in hints.items()}
+    required = [n for n in hints if (n in cls.__required_keys__ if said[n] is None else said[n])]
+    fields = _plain_specs(target, required, [name for name in hints if name not in required])
+    return RecordSpec(cls, fields, dict, description=_about(cls))
+
+
+def _is_required(form: Any) -> bool | None:
+    """What the qualifiers around the type of a key say of it; None when they say nothing."""
+    origin = get_origin(form)
+    if origin is typing_extensions.Required:
+        return True
+    if origin is typing_extensions.NotRequired:
+        return False
+    if origin in (Annotated, typing_extensions.ReadOnly):
+        return _is_required(get_args(form)[0])
+    return None
+
+
+def _named_tuple(target: Target) -> RecordSpec:
+    cls: Any = target.origin
+    required = [name for name in cls._fields if name not in cls._field_defaults]
+    fields = _plain_specs(target, required, cls._field_defaults)
+    return RecordSpec(cls, fields, lambda values: cls(**values), description=_about(cls))
+
+
+def _attrs_class(target: Target) -> RecordSpec:
+    import attrs  # a class of attrs is here, so the package is
+
+    cls: Any = target.origin
+    known = {attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
+    optional = [name for name, attribute in known.items() if attribute.default is not attrs.NOTHING]
+    fields = _plain_specs(target, [name for name in known if name not in optional], optional)
+
+    def make(values: dict[str, Any]) -> Any:
+        return cls(**{known[name].alias: value for name, value in values.items()})
+
+    return RecordSpec(cls, fields, make, description=_about(cls))
+
+
+def _struct(target: Target) -> RecordSpec:
+    import msgspec  # a Struct is here, so the package is
+
+    cls: Any = target.origin
+    docs = attribute_docs(cls)
+    hints = class_hints(target.form, target.namespace)
+    fields = []
+    config = cls.__struct_config__
+    tag = config.tag_field
+    if tag is not None:
+        fields.append(FieldSpec(tag, (tag,), Literal[config.tag], True))
+    for field in msgspec.structs.fields(cls):
+        keys = (field.encode_name,)
+        form = without_unset(hints[field.name])
+        fields.append(FieldSpec(field.name, keys, form, field.required, docs.get(field.name)))
+
+    def make(values: dict[str, Any]) -> Any:
+        return cls(**{name: value for name, value in values.items() if name != tag})
+
+    extra: Extra = "forbid" if config.forbid_unknown_fields else "ignore"
+    return RecordSpec(cls, tuple(fields), make, extra=extra, description=_about(cls))
+
+
+class RawNode(Node[Any]):
+    """A field whose JSON goes to a validator of its class as it came."""
+
+    def __init__(self, inner: Node[Any]) -> None:
+        self._inner = inner
+        self.kind = inner.kind
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._inner.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint(within)
+
+    def read(self, found: Json, at: Place) -> Any:
+        return python_of(found, at)
+
+    def write(self, value: Any) -> Json:
+        return self._inner.write(value)
+
+
+class RootNode(Node[Any]):
+    """A pydantic RootModel: reads what it holds."""
+
+    def __init__(self, cls: type[BaseModel], inner: Node[Any]) -> None:
+        self._cls = cls
+        self._inner = inner
+        self.kind = inner.kind
+        self.prose = inner.prose
+        self.any_text = inner.any_text
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._inner.schema(definitions)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint((*within, self)) if self not in within else self._cls.__name__
+
+    def read(self, found: Json, at: Place) -> Any:
+        return self.check(self._inner.read(found, at), at)
+
+    def read_text(self, text: str, at: Place) -> Any:
+        return self.check(self._inner.read_text(text, at), at)
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, self._cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        model: Any = value
+        return self._inner.write(model.root)
+
+    def check(self, value: Any, at: Place) -> Any:
+        """The model around a value that was read. Raises Misfit when the model refuses it."""
+        try:
+            return self._cls.model_validate(value)
+        except ValidationError as error:
+            raise Misfit(*problems_of(error, at)) from error
+
+
+Build = Callable[[Target], Node[Any]]
+
+
+class ObjectNode(Node[Any]):
+    """A record: each field read by its node, then the class made from the values."""
+
+    named = True
+
+    def __init__(self, spec: RecordSpec) -> None:
+        self.spec = spec
+        self.name = spec.cls.__name__
+        self.kind = f"an object ({self.name})"
+        self.nodes: dict[str, Node[Any]] = {}
+        self.descriptions: dict[str, str | None] = {}
+        self._by_key = {key: field for field in spec.fields for key in field.keys}
+        self._by_plain: dict[str, FieldSpec | None] = {}
+        for key, field in self._by_key.items():
+            known = self._by_plain.setdefault(plain_key(key), field)
+            if known is not field:
+                self._by_plain[plain_key(key)] = None
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.spec.exact
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return tuple(self.nodes.values())
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return definitions.place(self, self.name, self._schema)
+
+    def _schema(self, definitions: Definitions) -> JsonSchema:
+        properties = {
+            field.keys[0]: described(
+                self.nodes[field.name].schema(definitions), self.descriptions[field.name]
+            )
+            for field in self.spec.fields
+        }
+        schema: JsonSchema = {
+            "type": "object",
+            "title": self.name,
+            "properties": properties,
+            "required": [field.keys[0] for field in self.spec.fields if field.required],
+            "additionalProperties": self.spec.extra == "allow",
+        }
+        return described(schema, self.spec.description)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        if self in within:
+            return self.name
+        inside = (*within, self)
+        lines = []
+        for field in self.spec.fields:
+            optional = "" if field.required else "?"
+            said = self.descriptions[field.name]
+            text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(inside)}'
+            lines.append((text, " ".join(said.split()) if said else ""))
+        short = "{" + ", ".join(text for text, _ in lines) + "}"
+        if len(short) <= 100 and not any(said for _, said in lines) and "\n" not in short:
+            return short
+        rows = [f"{text},  // {said}" if said else f"{text}," for text, said in lines]
+        return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
+
+    def read(self, found: Json, at: Place) -> Any:
+        found = opened(found, "{", at)
+        if not isinstance(found, dict):
+            raise at.misfit(f"expected {self.kind}", found)
+        if self.spec.reshapes and self.spec.adapter is not None:
+            return self._reshaped(self.spec.adapter, found, at)
+        return self._read_fields(found, at)
+
+    def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Place) -> Any:
+        """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
+        plain = python_of(found, at)
+        before = len(at.ledger)
+        try:
+            return adapter.validate_json(written(found), strict=True)
+        except (ValueError, *REFUSALS):
+            pass
+        try:
+            return self._read_fields(found, at)
+        except Misfit as misfit:
+            del at.ledger[before:]
+            try:
+                value = adapter.validate_python(plain)
+            except (ValueError, *REFUSALS):
+                raise misfit from None
+        at.took("converted by its validators", found, value)
+        return value
+
+    def _read_fields(self, found: dict[str, Json], at: Place) -> Any:
+        given, extra, problems = self._match(found, at)
+        values: dict[str, Any] = {}
+        misfits = [Misfit(*problems)] if problems else []
+        for field in self.spec.fields:
+            if field.name not in given:
+                if field.required:
+                    said = f"the required field {field.keys[0]!r} is missing"
+                    misfits.append(Misfit(Problem(at.at(field.keys[0]).path, said)))
+                continue
+            key, value = given[field.name]
+            try:
+                read = self.nodes[field.name].read(value, at.at(key))
+            except Misfit as misfit:
+                misfits.append(misfit)
+            else:
+                values[field.keys[0] if self.spec.by_key else field.name] = read
+        if misfits:
+            raise gathered(misfits)
+        return self.make({**extra, **values}, found, at)
+
+    def field_of(self, key: str) -> tuple[FieldSpec | None, bool]:
+        """The field that a key means, or None, and whether the key is its very name."""
+        field = self._by_key.get(key)
+        return (self._by_plain.get(plain_key(key)), False) if field is None else (field, True)
+
+    def _match(
+        self, found: dict[str, Json], at: Place
+    ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
+        """Which key gives which field: by its very name first, then by its name in another case."""
+        given: dict[str, tuple[str, Json]] = {}
+        problems: list[Problem] = []
+        others: list[tuple[str, Json]] = []
+        extra: dict[str, Json] = {}
+        for key, value in found.items():
+            field = self._by_key.get(key)
+            if field is None or field.name in given:
+                others.append((key, value))
+            else:
+                given[field.name] = (key, value)
+        exactly = set(given)
+        for key, value in others:
+            field = self._by_plain.get(plain_key(key))
+            if field is not None and field.name not in exactly:
+                if field.name in given:
+                    problems.append(Problem(at.at(key).path, f"another key means {field.keys[0]!r} too"))
+                    continue
+                at.at(key).took("key in another form", key, field.keys[0])
+                given[field.name] = (key, value)
+            elif self.spec.extra == "allow":
+                extra[key] = AnyNode().read(value, at.at(key))
+            elif self.spec.extra == "forbid":
+                problems.append(Problem(at.at(key).path, f"{self.name} has no field of this name"))
+            else:
+                at.at(key).left_out("unknown key left out")
+        return given, extra, problems
+
+    def make(self, values: dict[str, Any], found: Json, at: Place) -> Any:
+        """The record of values read from ``found``, named as the class takes them. Raises Misfit."""
+        try:
+            if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
+                return self._converted(self.spec.adapter, values, found, at)
+            return self.spec.make(values)
+        except ValidationError as error:
+            raise Misfit(*problems_of(error, at)) from error
+        except (ValueError, *REFUSALS) as error:
+            raise at.misfit(f"{self.name} refuses the values: {error}", found) from error
+
+    def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Place) -> Any:
+        try:
+            return adapter.validate_python(values, strict=True)
+        except ValidationError:
+            value = self.spec.make(values)
+        at.took("converted by its validators", found, value)
+        return value
+
+    @cached_property
+    def _raw_keys(self) -> frozenset[str]:
+        return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
+
+    def write(self, value: Any) -> Json:
+        given = self._given(value)
+        found = {
+            field.keys[0]: self.nodes[field.name].write(given.pop(field.name))
+            for field in self.spec.fields
+            if field.name in given
+        }
+        if self.spec.extra == "allow":
+            found |= {name: AnyNode().write(other) for name, other in given.items()}
+        return found
+
+    def _given(self, value: Any) -> dict[str, Any]:
+        """What a record holds, by the names of its fields; what else it holds, by its own."""
+        if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
+            raise ValueError(f"expected {self.kind}, found {value!r}")
+        if isinstance(value, dict):
+            return dict(value)
+        struct = getattr(value, "__struct_config__", None)
+        tag = {} if struct is None or struct.tag_field is None else {struct.tag_field: struct.tag}
+        names = [field.name for field in self.spec.fields if hasattr(value, field.name)]
+        more = getattr(value, "__pydantic_extra__", None) or {}
+        if self.spec.extra == "allow" and not more:
+            more = getattr(value, "__dict__", {})  # where dataclasses of pydantic hold it
+        given = {name: getattr(value, name) for name in names}
+        if struct is not None:  # what is unset is left out
+            given = {name: one for name, one in given.items() if type(one).__name__ != "UnsetType"}
+        return {**more, **given, **tag}
+
+    def fixed_keys(self) -> int | None:
+        return self._fixed
+
+    @cached_property
+    def _fixed(self) -> int | None:
+        if self.spec.extra == "allow" or not all(field.required for field in self.spec.fields):
+            return None
+        below = [node.fixed_keys() for node in self.nodes.values()]
+        counts = [count for count in below if count is not None]
+        return len(counts) + sum(counts) if len(counts) == len(below) else None
+
+    def count_keys(self, value: Any) -> int:
+        if self._fixed is not None:
+            return self._fixed
+        names = value.model_fields_set  # only pydantic models are exact, and only exact parts are counted
+        count = len(names)
+        for name, node in self._keyed:
+            if name in names:
+                count += node.count_keys(getattr(value, name))
+        return count
+
+    @cached_property
+    def _keyed(self) -> list[tuple[str, Node[Any]]]:
+        return [(name, node) for name, node in self.nodes.items() if node.parts]
+
+
+def plain_key(key: str) -> str:
+    """A key without case, accents, spaces and punctuation: firstName, first_name and First Name are one."""
+    parts = unicodedata.normalize("NFKD", key).casefold()
+    return re.sub(r"[\W_]+", "", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+def object_node(target: Target, build: Build, register: Callable[[Node[Any]], None]) -> Node[Any] | None:
+    """The node of a record class; None for all others. ``register`` makes the node known to its own parts."""
+    try:
+        spec = record_spec(target)
+    except (NameError, PydanticUserError) as error:
+        reason = f"its annotations cannot be resolved ({error})"
+        raise UnsupportedTypeError(type_name(target.form), target.path, ["records"], reason) from error
+    if spec is None:
+        return None
+    # importing RootModel itself would make pydantic search every installed package for plugins
+    if getattr(spec.cls, "__pydantic_root_model__", False):
+        return RootNode(spec.cls, build(target.child(spec.fields[0].form)))
+    node = ObjectNode(spec)
+    register(node)
+    for field in spec.fields:
+        below = target.child(field.form, field.name)
+        inside = build(below)
+        node.nodes[field.name] = RawNode(inside) if field.raw else inside
+        node.descriptions[field.name] = below.description or field.description
+    return node
+
+
+T = TypeVar("T")
+
+
+class EnvelopeNode(Node[T]):
+    """``{"value": …}``; a model that leaves the envelope out is understood."""
+
+    def __init__(self, field: str, inner: Node[T]) -> None:
+        self.field = field
+        self.inner = inner
+        self.kind = f"an object with {field!r}"
+        self.exact = inner.exact
+        self.prose = inner.prose
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self.inner,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {
+            "type": "object",
+            "properties": {self.field: self.inner.schema(definitions)},
+            "required": [self.field],
+            "additionalProperties": False,
+        }
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return f'{{"{self.field}": {self.inner.hint((*within, self))}}}'
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, dict) and set(found) == {self.field}:
+            return self.inner.read(found[self.field], at.at(self.field))
+        value = self.inner.read(found, at)
+        at.took("envelope left out", found, value)
+        return value
+
+    def write(self, value: Any) -> Json:
+        return {self.field: self.inner.write(value)}
+
+    def read_text(self, text: str, at: Place) -> T:
+        value = self.inner.read_text(text, at)
+        at.took("envelope left out", text, value)
+        return value

@@ -1,0 +1,437 @@
+"""Reads the types that are one JSON scalar: text, numbers, None; and any JSON."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+from uuid import UUID
+
+from ..json.result import NON_FINITE, NOT_JSON, is_non_finite, name_of, named
+from ..prose.numbers import find_number, read_number
+from ..prose.result import Found, Unreadable
+from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
+from ..result.lazy_regex import late
+from ..result.reading import Json, Leniency, Place, expected
+from .node import Definitions, JsonSchema, Node
+from .target import Target
+
+T = TypeVar("T")
+
+
+class StringFormNode(Node[T]):
+    """A type that JSON writes as a string of some form: bytes, UUID, paths."""
+
+    prose = True
+
+    def __init__(self, kind: str, hint: str, read: Callable[[str], T], schema: JsonSchema) -> None:
+        self.kind = kind
+        self._hint = hint
+        self._read = read
+        self._schema = schema
+        self.any_text = "uuid" not in schema.values()
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return dict(self._schema)
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._hint
+
+    def read(self, found: Json, at: Place) -> T:
+        if not isinstance(found, str):
+            raise at.misfit(f"expected {self.kind}", found)
+        try:
+            return self._read(found)
+        except ValueError as error:
+            raise at.misfit(f"expected {self.kind}", found) from error
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self.read(text.strip(), at)
+
+
+def string_form_node(target: Target) -> Node[Any] | None:
+    """The node of bytes, UUID or a path; None for all others."""
+    form = target.form
+    if form is bytes:
+        return StringFormNode("text for bytes", "string", _encode, {"type": "string"})
+    if form is UUID:
+        return StringFormNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"})
+    if isinstance(form, type) and issubclass(form, PurePath):
+        cls = Path if form is Path else form
+        return StringFormNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
+    return None
+
+
+def _read_uuid(text: str) -> UUID:
+    if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
+        raise ValueError("not a UUID")
+    return UUID(text)
+
+
+def _read_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
+    def read(text: str) -> PurePath:
+        if not text or "\n" in text or "\0" in text:
+            raise ValueError("not a path")
+        return cls(text)
+
+    return read
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("text that cannot be encoded") from error
+
+
+_MOST_DIGITS = 4300  # Python itself neither reads nor shows an int of more digits
+_MOST_BITS = int(_MOST_DIGITS / math.log10(2))
+
+
+class TextNode(Node[str]):
+    """Text: the reply as it is, or a JSON string."""
+
+    prose = True
+    any_text = True
+
+    kind = "text"
+    exact = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "string"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "string"
+
+    def read(self, found: Json, at: Place) -> str:
+        if isinstance(found, str):
+            return found
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
+            at.took("number as text", found, str(found))
+            return str(found)
+        raise at.misfit("expected text", found)
+
+    def read_text(self, text: str, at: Place) -> str:
+        return text
+
+
+class NumberNode(Node[T]):
+    """A number: a JSON number, or text that says one number."""
+
+    prose = True
+
+    json_type = "number"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": self.json_type}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self.json_type
+
+    @abstractmethod
+    def convert(self, number: int | Decimal, at: Place) -> T:
+        """The value of an exact number. Raises Misfit when the type cannot hold it."""
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
+            if isinstance(found, Decimal):
+                self.check_text(found, str(found), at)
+            return self.convert(found, at)
+        if isinstance(found, str):
+            return self._said(found, read_number, at)
+        raise at.misfit(f"expected {self.kind}", found)
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self._said(text, find_number, at)
+
+    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+        """Raise Misfit when the text of a number could mean another number of this type."""
+
+    def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Place) -> T:
+        try:
+            found = reader(text)
+        except Unreadable as error:
+            raise at.misfit(expected(self.kind, error), text) from error
+        self.check_text(found.value, text, at)
+        value = self.convert(found.value, at)
+        at.took(found.rule or "number as text", text, value)
+        return value
+
+
+class IntNode(NumberNode[int]):
+    kind = "an integer"
+    json_type = "integer"
+    exact = True
+
+    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+        if number.as_tuple().exponent == -3 and number == int(number):
+            raise at.misfit("expected an integer; this may be thousands or a fraction", text)
+
+    def convert(self, number: int | Decimal, at: Place) -> int:
+        if isinstance(number, int):
+            if number.bit_length() > _MOST_BITS:
+                raise at.misfit("expected an integer of a sensible size", number)
+            return number
+        if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
+            raise at.misfit("expected an integer of a sensible size", number)
+        whole = int(number)
+        if whole != number:
+            at_most = at.leniency is Leniency.ALL
+            if not at_most:
+                raise at.misfit("expected an integer", number)
+            at.took("fraction cut off", number, whole, guess=True)
+        elif number.as_tuple().exponent != 0:
+            at.took("whole number written with a fraction", number, whole)
+        return whole
+
+
+class FloatNode(NumberNode[float]):
+    """A float; ``finite`` tells whether it must be a number, as all are that JSON has."""
+
+    kind = "a number"
+    exact = True
+    finite = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        number = super().schema(definitions)
+        return number if self.finite else {"anyOf": [number, dict(NON_FINITE)]}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
+
+    def read(self, found: Json, at: Place) -> float:
+        if not self.finite and is_non_finite(found):
+            return float(found)
+        number = named(found) if isinstance(found, str) and not self.finite else None
+        if number is None:
+            return super().read(found, at)
+        value = float(number)
+        if found != name_of(value):
+            at.took("another name of NaN or Infinity", found, value)
+        return value
+
+    def read_text(self, text: str, at: Place) -> float:
+        number = None if self.finite else named(text.strip())
+        if number is None:
+            return super().read_text(text, at)
+        at.took(NOT_JSON, text, number)
+        return float(number)
+
+    def write(self, value: Any) -> Json:
+        name = name_of(value) if isinstance(value, float) and not self.finite else None
+        return super().write(value) if name is None else name
+
+    def convert(self, number: int | Decimal, at: Place) -> float:
+        if is_non_finite(number):
+            raise at.misfit("expected a finite number", number)
+        try:
+            value = float(number)
+        except OverflowError:
+            value = math.inf
+        if math.isinf(value):
+            raise at.misfit("expected a number that a float can hold", number)
+        return value
+
+
+class DecimalNode(NumberNode[Decimal]):
+    kind = "a decimal number"
+
+    def convert(self, number: int | Decimal, at: Place) -> Decimal:
+        return Decimal(number)
+
+
+class FractionNode(NumberNode[Fraction]):
+    kind = "a fraction"
+    json_type = "string"
+    _FORM = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return '"numerator/denominator"'
+
+    def read(self, found: Json, at: Place) -> Fraction:
+        form = self._FORM.fullmatch(found) if isinstance(found, str) else None
+        if form is None:
+            return super().read(found, at)
+        denominator = int(form[2] or 1)
+        if denominator == 0:
+            raise at.misfit("expected a fraction; its denominator is 0", found)
+        return Fraction(int(form[1]), denominator)
+
+    def read_text(self, text: str, at: Place) -> Fraction:
+        return self.read(text, at) if self._FORM.fullmatch(text) else super().read_text(text, at)
+
+    def convert(self, number: int | Decimal, at: Place) -> Fraction:
+        if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
+            raise at.misfit("expected a fraction of a sensible size", number)
+        return Fraction(number)
+
+
+class NoneNode(Node[None]):
+    prose = True
+    kind = "null"
+    exact = True
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "null"}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "null"
+
+    def read(self, found: Json, at: Place) -> None:
+        if found is not None:
+            raise at.misfit("expected null", found)
+
+    def read_text(self, text: str, at: Place) -> None:
+        if text.strip().lower() not in ("null", "none"):
+            raise at.misfit("expected null", text)
+        at.took("null as text", text, None)
+
+
+class AnyNode(Node[Any]):
+    """Whatever JSON says; numbers become int or float."""
+
+    kind = "JSON"
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return "any JSON"
+
+    def read(self, found: Json, at: Place) -> Any:
+        if isinstance(found, dict):
+            return {key: self.read(value, at.at(key)) for key, value in found.items()}
+        if isinstance(found, list):
+            return [self.read(value, at.at(index)) for index, value in enumerate(found)]
+        if isinstance(found, Decimal):
+            return FloatNode().convert(found, at)
+        return found
+
+    def read_text(self, text: str, at: Place) -> Any:
+        raise at.misfit("expected JSON", text)
+
+
+_PLAIN: dict[Any, Callable[[], Node[Any]]] = {
+    str: TextNode,
+    int: IntNode,
+    float: FloatNode,
+    Decimal: DecimalNode,
+    Fraction: FractionNode,
+    None: NoneNode,
+    Any: AnyNode,
+    object: AnyNode,
+}
+
+
+def scalar_node(target: Target) -> Node[Any] | None:
+    """The node of a scalar type; None for all others."""
+    make = _PLAIN.get(target.form)
+    return string_form_node(target) if make is None else make()
+
+
+class TemporalNode(Node[T]):
+    """A point or a span of time, written in ISO 8601 or in words."""
+
+    prose = True
+
+    def __init__(self, kind: str, hint: str, form: str, reader: Callable[[str], Found[T]]) -> None:
+        self.kind = kind
+        self._hint = hint
+        self._form = form
+        self._reader = reader
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"type": "string", "format": self._form}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return self._hint
+
+    def read(self, found: Json, at: Place) -> T:
+        if isinstance(found, dict):
+            return self._read_parts(found, at)
+        if not isinstance(found, str):
+            raise at.misfit(f"expected {self.kind}", found)
+        exact = _EXACT.get(self._form)
+        if exact is not None and exact[0].fullmatch(found):
+            try:
+                value: T = exact[1](found)
+                return value
+            except ValueError:  # the reader knows what is wrong with it
+                pass
+        try:
+            reading = self._reader(found)
+        except Unreadable as error:
+            raise at.misfit(expected(self.kind, error), found) from error
+        if reading.rule is not None:
+            at.took(reading.rule, found, reading.value)
+        return reading.value
+
+    def read_text(self, text: str, at: Place) -> T:
+        return self.read(text, at)
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, timedelta):
+            return super().write(value)
+        away = abs(value)  # pydantic would write years, which have no fixed length
+        seconds = away.seconds + Decimal(away.microseconds) / 1_000_000
+        return f"{'-' if value != away else ''}P{away.days}DT{seconds:f}S"
+
+    def _read_parts(self, found: dict[str, Json], at: Place) -> T:
+        """``{"year": 1968, "month": 7, "day": 4}``, as models write a date that they were shown as fields."""
+        names = _PARTS.get(self._form)
+        required = names[:3] if names and names[0] == "year" else ("hour", "minute")
+        whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in found.values())
+        if names is None or not whole or not set(required) <= set(found) <= set(names):
+            raise at.misfit(f"expected {self.kind}", found)
+        parts = [f"{found.get(name, 0):0{4 if name == 'year' else 2}d}" for name in names]
+        text = "T".join(filter(None, ("-".join(parts[:-3]), ":".join(parts[-3:]))))
+        if self._form == "date":
+            text = "-".join(parts)
+        try:
+            value = self._reader(text).value
+        except Unreadable as error:
+            raise at.misfit(expected(self.kind, error), found) from error
+        at.took("assembled from its parts", found, value)
+        return value
+
+
+# What most models write, read at once; all else is looked at word by word.
+_EXACT: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
+    "date": (late(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
+    "time": (late(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
+    "date-time": (late(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII), datetime.fromisoformat),
+}
+_PARTS: dict[str, tuple[str, ...]] = {
+    "date": ("year", "month", "day"),
+    "time": ("hour", "minute", "second"),
+    "date-time": ("year", "month", "day", "hour", "minute", "second"),
+}
+
+
+def temporal_node(target: Target) -> Node[Any] | None:
+    """The node of a temporal type; None for all others. A DateOrder in Annotated tells what 01/02/2024 is."""
+    order = next((item for item in target.metadata if isinstance(item, DateOrder)), None)
+    form = target.form
+    if form is datetime:
+        return TemporalNode(
+            "a date with a time (YYYY-MM-DDTHH:MM:SS)",
+            '"YYYY-MM-DDTHH:MM:SS"',
+            "date-time",
+            lambda text: read_datetime(text, order),
+        )
+    if form is date:
+        return TemporalNode(
+            "a date (YYYY-MM-DD)", '"YYYY-MM-DD"', "date", lambda text: read_date(text, order)
+        )
+    if form is time:
+        return TemporalNode("a time (HH:MM:SS)", '"HH:MM:SS"', "time", read_time)
+    if form is timedelta:
+        hint = '"ISO 8601 duration, such as PT1H30M"'
+        return TemporalNode("a duration (ISO 8601)", hint, "duration", read_timedelta)
+    return None

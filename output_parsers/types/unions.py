@@ -1,0 +1,231 @@
+"""Reads one of several types: the one that fits with the fewest steps, never a guess between two."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple, Union
+
+from ..result.errors import REFUSALS, Problem
+from ..result.reading import Ambiguity, Coercion, Json, Misfit, Place, same
+from .choices import ChoiceNode
+from .node import Definitions, JsonSchema, Node, Shared
+from .records import ObjectNode
+from .scalars import AnyNode, NoneNode, TextNode
+from .target import Target
+
+Build = Callable[[Target], Node[Any]]
+
+
+class _Fit(NamedTuple):
+    """A member that can read the value, what it reads, and the steps that it takes."""
+
+    option: Node[Any]
+    value: Any
+    steps: list[Coercion]
+
+
+class UnionNode(Node[Any]):
+    """One of several types."""
+
+    def __init__(self, options: tuple[Node[Any], ...], tag: str | None) -> None:
+        self.options = options
+        self._declared_tag = tag
+        rest = [option for option in options if not isinstance(option, NoneNode)]
+        # pydantic tries the members in an order of its own; with one besides None there is nothing to order
+        self.exact = len(rest) == 1 and len(options) == 2
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return " or ".join(option.kind for option in self.options)
+
+    @property
+    def prose(self) -> bool:  # type: ignore[override]
+        return all(option.prose for option in self.options)
+
+    @property
+    def any_text(self) -> bool:  # type: ignore[override]
+        return any(option.any_text for option in self.options)
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return self.options
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return {"anyOf": [option.schema(definitions) for option in self.options]}
+
+    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+        return " | ".join(option.hint((*within, self)) for option in self.options)
+
+    def read(self, found: Json, at: Place) -> Any:
+        if not isinstance(found, (dict, list)):
+            return self._read(found, at)
+        # members that hold this union again would ask it once each, and twice as often on each level below
+        key = (id(self), at.path, id(found))
+        if key not in at.known:
+            at.known[key] = (found, self._outcome(found, at))
+        _, outcome = at.known[key]
+        if isinstance(outcome, Misfit):
+            raise outcome
+        value, steps = outcome
+        at.ledger.extend(steps)
+        return value
+
+    def _outcome(self, found: Json, at: Place) -> Misfit | tuple[Any, list[Coercion]]:
+        before = len(at.ledger)
+        try:
+            value = self._read(found, at)
+        except Misfit as misfit:
+            return misfit
+        steps = at.ledger[before:]
+        del at.ledger[before:]
+        return value, steps
+
+    def _read(self, found: Json, at: Place) -> Any:
+        options = self.tagged(found, at) or self.options
+        return self._best(options, found, at, lambda option: option.read(found, at))
+
+    def read_text(self, text: str, at: Place) -> Any:
+        return self._best(self.options, text, at, lambda option: option.read_text(text, at))
+
+    def _best(
+        self, options: tuple[Node[Any], ...], found: Json, at: Place, read: Callable[[Node[Any]], Any]
+    ) -> Any:
+        before = len(at.ledger)
+        fits: list[_Fit] = []
+        misfits: list[Misfit] = []
+        unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
+        for option in options:
+            try:
+                value = read(option)
+            except Ambiguity as ambiguity:
+                unclear.append((len(at.ledger) - before, ambiguity))
+            except Misfit as misfit:
+                misfits.append(misfit)
+            else:
+                fits.append(_Fit(option, value, at.ledger[before:]))
+            del at.ledger[before:]
+        for taken, doubt in unclear:
+            if all(taken <= len(fit.steps) for fit in fits):
+                raise doubt
+        if not fits:
+            raise self._nearest(misfits, at)
+        best = _choose(fits, found, at)
+        at.ledger.extend(best.steps)
+        return best.value
+
+    def _nearest(self, misfits: list[Misfit], at: Place) -> Misfit:
+        """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
+        depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in misfits}
+        here = at.path.count(".") + at.path.count("[")
+        deeper = [misfit for misfit in misfits if depth[id(misfit)] > here]
+        if deeper:
+            return min(deeper, key=lambda misfit: len(misfit.problems))
+        found = misfits[-1].problems[0].found
+        return Misfit(Problem(at.path, f"expected {self.kind}", found))
+
+    def tagged(self, found: Json, at: Place) -> tuple[Node[Any], ...] | None:
+        """The member whose tag the object carries; None where tags do not tell the members apart."""
+        if not isinstance(found, dict):
+            return None
+        for key in self.tags():
+            if key not in found:
+                continue
+            chosen = []
+            for option in self.options:
+                node = _object(option)
+                if node is None or not _reads(_tag_node(node, key), found[key], at):
+                    continue
+                chosen.append(option)
+            if len(chosen) == 1:
+                return tuple(chosen)
+        return None
+
+    def tags(self) -> list[str]:
+        """The keys whose values may tell which member an object is."""
+        if self._declared_tag is not None:
+            return [self._declared_tag]
+        objects = [node for option in self.options if (node := _object(option)) is not None]
+        if len(objects) < 2:
+            return []
+        keys = [field.keys[0] for field in objects[0].spec.fields]
+        return [key for key in keys if all(_tag_node(node, key) is not None for node in objects)]
+
+    def write(self, value: Any) -> Json:
+        for option in self.options:
+            try:
+                found = option.write(value)
+                again = option.read(found, Place())
+            except (Misfit, ValueError, *REFUSALS):
+                continue
+            if _same(again, value):
+                return found
+        raise ValueError(f"expected {self.kind}, found {value!r}")
+
+    def count_keys(self, value: Any) -> int:
+        rest = [option for option in self.options if not isinstance(option, NoneNode)]
+        return 0 if value is None else rest[0].count_keys(value)
+
+
+def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
+    """The fit with the fewest steps. Text and any JSON give way to a member that says more.
+
+    Raises Ambiguity when two are left that give different values.
+    """
+    least = min(len(fit.steps) for fit in fits)
+    best = [fit for fit in fits if len(fit.steps) == least]
+    telling = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
+    first = telling[0]
+    if type(found) is int:  # which a float may not hold to the last digit
+        first = next((fit for fit in telling if type(fit.value) is int and fit.value == found), first)
+        telling = [fit for fit in telling if fit is first or not isinstance(fit.value, float)]
+    if not all(_same(first.value, fit.value) for fit in telling):
+        kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
+        raise Ambiguity(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
+    return next((fit for fit in telling if type(fit.value) is type(found)), first)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, and of one type or both numbers: two named tuples may be equal and mean different things."""
+    return same(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def _object(node: Node[Any]) -> ObjectNode | None:
+    while isinstance(node, Shared):
+        node = node.target
+    return node if isinstance(node, ObjectNode) else None
+
+
+def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
+    for field in node.spec.fields:
+        if key in field.keys and isinstance(node.nodes[field.name], ChoiceNode):
+            return node.nodes[field.name]
+    return None
+
+
+def _reads(node: Node[Any] | None, value: Json, at: Place) -> bool:
+    if node is None:
+        return False
+    try:
+        node.read(value, Place(at.leniency, at.path))
+    except Misfit:
+        return False
+    return True
+
+
+def union_node(target: Target, build: Build) -> Node[Any] | None:
+    """The node of a union, ``Optional`` included; None for all others."""
+    if target.origin not in (Union, types.UnionType):
+        return None
+    tag = next((item.discriminator for item in target.metadata if _has_tag(item)), None)
+    options = tuple(build(target.child(arg)) for arg in target.args)
+    return UnionNode(options, tag)
+
+
+def _has_tag(item: Any) -> bool:
+    return isinstance(getattr(item, "discriminator", None), str)

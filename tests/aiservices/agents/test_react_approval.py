@@ -1,0 +1,333 @@
+"""A reply waits for somebody to approve a tool, and goes on where it stood: in another process too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    ApprovalRequiredError,
+    Budget,
+    ChatModel,
+    ChatReply,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    TurnState,
+    UserMessage,
+    create,
+    tool,
+)
+from aiservices.agents import Msg, ReActAgent, Round
+from aiservices.engine.tool_execution import ToolRun
+from aiservices.memory import ChatMemory
+from aiservices.models.errors import ToolError, ToolLimitError
+from aiservices.models.messages import SystemMessage
+
+
+@dataclass
+class Paid:
+    order: int
+    euros: float
+
+
+@dataclass
+class Order:
+    number: int
+    price: float
+
+
+class Desk:
+    """Looks orders up, and pays money back when somebody approves it."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    @tool
+    def look_up(self, order: int) -> Order:
+        """Looks an order up."""
+        if order < 0:
+            raise ValueError("there is none")
+        return Order(order, 40.0)
+
+    @tool(needs_approval=True)
+    def pay_back(self, order: int, euros: float) -> str:
+        """Pays money back."""
+        self.paid.append(order)
+        return f"{euros:.2f} euros are on their way."
+
+
+def calls(*named: tuple[str, dict[str, Any]], text: str = "") -> ChatReply:
+    made = tuple(
+        ToolCall(f"call_{number}", name, json.dumps(given)) for number, (name, given) in enumerate(named, 1)
+    )
+    return ChatReply(AiMessage(text, made))
+
+
+LOOK = calls(("look_up", {"order": 17}), text="I look.")
+PAY = calls(("pay_back", {"order": 17, "euros": 40}), text="I pay.")
+DONE = calls(("generate_response", {"response": "Paid.", "order": 17, "euros": 40}))
+ENDED = Msg("Friday", "Paid.", Paid(17, 40.0))
+Goes = Callable[[ReActAgent, TurnState, Mapping[str, bool | str], Any], Msg[Any]]
+
+
+def agent(*replies: ChatReply | str, desk: Desk | None = None, **settings: Any) -> ReActAgent:
+    return ReActAgent("Friday", "You are Friday.", ScriptedChatModel(replies), [desk or Desk()], **settings)
+
+
+def paused(call: Callable[[], Any]) -> ApprovalRequiredError:
+    with pytest.raises(ApprovalRequiredError) as caught:
+        call()
+    return caught.value
+
+
+def blocking(
+    friday: ReActAgent, state: TurnState, approvals: Mapping[str, bool | str], form: Any
+) -> Msg[Any]:
+    reply: Msg[Any] = friday.resume(state, approvals, form)
+    return reply
+
+
+def awaited(friday: ReActAgent, state: TurnState, approvals: Mapping[str, bool | str], form: Any) -> Msg[Any]:
+    async def going() -> Msg[Any]:
+        reply: Msg[Any] = await friday.aresume(state, approvals, form)
+        return reply
+
+    return asyncio.run(going())
+
+
+both = pytest.mark.parametrize("goes_on", [blocking, awaited])
+
+
+@both
+def test_a_reply_goes_on_when_the_call_is_approved(goes_on: Goes) -> None:
+    desk = Desk()
+    error = paused(lambda: agent(LOOK, PAY, desk=desk).reply("It is broken.", Paid))
+    assert str(error) == (
+        'Friday.reply: somebody has to approve pay_back({"order": 17, "euros": 40}); go on with resume'
+    )
+    assert ([call.name for call in error.calls], desk.paid, len(error.attempts)) == (["pay_back"], [], 2)
+    state = TurnState.from_json(error.state.to_json())
+    assert goes_on(agent(DONE, desk=desk), state, dict.fromkeys(state.pending, True), Paid) == ENDED
+    assert desk.paid == [17]
+
+
+@both
+def test_the_trace_has_the_rounds_before_the_wait(goes_on: Goes) -> None:
+    error = paused(lambda: agent(LOOK, PAY).reply("It is broken.", Paid))
+    state = TurnState.from_json(error.state.to_json())
+    trace = goes_on(agent(DONE), state, dict.fromkeys(state.pending, True), Paid).trace
+    assert [str(one) for one in trace] == [
+        'I look.\nlook_up({"order": 17}) → {"number":17,"price":40.0}',
+        'I pay.\npay_back({"order": 17, "euros": 40}) → 40.00 euros are on their way.',
+        'generate_response({"response": "Paid.", "order": 17, "euros": 40})',
+    ]
+    (looked,), (paid,) = trace[0].runs, trace[1].runs
+    assert (looked.arguments, looked.result) == ({"order": 17}, {"number": 17, "price": 40.0})
+    assert (paid.arguments, paid.result) == ({"order": 17, "euros": 40.0}, "40.00 euros are on their way.")
+
+
+def test_the_trace_has_what_went_wrong_before_the_wait() -> None:
+    wrong = calls(("look_up", {"order": -1}))
+    error = paused(lambda: agent("Hm.", wrong, PAY).reply("It is broken.", Paid))
+    trace = agent(DONE).resume(error.state, {error.calls[0].id: True}, Paid).trace
+    assert (trace[0].message.text, trace[0].problem is None) == ("Hm.", False)
+    (failed,) = trace[1].runs
+    assert (failed.result, failed.text, str(failed.error)) == (
+        None,
+        "The tool look_up failed.",
+        "there is none",
+    )
+    assert isinstance(failed.error, ToolError)
+    assert [len(one.runs) for one in trace] == [0, 1, 1, 0]
+
+
+def test_a_reply_may_wait_again_and_again() -> None:
+    desk = Desk()
+    pay = [calls(("pay_back", {"order": number, "euros": 1})) for number in (1, 2, 3)]
+    error = paused(lambda: agent(pay[0], desk=desk).reply("All three."))
+    for number in (1, 2):
+        state = TurnState.from_json(error.state.to_json())
+        friday = agent(pay[number], desk=desk)
+        error = paused(lambda: friday.resume(state, {error.calls[0].id: True}))  # noqa: B023
+    reply = agent("Done.", desk=desk).resume(error.state, {error.calls[0].id: True})
+    assert (reply, desk.paid) == (Msg("Friday", "Done.", None), [1, 2, 3])
+    assert [[run.call.arguments for run in one.runs] for one in reply.trace] == [
+        ['{"order": 1, "euros": 1}'],
+        ['{"order": 2, "euros": 1}'],
+        ['{"order": 3, "euros": 1}'],
+        [],
+    ]
+
+
+@both
+def test_of_what_is_not_approved_the_model_is_told_the_reason(goes_on: Goes) -> None:
+    desk = Desk()
+    both_calls = calls(("look_up", {"order": 17}), ("pay_back", {"order": 17, "euros": 40}))
+    state = paused(lambda: agent(both_calls, desk=desk).reply("It is broken.")).state
+    model = ScriptedChatModel(["No money, sorry."])
+    friday = ReActAgent("Friday", "You are Friday.", model, [desk])
+    reply = goes_on(friday, state, {state.pending[0]: "ask the manager first"}, None)
+    assert (reply.content, desk.paid) == ("No money, sorry.", [])
+    assert model.requests[0].messages[2:] == (
+        both_calls.message,
+        ToolMessage("call_1", "look_up", '{"number":17,"price":40.0}'),
+        ToolMessage("call_2", "pay_back", "The call was not approved: ask the manager first."),
+    )
+
+
+def test_hooks_see_each_step_once_though_the_reply_waits() -> None:
+    seen: list[str] = []
+
+    def watched(*replies: ChatReply | str) -> ReActAgent:
+        friday = agent(*replies)
+        friday.on("pre_reasoning", lambda request: seen.append(f"asks with {len(request.messages)}"))
+        friday.on("post_reasoning", lambda reply: seen.append(f"reads {reply.text!r}"))
+        friday.on("pre_acting", lambda call: seen.append(f"calls {call.name}"))
+        friday.on("post_acting", lambda run: seen.append(f"got {run.text}"))
+        return friday
+
+    state = paused(lambda: watched(LOOK, PAY).reply("It is broken.")).state
+    seen.append("waits")
+    watched("Paid.").resume(state, {state.pending[0]: True})
+    assert seen == [
+        "asks with 2",
+        "reads 'I look.'",
+        "calls look_up",
+        'got {"number":17,"price":40.0}',
+        "asks with 4",
+        "reads 'I pay.'",
+        "waits",
+        "calls pay_back",
+        "got 40.00 euros are on their way.",
+        "asks with 6",
+        "reads 'Paid.'",
+    ]
+
+
+def test_a_hook_may_change_the_result_of_what_waited() -> None:
+    state = paused(lambda: agent(PAY).reply("It is broken.")).state
+    friday = agent("Paid.")
+    friday.on("post_acting", lambda run: run._replace(text="secret"))
+    (waited, _) = friday.resume(state, {state.pending[0]: True}).trace
+    assert [run.text for run in waited.runs] == ["secret"]
+
+
+def test_a_memory_holds_the_reply_that_waited() -> None:
+    memory = ChatMemory()
+    state = paused(lambda: agent(LOOK, PAY, memory=memory).reply("It is broken.", Paid)).state
+    assert memory.messages() == ()
+    state = TurnState.from_json(state.to_json())
+    agent(DONE, memory=memory).resume(state, {state.pending[0]: True}, Paid)
+    texts = [message.text for message in memory.messages()]
+    assert texts == [
+        "It is broken.",
+        "I look.",
+        '{"number":17,"price":40.0}',
+        "I pay.",
+        "40.00 euros are on their way.",
+        "Paid.",
+    ]
+
+
+def test_the_rounds_before_the_wait_count_as_iterations() -> None:
+    state = paused(lambda: agent(LOOK, PAY, max_iters=3).reply("It is broken.")).state
+    with pytest.raises(ToolLimitError) as caught:
+        agent(LOOK, max_iters=3).resume(state, {state.pending[0]: True})
+    assert str(caught.value) == "Friday.reply: there is no answer after 3 iterations; raise max_iters"
+
+
+def test_the_budget_begins_anew() -> None:
+    budget = Budget(attempts=1)
+    state = paused(lambda: agent(LOOK, PAY, budget=budget).reply("It is broken.", Paid)).state
+    assert agent(DONE, budget=budget).resume(state, {state.pending[0]: True}, Paid) == ENDED
+
+
+def test_a_reply_that_waits_may_begin_awaited_and_go_on_blocking() -> None:
+    error = paused(lambda: asyncio.run(agent(PAY).areply("It is broken.", Paid)))
+    assert agent(DONE).resume(error.state, {error.calls[0].id: True}, Paid) == ENDED
+
+
+def test_another_type_than_that_of_the_reply_is_refused() -> None:
+    state = paused(lambda: agent(PAY).reply("It is broken.", Paid)).state
+    for form, named in ((None, "text alone"), (Order, "Order"), (str, "str")):
+        with pytest.raises(ValueError, match=r"^Friday\.reply: ") as caught:
+            agent().resume(state, {state.pending[0]: True}, form)
+        assert str(caught.value) == (
+            f"Friday.reply: the reply that waits is to give Paid, not {named}; pass the structured_model "
+            "that it had"
+        )
+
+
+def test_the_state_of_another_agent_is_refused() -> None:
+    state = paused(lambda: agent(PAY).reply("It is broken.")).state
+    with pytest.raises(ValueError, match=r"^the state is one of Friday\.reply, not of Bob\.reply$"):
+        ReActAgent("Bob", "", ScriptedChatModel([])).resume(state, {state.pending[0]: True})
+
+
+def test_the_state_of_a_service_is_refused() -> None:
+    class Friday(Protocol):
+        def reply(self, text: str) -> str: ...
+
+    service = create(Friday, ScriptedChatModel([PAY]), tools=[Desk()])
+    state = paused(lambda: service.reply("It is broken.")).state
+    with pytest.raises(ValueError, match=r"^the state is one of the method") as caught:
+        agent().resume(state, {state.pending[0]: True})
+    assert str(caught.value) == "the state is one of the method Friday.reply of a service, not of an agent"
+
+
+def test_a_call_that_is_not_decided_is_told() -> None:
+    state = paused(lambda: agent(PAY).reply("It is broken.")).state
+    with pytest.raises(ValueError, match=r"^Friday\.reply: it is not said whether call_1 is approved$"):
+        agent().resume(state, {})
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from aiservices import TurnState
+from test_waiting import DONE, Paid, agent
+
+state = TurnState.from_json(Path(sys.argv[1]).read_text("utf-8"))
+reply = agent(DONE).resume(state, dict.fromkeys(state.pending, True), Paid)
+print(reply)
+print(len(reply.trace))
+"""
+
+
+def test_a_reply_goes_on_in_another_process(tmp_path: Path) -> None:
+    state = paused(lambda: agent(LOOK, PAY).reply("It is broken.", Paid)).state
+    (tmp_path / "state.json").write_text(state.to_json(), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "state.json")],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == [str(ENDED), "3"]
+
+
+def test_a_round_before_a_wait_is_read_back_as_it_was() -> None:
+    model: ChatModel = ScriptedChatModel([LOOK, PAY])
+    friday = ReActAgent("Friday", "You are Friday.", model, [Desk()])
+    state = paused(lambda: friday.reply("It is broken.")).state
+    assert state.messages == (SystemMessage("You are Friday."), UserMessage("It is broken."))
+    first, second = agent("Done.").resume(state, {state.pending[0]: False}).trace[:2]
+    call = LOOK.message.tool_calls[0]
+    (run,) = first.runs
+    text = '{"number":17,"price":40.0}'
+    assert first == Round(
+        LOOK.message, (ToolRun(call, {"order": 17}, {"number": 17, "price": 40.0}, text, None, run.seconds),)
+    )
+    assert [one.text for one in second.runs] == ["The call was not approved: no reason was given."]

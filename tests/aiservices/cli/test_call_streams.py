@@ -1,0 +1,43 @@
+"""A value that grows is shown on a terminal, and taken away when it is whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import StringIO
+from typing import Protocol
+
+import pytest
+from rich.console import Console
+
+from aiservices import ScriptedChatModel, Stream, create, user_message
+from aiservices.cli.call import watched
+
+
+@dataclass
+class City:
+    name: str
+    people: int
+
+
+class Guide(Protocol):
+    @user_message("{{name}}")
+    def city(self, name: str) -> Stream[City]: ...
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City]:
+    written = StringIO()
+    console = Console(file=written, force_terminal=terminal, width=60, _environ={"TERM": "xterm"})
+    monkeypatch.setattr("aiservices.cli.growing.output", lambda: console)
+    stream = create(Guide, ScriptedChatModel(['{"name": "New York", "people": 8}'])).city("x")
+    watched(iter(stream))
+    return written.getvalue(), stream.result().value
+
+
+def test_a_terminal_sees_it_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, city = shown(monkeypatch, terminal=True)
+    assert '"people": 8' in text
+    assert city == City("New York", 8)
+
+
+def test_what_is_no_terminal_gets_nothing_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, terminal=False) == ("", City("New York", 8))

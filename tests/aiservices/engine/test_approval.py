@@ -1,0 +1,721 @@
+"""Calls that wait for somebody to approve a tool: what waits, where it is kept, and how it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import pytest
+from hypothesis import given, strategies as st
+from tool_calling import ANN, NATIVE, TOOLS, Person, awaited, calls, result_of
+
+from aiservices import (
+    AiMessage,
+    AsyncStream,
+    Budget,
+    Capabilities,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    FallbackChatModel,
+    MemoryId,
+    Message,
+    ModelServerError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    SystemMessage,
+    ToolCall,
+    ToolContext,
+    ToolMessage,
+    UserMessage,
+    UserName,
+    create,
+    example,
+    user_message,
+)
+from aiservices.engine.approval import ApprovalRequiredError, TurnState
+from aiservices.engine.tool_execution import ToolErrors
+from aiservices.models.errors import ToolError, ToolLimitError
+from aiservices.service.create import resume
+from aiservices.tools.tool import tool
+from aiservices.tools.toolbox import ToolLimits
+
+STRICT = Capabilities(tools=True, strict_schema=True)
+
+
+class Asks(Protocol):
+    def ask(self, text: str) -> str: ...
+
+    def told(self, text: str) -> Result[str]: ...
+
+    async def aask(self, text: str) -> str: ...
+
+    def stream(self, text: str) -> Stream[str]: ...
+
+    def astream(self, text: str) -> AsyncStream[str]: ...
+
+    def texts(self, text: str) -> Iterator[str]: ...
+
+    def atexts(self, text: str) -> AsyncIterator[str]: ...
+
+    def find(self, text: str) -> Person: ...
+
+
+async def plain(coroutine: Any) -> str:
+    value: str = await coroutine
+    return value
+
+
+# By the method: how what it gives becomes a value.
+ENDS: dict[str, Callable[[Any], str]] = {
+    "ask": lambda given: given,
+    "aask": lambda given: asyncio.run(plain(given)),
+    "stream": lambda given: given.result().value,
+    "astream": lambda given: asyncio.run(result_of(given)),
+    "texts": lambda given: "".join(given),
+    "atexts": lambda given: asyncio.run(awaited(given)),
+}
+every_method = pytest.mark.parametrize("method", ENDS)
+
+
+class Bank:
+    """Sends money, when somebody approves it."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.looked: list[str] = []
+
+    @tool(needs_approval=True)
+    def send(self, amount: int) -> str:
+        """Sends money."""
+        self.sent.append(amount)
+        return f"sent {amount}"
+
+    @tool
+    def balance(self, account: str) -> int:
+        """Tells what is left."""
+        self.looked.append(account)
+        return 100
+
+
+SEND = ("send", '{"amount": 5}')
+LOOK = ("balance", '{"account": "a"}')
+
+
+def scripted(*replies: str | ChatReply | Exception, capabilities: Capabilities = TOOLS) -> ScriptedChatModel:
+    return ScriptedChatModel(replies, capabilities=capabilities)
+
+
+def asks(model: Any, bank: Bank | None = None, **settings: Any) -> Asks:
+    settings = {"tools": [bank or Bank()], "budget": Budget(first_wait=0), **settings}
+    return create(Asks, model, **settings)
+
+
+def paused(call: Callable[[], Any]) -> ApprovalRequiredError:
+    with pytest.raises(ApprovalRequiredError) as caught:
+        call()
+    return caught.value
+
+
+# pause
+
+
+@every_method
+def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
+    bank, model = Bank(), scripted(calls(SEND))
+    service = asks(model, bank)
+    error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
+    said = f'Asks.{method}: somebody has to approve send({{"amount": 5}}); go on with resume'
+    assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
+    assert error.state == TurnState(
+        f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0, model="scripted"
+    )
+    assert len(error.attempts) == 1
+
+
+def test_nothing_of_the_round_runs_while_it_waits() -> None:
+    bank = Bank()
+    error = paused(lambda: asks(scripted(calls(LOOK, SEND, ("send", '{"amount": 6}'))), bank).ask("pay"))
+    assert ([call.id for call in error.calls], error.state.pending) == (["c2", "c3"], ("c2", "c3"))
+    assert (bank.sent, bank.looked) == ([], [])
+
+
+def test_what_ran_before_is_kept_in_the_state() -> None:
+    bank = Bank()
+    error = paused(lambda: asks(scripted(calls(LOOK), calls((*SEND, "c9"))), bank).ask("pay"))
+    assert error.state.exchanged == (
+        calls(LOOK).message,
+        ToolMessage("c1", "balance", "100"),
+        calls((*SEND, "c9")).message,
+    )
+    assert (error.state.rounds, bank.looked) == (1, ["a"])
+
+
+# go on
+
+
+@every_method
+def test_an_approved_call_runs_and_the_model_goes_on(method: str) -> None:
+    bank, model = Bank(), scripted(calls(SEND), "Paid.")
+    service = asks(model, bank)
+    error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
+    assert ENDS[method](resume(getattr(service, method), error.state, {"c1": True})) == "Paid."
+    assert bank.sent == [5]
+    assert model.requests[1].messages == (
+        UserMessage("pay"),
+        calls(SEND).message,
+        ToolMessage("c1", "send", "sent 5"),
+    )
+    assert model.requests[1].tooling is model.requests[0].tooling
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (False, "The call was not approved: no reason was given."),
+        ("", "The call was not approved: no reason was given."),
+        ("too much", "The call was not approved: too much."),
+    ],
+)
+def test_a_call_that_is_refused_does_not_run_and_the_model_is_told_why(verdict: Any, said: str) -> None:
+    bank, model = Bank(), scripted(calls(SEND), "Not paid.")
+    service = asks(model, bank)
+    state = paused(lambda: service.told("pay")).state
+    result = resume(service.told, state, {"c1": verdict})
+    assert (result.value, bank.sent) == ("Not paid.", [])
+    assert model.requests[1].messages[-1] == ToolMessage("c1", "send", said)
+    (run,) = result.tool_runs
+    assert (run.text, str(run.error), type(run.error)) == (said, said, ToolError)
+
+
+def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_not() -> None:
+    bank = Bank()
+    model = scripted(calls(SEND, LOOK, ("send", '{"amount": 6}')), "Half.")
+    service = asks(model, bank)
+    state = paused(lambda: service.ask("pay")).state
+    assert resume(service.ask, state, {"c1": "no", "c3": True}) == "Half."
+    assert (bank.sent, bank.looked) == ([6], ["a"])
+    assert model.requests[1].messages[-3:] == (
+        ToolMessage("c1", "send", "The call was not approved: no."),
+        ToolMessage("c2", "balance", "100"),
+        ToolMessage("c3", "send", "sent 6"),
+    )
+
+
+@every_method
+def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
+    bank, model = Bank(), scripted(calls(SEND), calls(("send", '{"amount": 6}', "c2")), "Both.")
+    service = asks(model, bank)
+    bound = getattr(service, method)
+    first = paused(lambda: ENDS[method](bound("pay"))).state
+    second = paused(lambda: ENDS[method](resume(bound, first, {"c1": True})))
+    assert (bank.sent, second.state.pending, second.state.rounds) == ([5], ("c2",), 1)
+    assert second.state.messages == first.messages
+    assert ENDS[method](resume(bound, second.state, {"c2": True})) == "Both."
+    assert bank.sent == [5, 6]
+    assert len(model.requests[2].messages) == 5
+
+
+@pytest.mark.parametrize("id", ["c1", ""])
+def test_an_approval_is_for_the_call_that_waited_and_for_no_later_one_of_its_id(id: str) -> None:
+    bank, model = Bank(), scripted(calls((*SEND, id)), calls(("send", '{"amount": 999}', id)), "Both.")
+    service = asks(model, bank)
+    first = paused(lambda: service.ask("pay")).state
+    (waiting,) = first.pending
+    second = paused(lambda: resume(service.ask, first, {waiting: True}))
+    assert (bank.sent, [call.arguments for call in second.calls]) == ([5], ['{"amount": 999}'])
+
+
+def test_two_calls_of_one_id_are_decided_one_by_one() -> None:
+    bank = Bank()
+    model = scripted(calls((*SEND, "same"), ("send", '{"amount": 999}', "same")), "One.")
+    service = asks(model, bank)
+    error = paused(lambda: service.ask("pay"))
+    first, second = (call.id for call in error.calls)
+    assert resume(service.ask, error.state, {first: True, second: False}) == "One."
+    assert bank.sent == [5]
+
+
+def test_the_same_state_may_be_used_twice() -> None:
+    bank, model = Bank(), scripted(calls(SEND), "Paid.", "Not paid.")
+    service = asks(model, bank)
+    state = paused(lambda: service.ask("pay")).state
+    assert resume(service.ask, state, {"c1": True}) == "Paid."
+    assert resume(service.ask, state, {"c1": False}) == "Not paid."
+    assert bank.sent == [5]
+
+
+def test_arguments_that_cannot_be_read_are_told_after_they_were_approved() -> None:
+    model = scripted(calls(("send", '{"amount": "much"}')), "Sorry.")
+    service = asks(model)
+    state = paused(lambda: service.ask("pay")).state
+    assert resume(service.ask, state, {"c1": True}) == "Sorry."
+    assert model.requests[1].messages[-1].text.startswith("The arguments cannot be read:")
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_an_immediate_tool_that_waited_is_the_answer_only_when_it_was_approved(verdict: bool) -> None:
+    @tool(needs_approval=True, return_behavior="immediate")
+    def close() -> str:
+        return "closed"
+
+    model = scripted(calls(("close", "{}")), "It stays open.")
+    service = asks(model, tools=[close])
+    state = paused(lambda: service.told("close")).state
+    result = resume(service.told, state, {"c1": verdict})
+    assert result.value == ("closed" if verdict else "It stays open.")
+    assert result.reply.message.tool_calls == (calls(("close", "{}")).message.tool_calls if verdict else ())
+
+
+def test_the_result_tells_what_ran_since() -> None:
+    service = asks(scripted(calls(LOOK), calls((*SEND, "c2")), "Paid."))
+    state = paused(lambda: service.told("pay")).state
+    result = resume(service.told, state, {"c2": True})
+    assert [run.name for run in result.tool_runs] == ["send"]
+    assert len(result.attempts) == 1
+
+
+def test_who_says_what_the_model_is_told_may_end_the_call_that_goes_on() -> None:
+    def end(run: Any) -> str:
+        raise run.error
+
+    def fail() -> None:
+        raise OSError("disk")
+
+    service = asks(
+        scripted(calls(("fail", "{}"))),
+        tools=[tool(needs_approval=True)(fail)],
+        tool_errors=ToolErrors(execution=end),
+    )
+    state = paused(lambda: service.ask("x")).state
+    with pytest.raises(ToolError) as caught:
+        resume(service.ask, state, {"c1": True})
+    assert (caught.value.call.id, caught.value.attempts) == ("c1", ())
+
+
+# limits
+
+
+def test_rounds_are_counted_over_the_wait() -> None:
+    model = scripted(calls(LOOK), calls((*SEND, "c2")), calls((*LOOK, "c3")), "Paid.")
+    service = asks(model, tool_limits=ToolLimits(rounds=2))
+    state = paused(lambda: service.ask("pay")).state
+    with pytest.raises(ToolLimitError):
+        resume(service.ask, state, {"c2": True})
+
+
+def test_calls_are_counted_over_the_wait() -> None:
+    bank = Bank()
+    service = asks(scripted(calls(LOOK, LOOK), calls((*SEND, "c3"))), bank, tool_limits=ToolLimits(calls=3))
+    state = paused(lambda: service.ask("pay")).state
+    service = asks(scripted(calls((*LOOK, "c4"))), bank, tool_limits=ToolLimits(calls=3))
+    with pytest.raises(ToolLimitError):
+        resume(service.ask, state, {"c3": True})
+    assert (bank.looked, bank.sent) == (["a", "a"], [5])
+
+
+def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
+    down = ModelServerError("down", status=500, retryable=True)
+    model = scripted(calls(LOOK), calls((*SEND, "c2")), down, down, down, "Paid.")
+    service = asks(model, budget=Budget(attempts=2, first_wait=0))
+    state = paused(lambda: service.ask("pay")).state
+    with pytest.raises(ModelServerError) as caught:
+        resume(service.ask, state, {"c2": True})
+    assert len(caught.value.attempts) == 2
+
+
+# what does not go on
+
+
+def test_the_state_of_another_method_is_refused() -> None:
+    service = asks(scripted(calls(SEND)))
+    state = paused(lambda: service.ask("pay")).state
+    with pytest.raises(ValueError, match="state") as caught:
+        resume(service.told, state, {"c1": True})
+    assert str(caught.value) == "the state is one of Asks.ask, not of Asks.told"
+
+
+@pytest.mark.parametrize(
+    ("approvals", "named"), [({}, "c1, c3"), ({"c1": True}, "c3"), ({"c3": False, "c2": True}, "c1")]
+)
+@every_method
+def test_a_call_that_nobody_decided_is_refused_at_once(
+    method: str, approvals: dict[str, bool | str], named: str
+) -> None:
+    bank = Bank()
+    service = asks(scripted(calls(SEND, LOOK, SEND)), bank)
+    bound = getattr(service, method)
+    state = paused(lambda: ENDS[method](bound("pay"))).state
+    with pytest.raises(ValueError, match="approved") as caught:
+        resume(bound, state, approvals)
+    assert str(caught.value) == f"Asks.{method}: it is not said whether {named} is approved"
+    assert bank.sent == []
+
+
+def test_what_is_no_method_of_a_service_is_refused() -> None:
+    def other(text: str) -> str:
+        return text
+
+    state = TurnState("x", (), ())
+    with pytest.raises(TypeError, match="is no method of a service that create made"):
+        resume(other, state, {})
+
+
+# what is given to tools
+
+
+class Books(Protocol):
+    def book(
+        self, what: str, user: Annotated[str, ToolContext], session: Annotated[str, MemoryId]
+    ) -> str: ...
+
+
+@tool(needs_approval=True)
+def reserve(what: str, user: Annotated[str, ToolContext], session: Annotated[str, MemoryId]) -> str:
+    return f"{what} {user} {session}"
+
+
+def test_what_is_no_part_of_the_state_is_given_again() -> None:
+    model = scripted(calls(("reserve", '{"what": "opera"}')), "Booked.")
+    service = create(Books, model, tools=[reserve])
+    state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
+    assert ("ann-7" in state.to_json(), state.memory_id) == (False, "session-9")
+    assert resume(service.book, TurnState.from_json(state.to_json()), {"c1": True}, user="ann-7") == "Booked."
+    assert model.requests[1].messages[-1] == ToolMessage("c1", "reserve", "opera ann-7 session-9")
+
+
+def test_what_is_not_given_again_is_an_error() -> None:
+    service = create(Books, scripted(calls(("reserve", '{"what": "opera"}'))), tools=[reserve])
+    state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
+    with pytest.raises(ToolError) as caught:
+        resume(service.book, state, {"c1": True})
+    said = "the tool reserve needs user, which the call does not give"
+    assert (str(caught.value), caught.value.call.name) == (said, "reserve")
+
+
+class Pays(Protocol):
+    def pay(
+        self,
+        text: str,
+        user: Annotated[str | None, UserName] = None,
+        session: Annotated[int, MemoryId] = 0,
+    ) -> str: ...
+
+
+@tool(needs_approval=True)
+def charge(user: Annotated[str | None, UserName], session: Annotated[int, MemoryId]) -> str:
+    return f"{user} {session}"
+
+
+@pytest.mark.parametrize("user", ["ann", None])
+def test_the_name_of_the_user_is_given_to_tools_as_before_the_wait(user: str | None) -> None:
+    model = scripted(calls(("charge", "{}")), calls(("charge", "{}", "c2")), "Paid.")
+    service = create(Pays, model, tools=[charge])
+    first = paused(lambda: service.pay("x", user, 7)).state
+    assert (first.user_name, first.memory_id) == (user, 7)
+    second = paused(lambda: resume(service.pay, TurnState.from_json(first.to_json()), {"c1": True})).state
+    assert second.user_name == user
+    assert resume(service.pay, TurnState.from_json(second.to_json()), {"c2": True}) == "Paid."
+    told = [said.text for said in model.requests[2].messages if isinstance(said, ToolMessage)]
+    assert told == [f"{user} 7"] * 2
+
+
+def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
+    class Bills(Protocol):
+        def pay(self, text: str, user: Annotated[str, UserName]) -> str: ...
+
+    @tool(needs_approval=True)
+    def bill(user: Annotated[str, UserName]) -> str:
+        return user
+
+    model = scripted(calls(("bill", "{}")), "Paid.")
+    service = create(Bills, model, tools=[bill])
+    state = paused(lambda: service.pay("x", "ann")).state._replace(user_name=None)
+    with pytest.raises(ToolError) as caught:
+        resume(service.pay, state, {"c1": True})
+    assert str(caught.value) == "the tool bill needs user, which the call does not give"
+    assert resume(service.pay, state, {"c1": True}, user="ann") == "Paid."
+
+
+# the model that called
+
+
+class Named(ScriptedChatModel):
+    """A scripted model with a name of its own."""
+
+    def __init__(self, name: str, *replies: str | ChatReply | Exception, strict: bool = False) -> None:
+        super().__init__(replies, capabilities=STRICT if strict else TOOLS)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+def labelling(*models: Named, seen: list[Any]) -> Asks:
+    @tool(needs_approval=True)
+    def label(tags: dict[str, int], days: int | None = 3) -> None:
+        seen.append((tags, days))
+
+    return asks(FallbackChatModel(*models), tools=[label])
+
+
+def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them() -> None:
+    seen: list[Any] = []
+    down = ModelServerError("down", status=500, retryable=False)
+    plain = '{"tags": {"a": 1}, "days": null}'
+    strict = Named("strict", down, "Done.", strict=True)
+    service = labelling(strict, Named("plain", calls(("label", plain))), seen=seen)
+    state = paused(lambda: service.ask("x")).state
+    assert state.model == "plain"
+    assert resume(service.ask, TurnState.from_json(state.to_json()), {"c1": True}) == "Done."
+    assert seen == [({"a": 1}, None)]
+
+
+def test_calls_of_a_model_that_the_service_does_not_ask_are_not_read_as_those_of_another() -> None:
+    seen: list[Any] = []
+    old = labelling(Named("old", calls(("label", '{"tags": {"a": 1}, "days": null}'))), seen=seen)
+    state = paused(lambda: old.ask("x")).state
+    new = labelling(Named("new", "Done."), Named("newer"), seen=seen)
+    with pytest.raises(ValueError, match="old") as caught:
+        resume(new.ask, state, {"c1": True})
+    assert str(caught.value) == (
+        "Asks.ask: the calls that wait were made by old, and the models of the service are: new, newer; "
+        "add it to them, or go on with state._replace(model='') to have the calls read as if the first had "
+        "made them"
+    )
+    assert resume(new.ask, state._replace(model=""), {"c1": True}) == "Done."
+    assert seen == [({"a": 1}, None)]
+
+
+# what a call is, beside its messages
+
+
+class Instructed(Protocol):
+    @user_message("{{format_instructions}} Who is {{text}}?")
+    @example("Bob", returns=Person("Bob", 5))
+    def find(self, text: str, settings: ChatOptions | None = None) -> Person: ...
+
+
+def instructed(*replies: str | ChatReply) -> tuple[Instructed, ScriptedChatModel]:
+    model = scripted(*replies)
+    return create(Instructed, model, tools=[Bank()], strategy="prompt"), model
+
+
+def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> None:
+    service, model = instructed(calls(SEND), ANN)
+    state = paused(lambda: service.find("Ann")).state
+    mark = state.messages[-1].text.split(" Who")[0]
+    elsewhere = state.to_json().replace(mark, "\ue000another process\ue001")
+    assert mark not in elsewhere
+    assert resume(service.find, TurnState.from_json(elsewhere), {"c1": True}) == Person("Ann", 31)
+    (asked,) = [said.text for said in model.requests[1].messages if said.text.endswith("Who is Ann?")]
+    assert asked == model.requests[0].messages[-1].text
+
+
+def test_a_text_that_looks_like_the_place_is_left_as_it_is() -> None:
+    service, model = instructed(calls(SEND), ANN)
+    state = paused(lambda: service.find("\ue000another process\ue001")).state
+    resume(service.find, TurnState.from_json(state.to_json()), {"c1": True})
+    assert "Who is \ue000another process\ue001?" in model.requests[1].messages[-3].text
+
+
+def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
+    service, model = instructed(calls(SEND), ANN)
+    state = paused(lambda: service.find("Ann")).state
+    resume(service.find, state, {"c1": True})
+    first, second = (request.messages for request in model.requests)
+    assert second[: len(first)] == first
+
+
+def test_the_options_of_a_call_hold_when_it_goes_on() -> None:
+    service, model = instructed(calls(SEND), ANN)
+    state = paused(lambda: service.find("Ann", ChatOptions(temperature=0.25))).state
+    resume(service.find, TurnState.from_json(state.to_json()), {"c1": True})
+    assert [request.options.temperature for request in model.requests] == [0.25, 0.25]
+
+
+def test_a_call_that_was_asked_again_and_waits_keeps_the_order_of_what_was_said() -> None:
+    seen: list[list[str]] = []
+
+    def answer(request: ChatRequest) -> ChatReply | str:
+        seen.append([type(said).__name__ for said in request.messages])
+        return next(replies)
+
+    replies: Iterator[ChatReply | str] = iter([calls(LOOK), "Ann is old.", calls((*SEND, "c2")), ANN])
+    service = asks(ScriptedChatModel(answer, capabilities=NATIVE))
+    state = paused(lambda: service.find("Ann")).state
+    assert resume(service.find, state, {"c2": True}) == Person("Ann", 31)
+    assert seen[2] == ["UserMessage", "AiMessage", "ToolMessage", "AiMessage", "UserMessage"]
+    assert seen[3] == [*seen[2], "AiMessage", "ToolMessage"]
+
+
+def test_strict_arguments_are_read_as_they_were_asked_for() -> None:
+    seen: list[Any] = []
+
+    @tool(needs_approval=True)
+    def label(tags: dict[str, int]) -> None:
+        seen.append(tags)
+
+    model = scripted(calls(("label", '{"tags": [{"key": "a", "value": 1}]}')), "Done.", capabilities=STRICT)
+    service = asks(model, tools=[label])
+    state = paused(lambda: service.ask("x")).state
+    assert resume(service.ask, TurnState.from_json(state.to_json()), {"c1": True}) == "Done."
+    assert seen == [{"a": 1}]
+
+
+# as text
+
+
+PROGRAM = """
+import sys
+from typing import Protocol
+from aiservices import AiMessage, Capabilities, ChatReply, FinishReason, ScriptedChatModel, ToolCall, create
+from aiservices.approval import ApprovalRequiredError, TurnState
+from aiservices.methods import resume
+from aiservices.tools import tool
+
+class Pays(Protocol):
+    def pay(self, text: str) -> str: ...
+
+@tool(needs_approval=True)
+def send(amount: int) -> str:
+    print("sent", amount)
+    return "sent"
+
+reply = ChatReply(AiMessage("", (ToolCall("c1", "send", '{"amount": 5}'),)), FinishReason.TOOL_CALLS)
+script = [reply] if sys.argv[1] == "begin" else ["Paid."]
+model = ScriptedChatModel(script, capabilities=Capabilities(tools=True))
+service = create(Pays, model, tools=[send])
+if sys.argv[1] == "begin":
+    try:
+        service.pay("five €")
+    except ApprovalRequiredError as error:
+        open(sys.argv[2], "w", encoding="utf-8").write(error.state.to_json())
+else:
+    state = TurnState.from_json(open(sys.argv[2], encoding="utf-8").read())
+    print(resume(service.pay, state, {"c1": True}), [message.text for message in model.requests[0].messages])
+"""
+
+
+def test_a_call_goes_on_in_another_process(tmp_path: Path) -> None:
+    kept = tmp_path / "state.json"
+    said = [
+        subprocess.run(
+            [sys.executable, "-X", "utf8", "-c", PROGRAM, step, str(kept)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=True,
+        ).stdout
+        for step in ("begin", "resume")
+    ]
+    assert said == ["", "sent 5\nPaid. ['five €', '', 'sent']\n"]
+
+
+texts = st.text(max_size=30)
+tool_calls = st.builds(ToolCall, texts, texts, texts)
+messages = st.one_of(
+    st.builds(SystemMessage, texts),
+    st.builds(UserMessage, texts, st.none() | texts),
+    st.builds(AiMessage, texts, st.lists(tool_calls, max_size=3).map(tuple), st.none() | texts),
+    st.builds(ToolMessage, texts, texts, texts),
+)
+several = st.lists(messages, max_size=5).map(tuple)
+states = st.builds(
+    TurnState,
+    texts,
+    several,
+    several,
+    st.lists(texts, max_size=3).map(tuple),
+    st.none() | texts | st.integers(),
+    st.integers(0, 100),
+    options=st.builds(ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()),
+    kept=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
+    model=texts,
+    user_name=st.none() | texts,
+    before=several,
+)
+
+
+@given(states)
+def test_a_state_is_what_it_was_when_it_is_read_back(state: TurnState) -> None:
+    assert TurnState.from_json(state.to_json()) == state
+    assert TurnState.from_json(json.dumps(json.loads(state.to_json()))) == state
+
+
+def test_a_memory_id_without_a_json_form_cannot_be_kept() -> None:
+    with pytest.raises(TypeError):
+        TurnState("x", (), (), (), object()).to_json()
+
+
+def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
+    with pytest.raises(TypeError):
+        TurnState("x", (), (), user_name=object()).to_json()
+
+
+WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json())
+SINCE = {"model", "user_name", "before"}  # what was not kept at first
+
+
+def test_a_state_of_an_older_version_is_read() -> None:
+    old = {key: value for key, value in WHOLE.items() if key not in SINCE}
+    assert TurnState.from_json(json.dumps(old)) == TurnState("x", (), (calls(SEND).message,), ("c1",))
+
+
+def test_a_call_that_an_older_version_kept_goes_on() -> None:
+    bank, model = Bank(), scripted(calls(SEND), "Paid.")
+    service = asks(model, bank)
+    kept = json.loads(paused(lambda: service.ask("pay")).state.to_json())
+    old = json.dumps({key: value for key, value in kept.items() if key not in SINCE})
+    assert resume(service.ask, TurnState.from_json(old), {"c1": True}) == "Paid."
+    assert bank.sent == [5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "5",
+        '"text"',
+        "{}",
+        *(
+            json.dumps({key: value for key, value in WHOLE.items() if key != name})
+            for name in sorted(WHOLE.keys() - SINCE)
+        ),
+        json.dumps({**WHOLE, "messages": 5}),
+        json.dumps({**WHOLE, "messages": [5]}),
+        json.dumps({**WHOLE, "messages": ["text"]}),
+        json.dumps({**WHOLE, "exchanged": [{"type": "other"}]}),
+        json.dumps({**WHOLE, "exchanged": [{"type": "tool", "text": "x"}]}),
+        json.dumps({**WHOLE, "exchanged": [{"type": "ai", "text": "x", "tool_calls": [{"id": "x"}]}]}),
+        json.dumps({**WHOLE, "pending": None}),
+        json.dumps({**WHOLE, "pending": "c1"}),
+        json.dumps({**WHOLE, "place": 5}),
+        json.dumps({**WHOLE, "place": ""}),
+        json.dumps({**WHOLE, "where": 5}),
+        json.dumps({**WHOLE, "rounds": "1"}),
+        json.dumps({**WHOLE, "options": []}),
+        json.dumps({**WHOLE, "options": {"heat": 1}}),
+        json.dumps({**WHOLE, "kept": None}),
+        json.dumps({**WHOLE, "model": None}),
+    ],
+)
+def test_what_is_no_state_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # each says something else
+        TurnState.from_json(text)
+
+
+@given(several)
+def test_a_state_holds_what_any_message_says(said: tuple[Message, ...]) -> None:
+    state = TurnState("x", said, ())
+    assert TurnState.from_json(state.to_json()).messages == said

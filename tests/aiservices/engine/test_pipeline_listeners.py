@@ -1,0 +1,186 @@
+"""Listeners are told what happens in a call, in every kind of call, and cannot break it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AsyncStream,
+    Budget,
+    ChatRequest,
+    ModelServerError,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Stream,
+    ToolCall,
+    create,
+    user_message,
+)
+from aiservices.engine.events import CallCompleted, CallFailed, ReplyFailed
+from aiservices.models.messages import AiMessage, ChatReply
+
+ONE = '{"value": 1}'
+CALLS_TOOL = ChatReply(AiMessage("", (ToolCall("c", "half", '{"of": 2}'),)))
+DOWN = ModelServerError("500", status=500, retryable=True)
+
+
+def half(of: int) -> int:
+    """Half of a number."""
+    return of // 2
+
+
+class Counter(Protocol):
+    def count(self, text: str) -> int: ...
+
+    async def acount(self, text: str) -> int: ...
+
+    def grow(self, text: str) -> Stream[int]: ...
+
+    def agrow(self, text: str) -> AsyncStream[int]: ...
+
+    def each(self, text: str) -> Iterator[int]: ...
+
+
+async def result_of(stream: AsyncStream[int]) -> int:
+    return (await stream.result()).value
+
+
+KINDS: dict[str, Callable[[Counter], Any]] = {
+    "blocking": lambda service: service.count("x"),
+    "async": lambda service: asyncio.run(service.acount("x")),
+    "stream": lambda service: service.grow("x").result().value,
+    "async stream": lambda service: asyncio.run(result_of(service.agrow("x"))),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+class Told:
+    """A listener that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def __call__(self, event: Any) -> None:
+        self.events.append(event)
+
+    @property
+    def names(self) -> list[str]:
+        return [type(event).__name__ for event in self.events]
+
+
+def counter(*script: Any, told: Any, **settings: Any) -> Counter:
+    budget = Budget(attempts=9, first_wait=0)
+    return create(Counter, ScriptedChatModel(script), listeners=[told], budget=budget, **settings)
+
+
+@every_kind
+def test_every_step_of_a_call_is_told_in_its_order(kind: str) -> None:
+    told = Told()
+    assert KINDS[kind](counter(DOWN, CALLS_TOOL, "many", ONE, told=told, tools=[half])) == 1
+    assert told.names == [
+        "CallStarted",
+        "AttemptStarted",
+        "ReplyFailed",
+        "AttemptStarted",
+        "ReplyReceived",
+        "ToolStarted",
+        "ToolFinished",
+        "AttemptStarted",
+        "ReplyReceived",
+        "AnswerRejected",
+        "AttemptStarted",
+        "ReplyReceived",
+        "CallCompleted",
+    ]
+
+
+@every_kind
+def test_a_call_that_fails_is_told_with_its_error(kind: str) -> None:
+    told = Told()
+    with pytest.raises(ServiceOutputError) as caught:
+        KINDS[kind](counter("many", told=told, retry=None))
+    assert (told.names[-1], told.events[-1].error) == ("CallFailed", caught.value)
+    assert [attempt.text for attempt in told.events[-1].error.attempts] == ["many"]
+
+
+@every_kind
+def test_a_listener_that_fails_breaks_nothing_and_is_logged(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(event: Any) -> None:
+        raise ZeroDivisionError(type(event).__name__)
+
+    with caplog.at_level(logging.ERROR, logger="aiservices"):
+        assert KINDS[kind](counter(ONE, told=broken)) == 1
+    assert caplog.messages[0] == "a listener failed at CallStarted"
+
+
+def test_a_listener_of_async_calls_may_be_async() -> None:
+    class Waits(Protocol):
+        async def count(self, text: str) -> int: ...
+
+    told: list[str] = []
+
+    async def listen(event: Any) -> None:
+        await asyncio.sleep(0)
+        told.append(type(event).__name__)
+
+    service = create(Waits, ScriptedChatModel([ONE]), listeners=[listen])
+    assert asyncio.run(service.count("x")) == 1
+    assert told == ["CallStarted", "AttemptStarted", "ReplyReceived", "CallCompleted"]
+
+
+def test_the_answer_is_told_as_interceptors_left_it() -> None:
+    told = Told()
+    counter(ONE, told=told).count("x")
+    last = told.events[-1]
+    assert isinstance(last, CallCompleted)
+    assert (last.answer.value, last.turn.plan.where, len(last.turn.context.attempts)) == (
+        1,
+        "Counter.count",
+        1,
+    )
+
+
+def test_a_request_that_failed_is_told_with_its_model() -> None:
+    told = Told()
+    counter(DOWN, ONE, told=told).count("x")
+    (failed,) = [event for event in told.events if isinstance(event, ReplyFailed)]
+    assert (failed.model, failed.error) == ("scripted", DOWN)
+
+
+def test_items_are_told_of_as_well() -> None:
+    told = Told()
+    assert list(counter('{"value": [1, 2]}', told=told).each("x")) == [1, 2]
+    assert (told.names[0], told.names[-1]) == ("CallStarted", "CallCompleted")
+    assert not any(isinstance(event, CallFailed) for event in told.events)
+
+
+def test_listeners_hear_of_a_call_that_was_cancelled() -> None:
+    class Slow(Protocol):
+        @user_message("{{text}}")
+        async def ask(self, text: str) -> str: ...
+
+    class Asleep(ScriptedChatModel):
+        async def acomplete(self, request: ChatRequest) -> ChatReply:
+            await asyncio.sleep(60)
+            raise AssertionError("nobody waits so long")
+
+    heard: list[Any] = []
+    service = create(Slow, Asleep("Hi"), listeners=[heard.append])
+
+    async def cancel() -> None:
+        task = asyncio.create_task(service.ask("Hello"))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert isinstance(heard[-1], CallFailed)
+    assert isinstance(heard[-1].error, asyncio.CancelledError)

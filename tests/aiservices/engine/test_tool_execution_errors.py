@@ -1,0 +1,316 @@
+"""What the model is told of a tool that fails, and what that leaves of the call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from tool_calling import (
+    KINDS,
+    STRICT,
+    Unsafe,
+    Waits,
+    add,
+    again,
+    asks,
+    calls,
+    every_kind,
+    messages_to,
+    provider,
+    said_of,
+)
+
+from aiservices import (
+    Budget,
+    BudgetExceededError,
+    ChatReply,
+    ChatRequest,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    create,
+)
+from aiservices.engine.tool_execution import ToolErrors, ToolRun
+from aiservices.models.errors import ToolError
+from aiservices.tools.tool import ToolException, tool
+from aiservices.tools.toolbox import ToolLimits
+
+
+@every_kind
+def test_the_text_of_an_error_is_not_told_to_the_model(kind: str) -> None:
+    def fail() -> None:
+        raise Unsafe("password is 1234")
+
+    model = provider(calls(("fail", "{}")), "Sorry.")
+    assert KINDS[kind](asks(model, fail)) == "Sorry."
+    assert messages_to(model)[-1] == ToolMessage("c1", "fail", "The tool fail failed.")
+
+
+def test_the_result_has_the_error_itself() -> None:
+    def fail() -> None:
+        raise Unsafe("password is 1234")
+
+    (run,) = asks(provider(calls(("fail", "{}")), "Sorry."), fail).told("x").tool_runs
+    assert isinstance(run.error, Unsafe)
+    assert (run.result, run.arguments, str(run.error)) == (None, {}, "password is 1234")
+
+
+def test_a_tool_exception_is_told_to_the_model() -> None:
+    def fail() -> None:
+        raise ToolException("There is no such city; ask for another.")
+
+    assert said_of(fail, call=("fail", "{}")) == "There is no such city; ask for another."
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_tool_has_so_much_time(asynchronous: bool) -> None:
+    left = threading.Event()
+
+    @tool(timeout=0.02)
+    def slow() -> None:
+        left.wait(5)
+
+    @tool(name="slow", timeout=0.02)
+    async def aslow() -> None:
+        await asyncio.sleep(5)
+
+    model = provider(calls(("slow", "{}")), "Done.")
+    if asynchronous:
+        asyncio.run(create(Waits, model, tools=[aslow]).ask("x"))
+    else:
+        asks(model, slow).ask("x")
+    left.set()
+    assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.")
+
+
+def test_the_limit_holds_for_tools_that_say_no_other() -> None:
+    left = threading.Event()
+
+    @tool(timeout=5)
+    def patient() -> str:
+        return "done"
+
+    def slow() -> None:
+        left.wait(5)
+
+    model = provider(calls(("slow", "{}"), ("patient", "{}")), "Done.")
+    asks(model, slow, patient, tool_limits=ToolLimits(timeout=0.05)).ask("x")
+    left.set()
+    assert [said.text for said in messages_to(model)[-2:]] == [
+        "The tool slow did not finish in time.",
+        "done",
+    ]
+
+
+def test_an_async_tool_has_no_more_time_than_the_call() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(5)
+
+    model = provider(calls(("slow", "{}")), "Done.")
+    service = create(Waits, model, tools=[slow], budget=Budget(seconds=0.05))
+    began = time.monotonic()
+    with pytest.raises(BudgetExceededError):
+        asyncio.run(service.ask("x"))
+    assert time.monotonic() - began < 2
+
+
+def test_the_time_that_a_tool_waits_for_its_turn_is_not_its_own() -> None:
+    def work() -> None:
+        time.sleep(0.05)
+
+    model = provider(calls(*[("work", "{}")] * 3), "Done.")
+    result = asks(model, work, tool_limits=ToolLimits(parallel=1)).told("x")
+    assert 0.15 <= sum(run.seconds for run in result.tool_runs) <= result.seconds
+
+
+@pytest.mark.parametrize("interface", ["ask", "aask", "texts"])
+def test_an_interrupt_in_a_tool_ends_the_call(interface: str) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    model = provider(calls(("interrupt", "{}")), "Done.")
+    kind = {"ask": "blocking", "aask": "async", "texts": "texts"}[interface]
+    with pytest.raises(KeyboardInterrupt):
+        KINDS[kind](asks(model, interrupt))
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@every_kind
+def test_a_tool_that_cancels_itself_does_not_cancel_the_call(kind: str, number: int) -> None:
+    def stop() -> None:
+        raise asyncio.CancelledError
+
+    model = provider(calls(*[("stop", "{}")] * number), "Done.")
+    assert KINDS[kind](asks(model, stop)) == "Done."
+    assert messages_to(model)[-1].text == "The tool stop failed."
+
+
+def test_an_async_tool_that_cancels_itself_does_not_cancel_the_call() -> None:
+    async def stop() -> None:
+        raise asyncio.CancelledError
+
+    model = provider(calls(("stop", "{}"), ("stop", "{}")), "Done.")
+    assert asyncio.run(create(Waits, model, tools=[stop]).ask("x")) == "Done."
+    assert messages_to(model)[-1].text == "The tool stop failed."
+
+
+@pytest.mark.parametrize("timeout", [None, 5.0])
+def test_who_cancels_a_call_cancels_its_tools(timeout: float | None) -> None:
+    seen: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    model = provider(calls(("slow", "{}"), ("slow", "{}")), "Done.")
+    service = create(Waits, model, tools=[slow], tool_limits=ToolLimits(timeout=timeout))
+
+    async def cancelled() -> None:
+        call = asyncio.ensure_future(service.ask("x"))
+        await asyncio.sleep(0.02)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancelled())
+    assert (seen, len(model.requests)) == (["cancelled"] * 2, 1)
+
+
+def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
+    assert said_of(add, call=("sub", "{}")) == "There is no tool sub. The tools are: add."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('{"a": 1}', "The arguments cannot be read:\n- $.b: the required field 'b' is missing"),
+        ('{"a": 1, "b": null}', "The arguments cannot be read:\n- $.b: expected an integer, found null"),
+        (
+            "",
+            "The arguments cannot be read:\n- $.a: the required field 'a' is missing\n"
+            "- $.b: the required field 'b' is missing",
+        ),
+        ('{"a": 1, "b": "x"}', 'The arguments cannot be read:\n- $.b: expected an integer, found "x"'),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_with_their_problems(arguments: str, said: str) -> None:
+    ran: list[Any] = []
+
+    @tool(name="add")
+    def noted(a: int, b: int) -> None:
+        ran.append((a, b))
+
+    assert said_of(noted, call=("add", arguments)) == said
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a": 1, "b": 2', "[1, 2]", "null", "one and two", '{"a": 1, "b": 2.5}']
+)
+def test_arguments_that_cannot_be_read_run_nothing(arguments: str) -> None:
+    ran: list[Any] = []
+
+    @tool(name="add")
+    def noted(a: int, b: int) -> None:
+        ran.append((a, b))
+
+    assert said_of(noted, call=("add", arguments)).startswith("The arguments cannot be read:\n- $")
+    assert ran == []
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "{}", " {} "])
+def test_a_tool_without_parameters_needs_no_arguments(arguments: str) -> None:
+    def ping() -> str:
+        return "pong"
+
+    assert said_of(ping, call=("ping", arguments)) == "pong"
+
+
+def test_arguments_in_the_words_of_strict_mode_are_read_back() -> None:
+    seen: list[Any] = []
+
+    def find(tags: dict[str, int], pair: tuple[int, str], days: int = 3, note: str | None = "n") -> None:
+        seen.append((tags, pair, days, note))
+
+    def write(request: ChatRequest) -> ChatReply | str:
+        if seen:
+            return "Done."
+        assert request.tooling is not None
+        (told,) = request.tooling.tools
+        assert told.strict
+        pair = told.parameters["properties"]["pair"]
+        names = list(pair["properties"]) if pair.get("type") == "object" else None
+        written = dict(zip(names, (1, "a"), strict=True)) if names else [1, "a"]
+        tags = [{"key": "k", "value": 2}]
+        return calls(("find", json.dumps({"tags": tags, "pair": written, "days": None, "note": None})))
+
+    service = asks(ScriptedChatModel(write, capabilities=STRICT), find)
+    assert service.ask("x") == "Done."
+    assert seen in ([({"k": 2}, (1, "a"), 3, "n")], [({"k": 2}, (1, "a"), 3, None)])
+
+
+# what is said of errors
+
+
+def test_who_says_what_the_model_is_told_sees_the_call() -> None:
+    seen: list[ToolRun] = []
+
+    def noted(run: ToolRun) -> str:
+        seen.append(run)
+        return f"<{run.text}>"
+
+    def fail() -> None:
+        raise Unsafe("secret")
+
+    errors = ToolErrors(unknown=noted, arguments=noted, execution=noted)
+    model = provider(calls(("sub", "{}"), ("add", '{"a": 1}'), ("fail", "{}")), "Done.")
+    asks(model, add, fail, tool_errors=errors).ask("x")
+    assert [said.text for said in messages_to(model)[-3:]] == [
+        "<There is no tool sub. The tools are: add, fail.>",
+        "<The arguments cannot be read:\n- $.b: the required field 'b' is missing>",
+        "<The tool fail failed.>",
+    ]
+    assert [(run.name, type(run.error)) for run in seen] == [
+        ("sub", ToolError),
+        ("add", type(seen[1].error)),
+        ("fail", Unsafe),
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@every_kind
+def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int) -> None:
+    def fail() -> None:
+        raise Unsafe("secret")
+
+    model = provider(calls(*[("fail", "{}")] * number), "Done.")
+    with pytest.raises(ToolError) as caught:
+        KINDS[kind](asks(model, fail, tool_errors=ToolErrors(execution=again)))
+    assert str(caught.value) == "the call of fail is not answered: secret"
+    assert isinstance(caught.value.__cause__, Unsafe)
+    assert (caught.value.call.name, len(caught.value.attempts)) == ("fail", 1)
+
+
+def test_an_error_of_ours_that_ends_the_call_is_not_wrapped() -> None:
+    with pytest.raises(ToolError) as caught:
+        asks(provider(calls(("sub", "{}"))), add, tool_errors=ToolErrors(unknown=again)).ask("x")
+    assert (str(caught.value), caught.value.call) == (
+        "There is no tool sub. The tools are: add.",
+        ToolCall("c1", "sub", "{}"),
+    )
+
+
+def test_who_says_no_text_to_the_model_ends_the_call() -> None:
+    errors = ToolErrors(unknown=lambda run: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(ToolError) as caught:
+        asks(provider(calls(("sub", "{}"))), add, tool_errors=errors).ask("x")
+    said = "the call of sub is not answered: ToolErrors gave NoneType, and the model is told a text"
+    assert str(caught.value) == said

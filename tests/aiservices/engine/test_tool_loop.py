@@ -1,0 +1,333 @@
+"""The loop of a model and its tools: the rounds, what runs side by side, and how calls are told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from typing import Any, Protocol
+
+import pytest
+from tool_calling import (
+    KINDS,
+    NATIVE,
+    ONE_AND_TWO,
+    TOOLS,
+    Waits,
+    add,
+    again,
+    asks,
+    assert_a_provider_takes,
+    calls,
+    every_kind,
+    messages_to,
+    people,
+    provider,
+)
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    Answer,
+    Capabilities,
+    ChatReply,
+    FinishReason,
+    Flow,
+    Message,
+    Proceed,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    TruncatedError,
+    Turn,
+    UserMessage,
+    create,
+    preview,
+)
+from aiservices.engine.tool_execution import ToolErrors
+from aiservices.models.errors import ToolError
+from aiservices.tools.tool import tool
+from aiservices.tools.toolbox import ToolLimits
+
+# rounds
+
+
+@every_kind
+def test_the_model_goes_on_with_what_its_tools_gave(kind: str) -> None:
+    model = provider(calls(ONE_AND_TWO), calls(("add", '{"a": 3, "b": 4}', "c9"), text="More."), "It is 7.")
+    assert KINDS[kind](asks(model, add)).endswith("It is 7.")
+    assert [request.messages for request in model.requests] == [
+        (UserMessage("x"),),
+        (UserMessage("x"), calls(ONE_AND_TWO).message, ToolMessage("c1", "add", "3")),
+        (
+            UserMessage("x"),
+            calls(ONE_AND_TWO).message,
+            ToolMessage("c1", "add", "3"),
+            calls(("add", '{"a": 3, "b": 4}', "c9"), text="More.").message,
+            ToolMessage("c9", "add", "7"),
+        ),
+    ]
+
+
+def test_each_request_offers_the_same_tools_and_leaves_the_choice() -> None:
+    model = provider(calls(ONE_AND_TWO), "3")
+    asks(model, add).ask("x")
+    first, second = (request.tooling for request in model.requests)
+    assert first is second
+    assert first is not None
+    (told,) = first.tools
+    assert (first.choice, first.parallel, told.name, told.description) == ("auto", True, "add", "Adds.")
+
+
+def test_a_model_that_calls_nothing_runs_nothing() -> None:
+    result = asks(provider("Hello."), add).told("x")
+    assert (result.value, result.tool_runs) == ("Hello.", ())
+
+
+def test_the_result_tells_what_ran() -> None:
+    result = asks(provider(calls(ONE_AND_TWO, ("nope", "{}")), "3"), add).told("x")
+    known, unknown = result.tool_runs
+    assert (known.name, known.arguments, known.result, known.text, known.error) == (
+        "add",
+        {"a": 1, "b": 2},
+        3,
+        "3",
+        None,
+    )
+    assert known.call == ToolCall("c1", *ONE_AND_TWO)
+    assert 0 <= known.seconds < 5
+    said = "There is no tool nope. The tools are: add."
+    assert (unknown.arguments, unknown.result, unknown.text, str(unknown.error)) == (None, None, said, said)
+    assert len(result.attempts) == 2
+
+
+@every_kind
+def test_calls_at_once_are_answered_in_their_order(kind: str) -> None:
+    gate = threading.Event()
+
+    def slow() -> str:
+        assert gate.wait(5)
+        return "slow"
+
+    def fast() -> str:
+        gate.set()
+        return "fast"
+
+    model = provider(calls(("slow", "{}"), ("fast", "{}")), "Done.")
+    assert KINDS[kind](asks(model, slow, fast)) == "Done."
+    assert messages_to(model)[-2:] == (
+        ToolMessage("c1", "slow", "slow"),
+        ToolMessage("c2", "fast", "fast"),
+    )
+
+
+class Gauge:
+    """Tells how many calls ran at one time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def _in(self) -> None:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def _out(self) -> None:
+        with self.lock:
+            self.now -= 1
+
+    @tool
+    def work(self) -> None:
+        self._in()
+        time.sleep(0.02)
+        self._out()
+
+
+class AsyncGauge(Gauge):
+    @tool
+    async def work(self) -> None:  # type: ignore[override]
+        self._in()
+        await asyncio.sleep(0.02)
+        self._out()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+@every_kind
+def test_no_more_calls_run_at_once_than_the_limit_permits(kind: str, at_once: int) -> None:
+    gauge = Gauge()
+    model = provider(calls(*[("work", "{}")] * 6), "Done.")
+    KINDS[kind](asks(model, gauge, tool_limits=ToolLimits(parallel=at_once)))
+    assert gauge.most == at_once
+
+
+def test_async_tools_too_run_no_more_at_once() -> None:
+    gauge = AsyncGauge()
+    model = provider(calls(*[("work", "{}")] * 6), "Done.")
+    service = create(Waits, model, tools=[gauge], tool_limits=ToolLimits(parallel=2))
+    assert asyncio.run(service.ask("x")) == "Done."
+    assert gauge.most == 2
+
+
+def test_a_single_call_of_a_blocking_method_stays_in_its_thread() -> None:
+    def where() -> int:
+        return threading.get_ident()
+
+    model = provider(calls(("where", "{}")), "Done.")
+    result = asks(model, where).told("x")
+    assert result.tool_runs[0].result == threading.get_ident()
+
+
+def test_a_tool_that_blocks_does_not_block_the_event_loop() -> None:
+    loop_moved = threading.Event()
+
+    def block() -> bool:
+        return loop_moved.wait(5)
+
+    model = provider(calls(("block", "{}")), "Done.")
+
+    async def both() -> str:
+        service = asks(model, block)
+        call = asyncio.ensure_future(service.aask("x"))
+        await asyncio.sleep(0.01)
+        loop_moved.set()
+        return await call
+
+    asyncio.run(both())
+    assert messages_to(model)[-1] == ToolMessage("c1", "block", "true")
+
+
+def test_a_provider_that_blocks_does_not_block_the_event_loop() -> None:
+    loop_moved = threading.Event()
+
+    class Slow:
+        def tools(self, turn: Turn) -> list[Any]:
+            assert loop_moved.wait(5)
+            return [add]
+
+    async def both() -> str:
+        call = asyncio.ensure_future(asks(provider("Done."), Slow()).aask("x"))
+        await asyncio.sleep(0.01)
+        loop_moved.set()
+        return await call
+
+    assert asyncio.run(both()) == "Done."
+
+
+USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER")
+
+
+@every_kind
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("limits", [ToolLimits(), ToolLimits(timeout=5)])
+def test_context_variables_reach_the_tools(kind: str, number: int, limits: ToolLimits) -> None:
+    def who() -> str:
+        return USER.get()
+
+    token = USER.set("ann")
+    try:
+        model = provider(calls(*[("who", "{}")] * number), "Done.")
+        KINDS[kind](asks(model, who, tool_limits=limits))
+    finally:
+        USER.reset(token)
+    assert {said.text for said in messages_to(model)[-number:]} == {"ann"}
+
+
+@every_kind
+def test_tools_that_call_a_service_run_side_by_side(kind: str) -> None:
+    inner_model = ScriptedChatModel(
+        lambda request: "3" if isinstance(request.messages[-1], ToolMessage) else calls(ONE_AND_TWO),
+        capabilities=TOOLS,
+    )
+    inner = asks(inner_model, add)
+
+    @tool(name="helper")
+    def helper(text: str) -> str:
+        return inner.ask(text)
+
+    model = provider(calls(*[("helper", '{"text": "?"}')] * 4), "Done.")
+    assert KINDS[kind](asks(model, helper)) == "Done."
+    assert [said.text for said in messages_to(model)[-4:]] == ["3"] * 4
+
+
+def test_the_method_of_another_service_is_called_as_a_tool() -> None:
+    class Sums(Protocol):
+        def total(self, text: str) -> Result[int]: ...
+
+    inner = create(Sums, ScriptedChatModel(['{"value": 12}'], capabilities=NATIVE))
+    model = provider(calls(("total", '{"text": "5 and 7"}')), "It is 12.")
+    result = asks(model, inner.total).told("x")
+    assert messages_to(model)[-1] == ToolMessage("c1", "total", "12")
+    assert result.tool_runs[0].result.value == 12
+
+
+@every_kind
+def test_calls_that_were_cut_off_are_never_run(kind: str) -> None:
+    ran: list[Any] = []
+
+    @tool(name="add")
+    def noted(a: int, b: int = 0) -> None:
+        ran.append((a, b))
+
+    reply = ChatReply(AiMessage("", (ToolCall("c1", "add", '{"a": 1}'),)), FinishReason.LENGTH)
+    with pytest.raises(TruncatedError):
+        KINDS[kind](asks(provider(reply), noted))
+    assert ran == []
+
+
+def test_an_interceptor_may_proceed_twice_with_tools() -> None:
+    said: list[tuple[Message, ...]] = []
+
+    def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(turn)
+        answer = yield from proceed(turn)
+        said.append(answer.said)
+        return answer
+
+    model = provider(calls(ONE_AND_TWO), "3", calls(ONE_AND_TWO), "3")
+    assert asks(model, add, interceptors=[twice]).ask("x") == "3"
+    assert len(messages_to(model)) == 3
+    assert_a_provider_takes(said[0])
+
+
+def test_after_a_round_that_an_error_ended_a_call_may_be_made_again() -> None:
+    def once_more(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        try:
+            return (yield from proceed(turn))
+        except ToolError:
+            return (yield from proceed(turn))
+
+    model = provider(calls(("sub", "{}")), "Done.")
+    service = asks(model, add, interceptors=[once_more], tool_errors=ToolErrors(unknown=again))
+    assert service.ask("x") == "Done."
+    assert messages_to(model) == (UserMessage("x"),)
+
+
+def test_errors_of_ours_hold_all_attempts_of_all_rounds() -> None:
+    model = provider(calls(ONE_AND_TWO), ChatReply(AiMessage("It i"), FinishReason.LENGTH))
+    with pytest.raises(AiServiceError) as caught:
+        asks(model, add).ask("x")
+    assert [attempt.text for attempt in caught.value.attempts] == ["", "It i"]
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
+def test_a_preview_shows_the_tools(capabilities: Capabilities) -> None:
+    service = people(provider(capabilities=capabilities))
+    shown = str(preview(service.find, "x"))
+    assert "search" in shown
+    assert "Searches." in shown
+
+
+# ids
+
+
+@pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("call_1", ""), ("", "call_1")])
+def test_calls_without_an_id_of_their_own_are_told_apart(ids: tuple[str, str]) -> None:
+    first, second = (("add", f'{{"a": {number}, "b": 0}}', id) for number, id in enumerate(ids))
+    model = provider(calls(first, second), calls(first), "Done.")
+    assert asks(model, add).ask("x") == "Done."
+    answered = [said for said in messages_to(model) if isinstance(said, ToolMessage)]
+    assert [said.text for said in answered] == ["0", "1", "0"]
+    assert len({said.call_id for said in answered}) == 3

@@ -1,0 +1,96 @@
+"""What streams, items and texts show of a call with tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tool_calling import (
+    ANN,
+    NATIVE,
+    ONE_AND_TWO,
+    TOOLS,
+    Person,
+    add,
+    asks,
+    calls,
+    people,
+    provider,
+)
+
+from aiservices import (
+    AttemptStarted,
+    Capabilities,
+    Completed,
+    ReplyDelta,
+    Stream,
+)
+from aiservices.engine.events import ToolFinished, ToolStarted
+from aiservices.tools.tool import tool
+
+
+def events_of(stream: Stream[Any]) -> list[str]:
+    told = []
+    for event in stream.events():
+        if isinstance(event, ToolStarted):
+            told.append(f"started {event.call.name}")
+        elif isinstance(event, ToolFinished):
+            told.append(f"finished {event.run.text}")
+        elif isinstance(event, (AttemptStarted, Completed)):
+            told.append(type(event).__name__)
+        elif isinstance(event, ReplyDelta) and event.text:
+            told.append(event.text)
+    return told
+
+
+def test_a_stream_tells_of_its_tools() -> None:
+    model = provider(calls(ONE_AND_TWO, ("nope", "{}")), "It is 3.")
+    assert events_of(asks(model, add).stream("x")) == [
+        "AttemptStarted",
+        "started add",
+        "started nope",
+        "finished 3",
+        "finished There is no tool nope. The tools are: add.",
+        "AttemptStarted",
+        "It ",
+        "is ",
+        "3.",
+        "Completed",
+    ]
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
+def test_snapshots_show_the_answer_and_not_the_arguments_of_other_tools(capabilities: Capabilities) -> None:
+    @tool(name="search")
+    def by_name(name: str) -> str:
+        return name
+
+    last = calls(("Person", ANN)) if capabilities is TOOLS else ANN
+    model = provider(calls(("search", '{"name": "Bob"}')), last, capabilities=capabilities)
+    shown = [snapshot.to_python() for snapshot in people(model, by_name).grow("x")]
+    assert {"name": "Bob"} not in shown
+    assert shown[-1] == {"name": "Ann", "age": 31}
+
+
+@pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
+def test_items_come_after_tools(capabilities: Capabilities) -> None:
+    two = f'{{"value": [{ANN}, {{"name": "Bob", "age": 5}}]}}'
+    last = calls(("list_Person", two)) if capabilities is TOOLS else two
+    model = provider(calls(("search", '{"text": "Ann"}')), last, capabilities=capabilities)
+    assert list(people(model).each("x")) == [Person("Ann", 31), Person("Bob", 5)]
+
+
+def test_items_are_not_read_from_the_arguments_of_other_tools() -> None:
+    def save(value: list[Person]) -> str:
+        return "saved"
+
+    saved, found = '{"value": [{"name": "Bob", "age": 5}]}', f'{{"value": [{ANN}]}}'
+    model = provider(calls(("save", saved)), calls(("list_Person", found)))
+    assert list(people(model, save).each("x")) == [Person("Ann", 31)]
+    assert len(model.requests) == 2
+
+
+def test_texts_are_what_the_model_says_between_its_tools() -> None:
+    model = provider(calls(ONE_AND_TWO, text="I add. "), "It is 3.")
+
+    assert list(asks(model, add).texts("x")) == ["I ", "add. ", "It ", "is ", "3."]

@@ -1,0 +1,496 @@
+"""Output guards: what they are shown, what comes of their verdicts, and what that may cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import pytest
+from hypothesis import given, strategies as st
+
+from aiservices import (
+    AiMessage,
+    Answer,
+    Budget,
+    ChatReply,
+    DefinitionError,
+    Emit,
+    Flow,
+    OutputParsingError,
+    Proceed,
+    ReplyDelta,
+    Result,
+    Retry,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    Turn,
+    UserMessage,
+    create,
+)
+from aiservices.guardrails import (
+    AskAgain,
+    Guard,
+    GuardrailError,
+    GuardrailRan,
+    OutputGuardrails,
+    Passed,
+    Rewritten,
+    ensure,
+    forbidden,
+    masked,
+    passed,
+    refused,
+    reprompt,
+    retry,
+    rewritten,
+)
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> Result[str]: ...
+
+
+class Counter(Protocol):
+    def count(self, text: str) -> Result[int]: ...
+
+
+@dataclass
+class Person:
+    name: str
+    age: int
+
+
+class Census(Protocol):
+    def person(self, text: str) -> Result[Person]: ...
+
+
+def saying(verdict: Any) -> Any:
+    def says(subject: Any, turn: Turn) -> Any:
+        return verdict
+
+    return says
+
+
+def rejecting(*verdicts: Any) -> Any:
+    left = [*verdicts]
+
+    def rejects(subject: Any, turn: Turn) -> Any:
+        return left.pop(0) if left else passed()
+
+    return rejects
+
+
+def failing(interface: Any, replies: list[Any], *guards: Any, budget: Budget | None = None) -> GuardrailError:
+    (name,) = (name for name in vars(interface) if not name.startswith("_"))
+    service = create(interface, ScriptedChatModel(replies), interceptors=[*guards], budget=budget)
+    with pytest.raises(GuardrailError) as caught:
+        getattr(service, name)("x")
+    return caught.value
+
+
+def test_an_error_names_the_guard_and_has_what_it_said_and_what_was_spent() -> None:
+    error = failing(Chat, ["a b"], OutputGuardrails(saying(refused("too short"))))
+    assert (str(error), error.guard, error.where, error.reason, error.__notes__) == (
+        "Chat.chat: the output guard says refused: too short",
+        "says",
+        "output",
+        "too short",
+        ["in Chat.chat"],
+    )
+    assert [attempt.text for attempt in error.attempts] == ["a b"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+@pytest.mark.parametrize("again", [retry, reprompt])
+def test_max_retries_are_so_many_further_answers(most: int, again: Any) -> None:
+    guards = OutputGuardrails(saying(again("no good")), max_retries=most)
+    error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=9))
+    answers = "its only answer" if most == 0 else f"all {most + 1} answers"
+    assert (str(error), len(error.attempts), error.reason) == (
+        f"Chat.chat: the output guard says rejected {answers}: no good",
+        most + 1,
+        "no good",
+    )
+
+
+def test_the_last_of_the_retries_may_pass() -> None:
+    guards = OutputGuardrails(rejecting(retry("1"), retry("2")), max_retries=2)
+    result = create(Chat, ScriptedChatModel(["a", "b", "c"]), interceptors=[guards]).chat("x")
+    assert (result.value, [attempt.text for attempt in result.attempts]) == ("c", ["a", "b", "c"])
+
+
+def test_no_more_is_asked_than_the_budget_has() -> None:
+    guards = OutputGuardrails(saying(retry("no good")), max_retries=5)
+    error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=2))
+    assert (str(error), error.__notes__[0], len(error.attempts)) == (
+        "Chat.chat: the output guard says rejected all 2 answers: no good",
+        "not asked again: the budget does not permit to go on: 2 of 2 attempts were made; "
+        "raise Budget(attempts=…)",
+        2,
+    )
+
+
+def test_reading_again_and_rejecting_share_the_budget() -> None:
+    guards = OutputGuardrails(saying(retry("no good")), max_retries=5)
+    error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(attempts=3))
+    assert [attempt.text for attempt in error.attempts] == ["many", "7", "7"]
+
+
+def test_nothing_is_asked_again_after_text_was_handed_out() -> None:
+    class Writer(Protocol):
+        def write(self, text: str) -> Iterator[str]: ...
+
+    def greeting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        yield Emit(ReplyDelta("so: "))
+        return (yield from proceed(turn))
+
+    guards = OutputGuardrails(saying(retry("no good")))
+    writer = create(Writer, ScriptedChatModel(["a", "b"]), interceptors=[greeting, guards])
+    with pytest.raises(GuardrailError) as caught:
+        list(writer.write("x"))
+    assert caught.value.__notes__[0] == "not asked again: a stream has handed out text"
+
+
+def test_the_model_is_shown_each_answer_that_was_rejected_and_why() -> None:
+    model = ScriptedChatModel(["a", "b", "c"])
+    guards = OutputGuardrails(rejecting(reprompt("not a"), reprompt("not b")))
+    create(Chat, model, interceptors=[guards]).chat("x")
+    assert model.requests[2].messages == (
+        UserMessage("x"),
+        AiMessage("a"),
+        UserMessage("not a"),
+        AiMessage("b"),
+        UserMessage("not b"),
+    )
+
+
+def test_an_answer_without_text_is_not_shown_to_the_model() -> None:
+    model = ScriptedChatModel(["", "b"])
+    create(Chat, model, interceptors=[OutputGuardrails(rejecting(reprompt("say something")))]).chat("x")
+    assert model.requests[1].messages == (UserMessage("x"), UserMessage("say something"))
+
+
+def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
+    seen: list[str] = []
+
+    def note(text: str, turn: Turn) -> Any:
+        seen.append(text)
+        return rewritten(text + "!")
+
+    guards = OutputGuardrails(note, note, note)
+    result = create(Chat, ScriptedChatModel(["a"]), interceptors=[guards]).chat("x")
+    assert (result.value, result.text, seen) == ("a!!!", "a!!!", ["a", "a!", "a!!"])
+
+
+def test_another_answer_is_shown_to_all_guards() -> None:
+    seen: list[str] = []
+
+    def note(text: str, turn: Turn) -> Any:
+        seen.append(text)
+        return passed()
+
+    guards = OutputGuardrails(note, rejecting(retry("no")))
+    create(Chat, ScriptedChatModel(["a", "b"]), interceptors=[guards]).chat("x")
+    assert seen == ["a", "b"]
+
+
+def test_a_model_is_shown_its_own_words_and_not_those_of_a_guard() -> None:
+    model = ScriptedChatModel(["a SECRET", "b"])
+    guards = OutputGuardrails(masked("SECRET"), rejecting(reprompt("again")))
+    create(Chat, model, interceptors=[guards]).chat("x")
+    assert model.requests[1].messages[1] == AiMessage("a SECRET")
+
+
+def test_a_text_is_what_the_model_wrote_and_is_read_again_when_it_is_rewritten() -> None:
+    seen: list[str] = []
+
+    def more(text: str, turn: Turn) -> Any:
+        seen.append(text)
+        return rewritten(text.replace("4", "5"))
+
+    model = ScriptedChatModel(['{"value": 42}'])
+    result = create(Counter, model, interceptors=[OutputGuardrails(more)]).count("x")
+    assert (result.value, result.text, seen) == (52, '{"value": 52}', ['{"value": 42}'])
+
+
+def test_the_text_of_a_tool_that_gives_the_answer_is_its_arguments() -> None:
+    class Tooled(Protocol):
+        def count(self, text: str) -> Result[int]: ...
+
+    reply = ChatReply(AiMessage("", (ToolCall("1", "int", '{"value": 42}'),)))
+    guards = OutputGuardrails(rejecting(reprompt("more"), rewritten('{"value": 43}')))
+    model = ScriptedChatModel([reply, reply])
+    result = create(Tooled, model, strategy="output_tool", interceptors=[guards]).count("x")
+    assert (result.value, result.reply.message.tool_calls) == (43, (ToolCall("1", "int", '{"value": 43}'),))
+    assert model.requests[1].messages[1:] == (reply.message, ToolMessage("1", "int", "more"))
+
+
+def test_a_text_that_is_rewritten_into_something_else_is_a_fault_of_the_guard() -> None:
+    error = failing(Counter, ["42"], OutputGuardrails(saying(rewritten("many"))))
+    assert (str(error), type(error.__cause__)) == (
+        "Counter.count: the output guard says failed: OutputParsingError: cannot read the reply: $: "
+        "expected an integer, found \"many\" (the reply: 'many')",
+        OutputParsingError,
+    )
+
+
+def test_a_text_is_rewritten_as_a_text() -> None:
+    error = failing(Counter, ["42"], OutputGuardrails(saying(rewritten(43))))
+    assert str(error) == "Counter.count: the output guard says failed: TypeError: it rewrote a text as int"
+
+
+def test_a_guard_may_be_shown_the_value_and_rewrite_it() -> None:
+    def older(person: Person, turn: Turn) -> Any:
+        return rewritten(replace(person, age=person.age + 1))
+
+    guards = OutputGuardrails(older, older, on="value")
+    result = create(Census, ScriptedChatModel(['{"name": "Ann", "age": 30}']), interceptors=[guards]).person(
+        "x"
+    )
+    assert (result.value, result.text) == (Person("Ann", 32), '{"name": "Ann", "age": 32}')
+
+
+def test_a_value_is_rewritten_as_a_value_of_the_type() -> None:
+    error = failing(
+        Census, ['{"name": "Ann", "age": 30}'], OutputGuardrails(saying(rewritten("Ann")), on="value")
+    )
+    assert str(error) == (
+        "Census.person: the output guard says failed: ValueError: 'Ann' is no value of the method's type"
+    )
+
+
+def test_a_guard_may_say_by_itself_what_it_is_shown() -> None:
+    seen: list[Any] = []
+
+    def note(subject: Any, turn: Turn) -> Any:
+        seen.append(subject)
+        return passed()
+
+    guards = OutputGuardrails(Guard(note, on="value"), note, Guard(note, on="text"))
+    create(Counter, ScriptedChatModel(['{"value": 42}']), interceptors=[guards]).count("x")
+    assert seen == [42, '{"value": 42}', '{"value": 42}']
+
+
+def test_the_text_is_written_anew_after_a_value_was_rewritten() -> None:
+    seen: list[str] = []
+
+    def note(text: str, turn: Turn) -> Any:
+        seen.append(text)
+        return rewritten(text.replace("43", "44"))
+
+    more = Guard(lambda value, turn: rewritten(value + 1), "more", "value")
+    result = create(
+        Counter,
+        ScriptedChatModel(['```json\n{"value": 42}\n```']),
+        interceptors=[OutputGuardrails(more, note)],
+    ).count("x")
+    assert (result.value, seen) == (44, ['{"value": 43}'])
+
+
+def test_an_answer_whose_fields_were_mended_is_shown_as_a_whole() -> None:
+    seen: list[str] = []
+
+    def note(text: str, turn: Turn) -> Any:
+        seen.append(text)
+        return reprompt("an older one") if len(seen) == 1 else passed()
+
+    model = ScriptedChatModel(['{"name": "Ann", "age": "old"}', '{"age": 31}', '{"name": "Bo", "age": 77}'])
+    service = create(Census, model, retry=Retry(mode="fields"), interceptors=[OutputGuardrails(note)])
+    assert service.person("x").value == Person("Bo", 77)
+    assert seen == ['{"name": "Ann", "age": 31}', '{"name": "Bo", "age": 77}']
+    assert model.requests[2].messages == (
+        UserMessage("x"),
+        AiMessage('{"name": "Ann", "age": 31}'),
+        UserMessage("an older one"),
+    )
+
+
+def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value() -> None:
+    def louder(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(turn)
+        return replace(answer, value=answer.value.upper())
+
+    error = failing(Chat, ["a secret"], OutputGuardrails(forbidden(re.compile("SECRET"))), louder)
+    assert error.reason == "the text holds what 'SECRET' finds, which must not be in it"
+
+
+def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
+    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        return Answer(7, ChatReply(AiMessage("7")), ())
+        yield
+
+    guards = OutputGuardrails(masked("7", by="8"))
+    result = create(Counter, ScriptedChatModel([]), interceptors=[guards, known]).count("x")
+    assert result.value == 8
+
+
+def test_an_answer_that_its_reply_does_not_say_is_shown_as_its_value() -> None:
+    def otherwise(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(turn)
+        return Answer(7, ChatReply(AiMessage("as many as there are dwarfs")), ())
+
+    model = ScriptedChatModel(["1", "2"])
+    guards = OutputGuardrails(rejecting(reprompt("more"), rewritten("8")))
+    assert create(Counter, model, interceptors=[guards, otherwise]).count("x").value == 8
+    assert model.requests[1].messages == (
+        UserMessage("x"),
+        AiMessage('{"value": 7}'),
+        UserMessage("more"),
+    )
+
+
+def test_a_method_that_hands_back_the_reply_is_guarded() -> None:
+    class Raw(Protocol):
+        def reply(self, text: str) -> ChatReply: ...
+
+    said = ChatReply(AiMessage("a SECRET", reasoning="SECRET"), raw=b'{"SECRET": 1}')
+    guards = OutputGuardrails(masked("SECRET"))
+    reply = create(Raw, ScriptedChatModel([said]), interceptors=[guards]).reply("x")
+    assert reply == ChatReply(AiMessage("a ***"))
+
+
+def test_the_value_may_be_the_reply_itself() -> None:
+    class Raw(Protocol):
+        def reply(self, text: str) -> AiMessage: ...
+
+    def shorter(value: AiMessage, turn: Turn) -> Any:
+        return rewritten(AiMessage(value.text[:1])) if value.text else rewritten("nothing")
+
+    service = create(
+        Raw, ScriptedChatModel(["abc", ""]), interceptors=[OutputGuardrails(shorter, on="value")]
+    )
+    assert service.reply("x") == AiMessage("a")
+    with pytest.raises(GuardrailError, match="ValueError: 'nothing' is no value of the method's type"):
+        service.reply("x")
+
+
+def test_a_reply_that_no_model_gave_is_rewritten_as_a_reply() -> None:
+    class Raw(Protocol):
+        def reply(self, text: str) -> AiMessage: ...
+
+    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        message = AiMessage("a SECRET")
+        return Answer(message, ChatReply(message), ())
+        yield
+
+    guards = OutputGuardrails(masked("SECRET"))
+    assert create(Raw, ScriptedChatModel([]), interceptors=[guards, known]).reply("x") == AiMessage("a ***")
+
+
+class Grade:
+    """Something that only a parser of the user's knows to read."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
+    def __str__(self) -> str:
+        return f"the grade {self.said}"
+
+
+class GradeParser:
+    schema = None
+
+    def format_instructions(self) -> str:
+        return "Give a grade."
+
+    def parse(self, text: str) -> Grade:
+        return Grade(text)
+
+
+class Teacher(Protocol):
+    def grade(self, text: str) -> Grade: ...
+
+
+def graded(*guards: Any) -> Grade:
+    def mine(target: Any, parsers: Any) -> Any:
+        return GradeParser() if target.form is Grade else None
+
+    model = ScriptedChatModel(["A", "A"])
+    return create(Teacher, model, parsers=[mine], interceptors=[OutputGuardrails(*guards)]).grade("x")
+
+
+def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
+    better = Guard(lambda value, turn: rewritten(Grade(value.said + "+")), "better", "value")
+    assert graded(masked("A", by="B")).said == "B"
+    assert graded(better, better).said == "A++"
+    with pytest.raises(GuardrailError, match="ValueError: 'A' is no value of the method's type"):
+        graded(Guard(saying(rewritten("A")), "says", "value"))
+
+
+def test_the_steps_of_reading_stay_when_a_value_is_rewritten() -> None:
+    more = Guard(lambda value, turn: rewritten(value + 1), "more", "value")
+    model = ScriptedChatModel(['```json\n{"value": 42}\n```'])
+    result = create(Counter, model, interceptors=[OutputGuardrails(more)]).count("x")
+    assert (result.value, len(result.coercions)) == (43, 1)
+
+
+@pytest.mark.parametrize("on", ["text", "value"])
+def test_what_a_guard_raises_is_told_as_its_failure(on: Literal["text", "value"]) -> None:
+    def broken(subject: Any, turn: Turn) -> Any:
+        return subject / 0
+
+    error = failing(Chat, ["a"], OutputGuardrails(broken, on=on))
+    assert (str(error), type(error.__cause__)) == (
+        "Chat.chat: the output guard broken failed: TypeError: unsupported operand type(s) for /: "
+        "'str' and 'int'",
+        TypeError,
+    )
+
+
+def test_a_guard_has_to_give_a_verdict() -> None:
+    error = failing(Chat, ["a"], OutputGuardrails(saying(None)))
+    assert error.reason == (
+        "TypeError: it must give passed(), rewritten(…), retry(…), reprompt(…) or refused(…), and gave None"
+    )
+
+
+def test_what_is_wrong_with_the_guards_is_told_at_once() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_retries=-1)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "4 faults:\n"
+        "  - OutputGuardrails: it takes functions of (subject, turn), and number 1 is 'SECRET'\n"
+        "  - OutputGuardrails: on is 'mood' for print; it must be one of text, value\n"
+        "  - OutputGuardrails: on is 'x'; it must be one of text, value\n"
+        "  - OutputGuardrails: max_retries is -1; it must not be negative"
+    )
+    with pytest.raises(DefinitionError, match="OutputGuardrails: no guard is given; pass functions"):
+        OutputGuardrails()
+
+
+def test_listeners_are_told_of_each_verdict_and_streams_are_not() -> None:
+    told: list[Any] = []
+    guards = OutputGuardrails(ensure(lambda n: n > 1, "more"), masked("2", by="3"))
+    service = create(Counter, ScriptedChatModel(["1", "2"]), interceptors=[guards], listeners=[told.append])
+    service.count("x")
+    assert [event for event in told if isinstance(event, GuardrailRan)] == [
+        GuardrailRan("ensure", "output", AskAgain("more", "more")),
+        GuardrailRan("ensure", "output", Passed()),
+        GuardrailRan("masked", "output", Rewritten("3")),
+    ]
+
+
+def test_two_of_them_each_have_their_own_retries() -> None:
+    inner = OutputGuardrails(rejecting(reprompt("i")), max_retries=1)
+    outer = OutputGuardrails(rejecting(reprompt("o")), max_retries=1)
+    model = ScriptedChatModel(["a", "b", "c"])
+    assert create(Chat, model, interceptors=[outer, inner]).chat("x").value == "c"
+    assert model.requests[2].messages == (UserMessage("x"), AiMessage("b"), UserMessage("o"))
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
+def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str], good: str) -> None:
+    kept: list[Answer] = []
+
+    def keeping(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+        kept.append((yield from proceed(turn)))
+        return kept[0]
+
+    guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_retries=9)
+    model = ScriptedChatModel([*rejected, good])
+    service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(attempts=9))
+    assert service.chat("x").value == good
+    assert (kept[0].said, len(model.requests)) == ((AiMessage(good),), len(rejected) + 1)

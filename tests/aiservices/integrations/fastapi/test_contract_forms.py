@@ -1,0 +1,116 @@
+"""Media and messages as JSON, and types under the components of a document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
+
+from aiservices import (
+    AiMessage,
+    Audio,
+    File,
+    History,
+    Image,
+    Message,
+    ScriptedChatModel,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create,
+    user_message,
+)
+from aiservices.integrations.fastapi import app, router
+from aiservices.integrations.fastapi.contract import codec_for, from_wire, to_wire, wire_form
+from output_parsers.parser.registry import DEFAULT_REGISTRY
+
+PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\nx", name="x.png").with_detail("low")
+SAID: list[tuple[Any, Any]] = [
+    (Image, PNG),
+    (Image, Image.from_url("https://example.org/cat.jpg")),
+    (Audio, Audio.from_bytes(b"ID3xyz")),
+    (File, File.from_bytes(b"%PDF-1", name="a.pdf")),
+    (list[Image], [PNG, PNG]),
+    (Image | None, None),
+    (tuple[Image, ...], (PNG,)),
+    (Message, UserMessage("a", "ann", ("a", PNG))),
+    (
+        list[Message],
+        [UserMessage("a"), AiMessage("b", (ToolCall("1", "f", "{}"),)), ToolMessage("1", "f", "c")],
+    ),
+    (str | UserMessage, UserMessage("a")),
+    (str | UserMessage, "a"),
+    (Annotated[list[Message], History], []),
+]
+
+
+@pytest.mark.parametrize(("form", "value"), SAID)
+def test_media_and_messages_come_back_as_themselves(form: Any, value: Any) -> None:
+    codec = codec_for(wire_form(form), DEFAULT_REGISTRY)
+    assert from_wire(codec.read(codec.write(to_wire(value)))) == value
+
+
+def test_a_system_message_is_not_sent() -> None:
+    with pytest.raises(ValueError, match="leave it out of the history"):
+        to_wire([SystemMessage("x")])
+
+
+class Eye(Protocol):
+    @user_message("What is in {{picture}}?")
+    def look(self, picture: Image) -> str: ...
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        {},
+        {"data": "not base 64", "media_type": "image/png"},
+        {"data": "eA==", "media_type": "text/plain"},
+        {"url": "file:///etc/passwd"},
+        {"url": "https://example.org/a.png", "data": "eA==", "media_type": "image/png"},
+    ],
+)
+def test_an_image_that_is_none_is_told_by_its_path(picture: dict[str, str]) -> None:
+    here = TestClient(app(create(Eye, ScriptedChatModel([]))))
+    answer = here.post("/look", json={"picture": picture})
+    assert answer.status_code == 422
+    assert answer.json()["problems"][0]["path"] == "$.picture"
+
+
+def test_a_data_url_is_taken_as_its_bytes() -> None:
+    model = ScriptedChatModel(["a cat"])
+    here = TestClient(app(create(Eye, model)))
+    url = "data:image/png;base64,iVBORw0KGgo="
+    assert here.post("/look", json={"picture": {"url": url}}).json() == "a cat"
+    message = model.requests[0].messages[-1]
+    assert isinstance(message, UserMessage)
+    assert Image.from_url(url) in message.contents
+
+
+class Person(BaseModel):
+    name: str
+
+
+class Namesakes(Protocol):
+    @user_message("{{it}}")
+    def first(self, it: str) -> Person: ...
+
+
+def test_types_of_one_name_are_told_apart_in_a_document() -> None:
+    own = FastAPI()
+    other = type("Person", (BaseModel,), {"__annotations__": {"age": int}, "__module__": "elsewhere"})
+    own.include_router(router(create(Namesakes, ScriptedChatModel([]))))
+    own.add_api_route("/other", lambda: None, response_model=other)
+    document = own.openapi()
+    known = document["components"]["schemas"]
+
+    def shown(path: str, method: str) -> Any:
+        schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+        return list(known[schema["$ref"].rpartition("/")[2]]["properties"])
+
+    assert shown("/first", "post") == ["name"]
+    assert shown("/other", "get") == ["age"]

@@ -1,0 +1,225 @@
+"""Every type that a service can return goes over HTTP and comes back as the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum, StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Protocol, TypeVar
+from uuid import UUID
+
+import attrs
+import msgspec
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict
+
+from aiservices import AiMessage, ChatReply, Int8, Usage
+from aiservices.integrations.fastapi import app, client
+from output_parsers import OutputParsingError
+from output_parsers.parser.registry import DEFAULT_REGISTRY
+from output_parsers.result.reading import same
+
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+
+
+class Colour(Enum):
+    RED = "red"
+    GREEN = 2
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+class Mood(StrEnum):
+    GOOD = "good"
+
+
+class Rights(Flag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclass
+class Tree:
+    name: str
+    kids: list[Tree] = field(default_factory=list)
+
+
+class Point(NamedTuple):
+    x: int
+    y: Decimal
+
+
+class Film(TypedDict):
+    title: str
+    year: int
+
+
+class Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+
+    first_name: str
+    birth_date: date | None = None
+
+
+class Box(BaseModel, Generic[T]):
+    inside: T
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    tricks: list[str]
+
+
+@attrs.define
+class Coin:
+    side: str
+
+
+class Note(msgspec.Struct):
+    text: str
+    at: datetime
+
+
+VALUES: list[tuple[Any, Any]] = [
+    (bool, True),
+    (int, 10**40),
+    (Int8, -128),
+    (float, 0.1),
+    (float, 1e300),
+    (Decimal, Decimal("1.50")),
+    (Decimal, Decimal("12345678901234567890.123456789012345678")),
+    (Fraction, Fraction(1, 3)),
+    (str, 'a "quoted"\nline, \u2028 and 张艺谋 🙂'),
+    (str, "42"),
+    (str, ""),
+    (bytes, b"abc"),
+    (date, date(1968, 7, 4)),
+    (time, time(23, 45)),
+    (datetime, datetime(1968, 7, 4, 23, 45, tzinfo=UTC)),
+    (timedelta, timedelta(days=1, seconds=3)),
+    (UUID, UUID(int=7)),
+    (Path, Path("a/b")),
+    (Colour, Colour.RED),
+    (Colour, Colour.GREEN),
+    (Size, Size.SMALL),
+    (Mood, Mood.GOOD),
+    (Rights, Rights.READ | Rights.WRITE),
+    (Literal["x", 1], 1),
+    (list[int], [1, 2]),
+    (set[str], {"a", "b"}),
+    (frozenset[int], frozenset({1})),
+    (tuple[int, str], (1, "a")),
+    (tuple[date, ...], (date(2020, 1, 1),)),
+    (dict[str, Decimal], {"value": Decimal("1.0")}),
+    (dict[int, str], {1: "a"}),
+    (dict[str, dict[str, int]], {"value": {"value": 1}}),
+    (Film, {"title": "Hero", "year": 2002}),
+    (Point, Point(1, Decimal("2.5"))),
+    (Tree, Tree("a", [Tree("b"), Tree("c", [Tree("d")])])),
+    (Camel, Camel(first_name="Ann", birth_date=date(2000, 2, 29))),
+    (Coin, Coin("head")),
+    (Note, Note("n", datetime(2020, 1, 1))),
+    (Box[list[int]], Box[list[int]](inside=[1])),
+    (RootModel[list[int]], RootModel[list[int]]([1, 2])),
+    (Cat | Dog, Dog(tricks=["sit"])),
+    (Annotated[Cat | Dog, Field(discriminator="kind")], Cat(lives=9)),
+    (int | None, None),
+    (str | None, "null"),
+    (int | str, "42"),
+    (int | str, 42),
+    (UserId, UserId(3)),
+    (Any, {"a": [1, "x", None, True]}),
+    (AiMessage, AiMessage("hello")),
+    (ChatReply, ChatReply(AiMessage("hello"), usage=Usage(1, 2), model="m")),
+]
+
+
+def names() -> list[str]:
+    return [f"{getattr(form, '__name__', form)}-{index}" for index, (form, _) in enumerate(VALUES)]
+
+
+@pytest.fixture(scope="module")
+def echoed() -> Callable[[Any, Any], Any]:
+    """What a value is after it was written for the wire and read from there."""
+    from aiservices.integrations.fastapi.contract import codec_for
+
+    def echo(form: Any, value: Any) -> Any:
+        codec = codec_for(form, DEFAULT_REGISTRY)
+        text = codec.write(value)
+        assert "\n" not in text  # of an event it is one line
+        return codec.read(text)
+
+    return echo
+
+
+@pytest.mark.parametrize(("form", "value"), VALUES, ids=names())
+def test_a_value_comes_back_as_itself(form: Any, value: Any, echoed: Callable[[Any, Any], Any]) -> None:
+    assert same(echoed(form, value), value)
+
+
+def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> None:
+    space: dict[str, Any] = {"__module__": __name__}
+    for index, (form, _) in enumerate(VALUES):
+
+        def stub(self: Any, given: Any) -> Any: ...
+
+        stub.__annotations__ = {"given": form, "return": form}
+        stub.__name__ = f"m{index}"
+        space[stub.__name__] = stub
+    interface: Any = type(Protocol)("Echo", (Protocol,), space)
+
+    class Echo:
+        def __getattr__(self, name: str) -> Callable[[Any], Any]:
+            return lambda given: given
+
+    remote = client(interface, serve(app(Echo(), interface=interface)), timeout=20)
+    wrong = [
+        form
+        for index, (form, value) in enumerate(VALUES)
+        if not same(getattr(remote, f"m{index}")(value), value)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (int, '"42"'),
+        (int, "1.0"),
+        (int, "1, 2"),
+        (int, '1, "more": 2'),
+        (int, "1}"),
+        (str, "text"),
+        (Film, '{"title": "Hero", "year": 2002, "more": 1}'),
+        (list[int], "[1, 2"),
+        (bool, "yes"),
+        (date, "2020-01-01"),
+    ],
+)
+def test_what_is_not_exact_is_refused(form: Any, text: str) -> None:
+    from aiservices.integrations.fastapi.contract import codec_for
+
+    with pytest.raises(OutputParsingError):
+        codec_for(form, DEFAULT_REGISTRY).read(text)
+
+
+def test_a_path_does_not_tell_of_the_envelope() -> None:
+    from aiservices.integrations.fastapi.contract import codec_for
+
+    with pytest.raises(OutputParsingError) as caught:
+        codec_for(list[int], DEFAULT_REGISTRY).read('[1, "x"]')
+    assert [str(problem) for problem in caught.value.problems] == ['$[1]: expected an integer, found "x"']

@@ -1,0 +1,536 @@
+"""The tools of MCP servers, against a server that runs as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client, MCPError
+from mcp.server import Server
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ListToolsResult,
+    ResourceLink,
+    TextResourceContents,
+    Tool as ServerTool,
+)
+
+from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, Stream, ToolCall, create, user_message
+from aiservices.agents import ReActAgent
+from aiservices.integrations.mcp.tools import McpServerError, McpTools, closed, text_of_result
+from aiservices.tools.tool import Tool, ToolException
+
+SERVER = str(Path(__file__).with_name("mcp_server.py"))
+NAME = f"the MCP server '{sys.executable} {SERVER}'"
+
+
+class Clerk(Protocol):
+    @user_message("{{it}}")
+    def answer(self, question: str) -> Result[str]: ...
+
+    @user_message("{{it}}")
+    async def aanswer(self, question: str) -> Result[str]: ...
+
+    @user_message("{{it}}")
+    def stream(self, question: str) -> Stream[str]: ...
+
+
+class Blocking(Protocol):
+    @user_message("{{it}}")
+    def answer(self, question: str) -> Result[str]: ...
+
+
+def server(**settings: Any) -> McpTools:
+    return McpTools.stdio(sys.executable, [SERVER], **{"timeout": 20, **settings})
+
+
+def calls(name: str, **arguments: Any) -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall("call_1", name, json.dumps(arguments)),)))
+
+
+def listed(tools: McpTools) -> dict[str, Tool]:
+    found = tools.tools()
+    assert isinstance(found, list)
+    return {tool.name: tool for tool in found}
+
+
+def told(tools: McpTools, reply: ChatReply) -> str:
+    """What the model is told of a tool that it called."""
+    model = ScriptedChatModel([reply, "done"])
+    (run,) = create(Clerk, model, tools=[tools]).answer("?").tool_runs
+    assert model.requests[1].messages[-1] == run.message
+    return run.text
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[McpTools]:
+    with server(resources=True) as opened:
+        yield opened
+
+
+def test_a_model_is_told_of_a_tool_as_the_server_describes_it(tools: McpTools) -> None:
+    model = ScriptedChatModel(["Sunny."])
+    create(Clerk, model, tools=[tools]).answer("?")
+    tooling = model.requests[0].tooling
+    assert tooling is not None
+    told_of = {tool.name: tool for tool in tooling.tools}
+    assert told_of["weather"].description == "Tells the weather."
+    assert told_of["weather"].strict
+    assert told_of["weather"].parameters == {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "name of a city (at least 2 characters)"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+
+
+def test_structured_content_is_told_as_json(tools: McpTools) -> None:
+    assert told(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
+
+
+def test_text_is_told_as_it_is(tools: McpTools) -> None:
+    assert told(tools, calls("joined", words=["a", "b"], by="-")) == "a-b"
+
+
+def test_an_argument_that_is_left_out_has_the_default_of_the_server(tools: McpTools) -> None:
+    assert told(tools, calls("joined", words=["a", "b"], by=None)) == "a b"
+
+
+def test_an_image_is_left_out_with_a_note(tools: McpTools) -> None:
+    assert told(tools, calls("drawn")) == "A cat.\n[image left out: image/gif]"
+
+
+def test_a_tool_that_gives_nothing_is_done(tools: McpTools) -> None:
+    assert told(tools, calls("nothing")) == "Done."
+
+
+def test_the_model_is_told_what_the_server_says_of_an_error(tools: McpTools) -> None:
+    assert told(tools, calls("broken")) == "Error executing tool broken: the shelf is empty"
+
+
+def test_arguments_are_checked_before_the_server_is_asked(tools: McpTools) -> None:
+    assert told(tools, calls("weather", city="R")) == (
+        'The arguments cannot be read:\n- $.city: expected at least 2 characters, found "R"'
+    )
+
+
+def test_a_name_that_providers_refuse_is_written_in_letters_that_they_take(tools: McpTools) -> None:
+    assert told(tools, calls("told_of", variable="HOME")) != "unset"
+
+
+def test_resources_are_read_by_a_tool_that_lists_them(tools: McpTools) -> None:
+    assert listed(tools)["read_resource"].description == (
+        "Reads one of these resources:\n- notes://today: What is to be done today"
+    )
+    assert told(tools, calls("read_resource", uri="notes://today")) == "Water the plants."
+
+
+def test_a_resource_that_is_not_there_is_an_error_of_the_server(tools: McpTools) -> None:
+    assert told(tools, calls("read_resource", uri="notes://none")) == "Unknown resource: notes://none"
+
+
+def test_an_async_method_awaits_the_tools(tools: McpTools) -> None:
+    model = ScriptedChatModel([calls("weather", city="Rome"), "21.5"])
+    result = asyncio.run(create(Clerk, model, tools=[tools]).aanswer("?"))
+    assert (result.value, [run.text for run in result.tool_runs]) == (
+        "21.5",
+        ['{"city":"Rome","degrees":21.5}'],
+    )
+
+
+def test_a_stream_runs_the_tools(tools: McpTools) -> None:
+    model = ScriptedChatModel([calls("joined", words=["a"]), "a it is"])
+    result = create(Clerk, model, tools=[tools]).stream("?").result()
+    assert (result.value, [run.text for run in result.tool_runs]) == ("a it is", ["a"])
+
+
+def test_several_calls_run_side_by_side(tools: McpTools) -> None:
+    both = (ToolCall("1", "joined", '{"words": ["a"]}'), ToolCall("2", "weather", '{"city": "Rome"}'))
+    model = ScriptedChatModel([ChatReply(AiMessage("", both)), "done"])
+    runs = create(Clerk, model, tools=[tools]).answer("?").tool_runs
+    assert [run.text for run in runs] == ["a", '{"city":"Rome","degrees":21.5}']
+
+
+def test_a_tool_object_can_be_given_by_itself(tools: McpTools) -> None:
+    model = ScriptedChatModel([calls("weather", city="Rome"), "done"])
+    result = create(Blocking, model, tools=[listed(tools)["weather"]]).answer("?")
+    assert [run.text for run in result.tool_runs] == ['{"city":"Rome","degrees":21.5}']
+
+
+def test_opened_by_async_with_a_server_is_spoken_to_on_the_running_loop() -> None:
+    async def ask() -> tuple[list[str], int]:
+        import threading
+
+        before = threading.active_count()
+        async with server() as tools:
+            threads = threading.active_count() - before
+            model = ScriptedChatModel([calls("weather", city="Rome"), "done"])
+            result = await create(Clerk, model, tools=[tools]).aanswer("?")
+        return [run.text for run in result.tool_runs], threads
+
+    others = sum(thread.name == "aiservices-mcp" for thread in threading.enumerate())
+    assert asyncio.run(ask()) == (['{"city":"Rome","degrees":21.5}'], others)
+
+
+def test_a_blocking_method_may_run_beside_the_loop_that_speaks_to_the_server() -> None:
+    async def ask() -> str:
+        async with server() as tools:
+            return await asyncio.to_thread(told, tools, calls("joined", words=["a"]))
+
+    assert asyncio.run(ask()) == "a"
+
+
+def test_a_blocking_method_on_the_loop_that_speaks_to_the_server_is_told_why_it_cannot() -> None:
+    async def ask() -> None:
+        async with server() as tools:
+            create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
+
+    with pytest.raises(McpServerError) as caught:
+        asyncio.run(ask())
+    assert str(caught.value) == (
+        f"{NAME} is spoken to on this event loop, which a blocking call holds up; use async methods, "
+        "or open it with: with McpTools… as tools"
+    )
+
+
+def test_tools_that_the_server_learns_are_there_in_the_next_call() -> None:
+    with server(only=["learn"]) as tools:
+        assert list(listed(tools)) == ["learn"]
+    with server() as tools:
+        assert "learnt" not in listed(tools)
+        assert told(tools, calls("learn")) == "Learnt."
+        assert told(tools, calls("learnt")) == "42"
+
+
+def test_objects_of_which_a_server_says_nothing_are_closed() -> None:
+    open_object = {"type": "object", "properties": {"a": {"type": "string"}}}
+    closed_object = {**open_object, "additionalProperties": False}
+    free = {"type": "object", "additionalProperties": {"type": "integer"}}
+    given = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": open_object},
+            "one": {"anyOf": [open_object, {"type": "null"}]},
+            "free": free,
+            "any": True,
+        },
+        "$defs": {"part": open_object},
+    }
+    assert closed(given) == {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": closed_object},
+            "one": {"anyOf": [closed_object, {"type": "null"}]},
+            "free": free,
+            "any": True,
+        },
+        "$defs": {"part": closed_object},
+        "additionalProperties": False,
+    }
+
+
+def test_objects_that_are_put_together_of_several_stay_open() -> None:
+    base = {"type": "object", "properties": {"a": {"type": "string"}}}
+    given = {
+        "type": "object",
+        "properties": {"both": {"allOf": [{"$ref": "#/$defs/Base"}]}},
+        "$defs": {"Base": base},
+    }
+    assert closed(given) == given
+
+
+def test_a_tool_that_did_not_change_is_made_once(tools: McpTools) -> None:
+    assert listed(tools)["weather"].arguments is listed(tools)["weather"].arguments
+
+
+def test_tools_are_chosen_and_prefixed() -> None:
+    with server(only=["weather", "told.of"], prefix="x_", env={"LIBRARY_TEST": "yes"}) as tools:
+        assert list(listed(tools)) == ["x_weather", "x_told_of"]
+        assert told(tools, calls("x_told_of", variable="LIBRARY_TEST")) == "yes"
+
+
+def test_a_chosen_tool_that_there_is_not_is_told_when_it_is_opened() -> None:
+    with pytest.raises(McpServerError) as caught, server(only=["wether"]):
+        pass
+    assert str(caught.value).startswith(f"{NAME} has no tool wether; it has: weather, joined, ")
+
+
+def test_a_call_that_takes_too_long_is_given_up() -> None:
+    with server(timeout=2) as tools:
+        began = time.monotonic()
+        assert told(tools, calls("slow")) == "The tool slow did not finish in time."
+        assert time.monotonic() - began < 10
+        assert told(tools, calls("joined", words=["still", "there"])) == "still there"
+
+
+def test_a_server_that_dies_is_told_to_the_model_and_started_anew_by_the_next_call() -> None:
+    with server() as tools:
+        assert told(tools, calls("deadly")) == "The server of this tool has ended."
+        assert told(tools, calls("joined", words=["back"])) == "back"
+
+
+def test_in_async_methods_too_a_server_that_dies_is_started_anew() -> None:
+    async def ask() -> list[str]:
+        async with server() as tools:
+            model = ScriptedChatModel([calls("deadly"), "oh", calls("joined", words=["back"]), "well"])
+            clerk = create(Clerk, model, tools=[tools])
+            results = [await clerk.aanswer("?"), await clerk.aanswer("?")]
+        return [run.text for result in results for run in result.tool_runs]
+
+    assert asyncio.run(ask()) == ["The server of this tool has ended.", "back"]
+
+
+def test_a_server_that_cannot_be_started_is_named() -> None:
+    with pytest.raises(McpServerError) as caught, McpTools.stdio("no-such-command", ["--x"]):
+        pass
+    assert str(caught.value) == (
+        "the MCP server 'no-such-command --x' cannot be opened: "
+        "[Errno 2] No such file or directory: 'no-such-command'"
+    )
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    with (
+        pytest.raises(McpServerError) as caught,
+        McpTools.stdio(sys.executable, [SERVER, "silent"], timeout=1.5),
+    ):
+        pass
+    assert str(caught.value) == (
+        f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 1.5 s; "
+        "see whether it starts, or raise timeout"
+    )
+
+
+def test_a_server_that_ends_at_once_is_named() -> None:
+    with pytest.raises(McpServerError) as caught, McpTools.stdio(sys.executable, ["-c", "pass"]):
+        pass
+    assert (
+        str(caught.value) == f"the MCP server '{sys.executable} -c pass' cannot be opened: Connection closed"
+    )
+
+
+@pytest.mark.parametrize("use", [McpTools.tools, lambda tools: told(tools, calls("weather", city="Rome"))])
+def test_a_server_that_is_not_open_is_told(use: Callable[[McpTools], object]) -> None:
+    with pytest.raises(McpServerError) as caught:
+        use(server())
+    assert str(caught.value) == f"{NAME} is not open; use it inside of: with McpTools… as tools"
+
+
+def test_a_tool_that_outlives_its_server_is_told() -> None:
+    with server() as tools:
+        tool = listed(tools)["weather"]
+    with pytest.raises(McpServerError) as caught:
+        tool.function(city="Rome")
+    assert str(caught.value) == f"{NAME} is not open; use it inside of: with McpTools… as tools"
+
+
+def test_it_can_be_opened_again_but_not_twice() -> None:
+    tools = server()
+    with tools:
+        with pytest.raises(RuntimeError) as caught, tools:
+            pass
+        assert str(caught.value) == f"{NAME} is open already"
+    with tools:
+        assert told(tools, calls("joined", words=["again"])) == "again"
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ImportError) as caught, server():
+        pass
+    assert str(caught.value) == "MCP servers need the package mcp: pip install 'aiservices[mcp]'"
+
+
+def test_a_server_at_a_url_is_asked_with_headers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, SERVER, str(port)])
+    try:
+        _wait_for(port)
+        with McpTools.http(f"http://127.0.0.1:{port}/mcp", headers={"X-Caller": "Ann"}, timeout=20) as tools:
+            assert told(tools, calls("caller")) == "Ann"
+            assert told(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_url_that_nobody_serves_is_named_without_what_is_secret_in_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    url = f"http://ann:secret@127.0.0.1:{port}/mcp?token=secret"
+    with pytest.raises(McpServerError) as caught, McpTools.http(url, timeout=5):
+        pass
+    assert str(caught.value).startswith(f"the MCP server http://127.0.0.1:{port}/mcp cannot be opened: ")
+    assert "secret" not in str(caught.value)
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError(f"nobody listens at {port}")
+
+
+def test_a_blocking_tool_raises_what_the_server_said(tools: McpTools) -> None:
+    with pytest.raises(ToolException) as caught:
+        listed(tools)["broken"].function()
+    assert str(caught.value) == "Error executing tool broken: the shelf is empty"
+
+
+def test_many_threads_share_one_server(tools: McpTools) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda n: told(tools, calls("joined", words=[str(n)])), range(24)))
+    assert texts == [str(n) for n in range(24)]
+
+
+def test_a_call_that_is_cancelled_leaves_the_server_in_use() -> None:
+    async def ask() -> str:
+        async with server() as tools:
+            clerk = create(Clerk, ScriptedChatModel([calls("slow"), "late"]), tools=[tools])
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(clerk.aanswer("?"), 1)
+            model = ScriptedChatModel([calls("joined", words=["on"]), "done"])
+            result = await create(Clerk, model, tools=[tools]).aanswer("?")
+        return result.tool_runs[0].text
+
+    assert asyncio.run(ask()) == "on"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signal 0 is of POSIX")
+def test_the_process_of_a_server_ends_with_the_block() -> None:
+    with server() as tools:
+        number = int(told(tools, calls("number")))
+        os.kill(number, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
+def test_a_server_that_was_killed_between_two_calls_is_started_anew() -> None:
+    with server() as tools:
+        number = int(told(tools, calls("number")))
+        os.kill(number, signal.SIGKILL)
+        assert int(told(tools, calls("number"))) != number
+
+
+def test_an_agent_takes_the_tools_of_a_server_in_both_kinds_of_reply(tools: McpTools) -> None:
+    script = [calls("weather", city="Rome"), "21.5 degrees."] * 2
+    friday = ReActAgent("Friday", "You are Friday.", ScriptedChatModel(script), [tools])
+    replies = [friday.reply("How warm?"), asyncio.run(friday.areply("How warm?"))]
+    assert [(reply.content, [str(done) for done in reply.trace]) for reply in replies] == [
+        (
+            "21.5 degrees.",
+            ['weather({"city": "Rome"}) → {"city":"Rome","degrees":21.5}', "21.5 degrees."],
+        )
+    ] * 2
+
+
+async def _two_tools(context: Any, params: Any) -> ListToolsResult:
+    good, broken = {"type": "object"}, {"type": "object", "properties": {"a": {"type": "number?"}}}
+    return ListToolsResult(
+        tools=[ServerTool(name="good", input_schema=good), ServerTool(name="broken", input_schema=broken)]
+    )
+
+
+def test_a_tool_whose_schema_is_broken_is_named_and_may_be_left_out() -> None:
+    odd = Server[Any]("odd", on_list_tools=_two_tools)
+    with McpTools(lambda: Client(odd), "the odd one", resources=True) as tools:
+        with pytest.raises(McpServerError) as caught:
+            create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
+        assert str(caught.value).startswith("the odd one: the tool broken cannot be used: ")
+        assert str(caught.value).endswith("; leave it out with only=…")
+    with McpTools(lambda: Client(odd), "the odd one", only=["good"], resources=True) as tools:
+        assert {name: tool.description for name, tool in listed(tools).items()} == {"good": "good"}
+
+
+async def _refused(context: Any, params: Any) -> ListToolsResult:
+    raise MCPError(-32001 - 10, "not today")
+
+
+def test_a_server_that_does_not_list_its_tools_is_named() -> None:
+    with (
+        pytest.raises(McpServerError) as caught,
+        McpTools(lambda: Client(Server[Any]("odd", on_list_tools=_refused)), "the odd one"),
+    ):
+        pass
+    assert str(caught.value) == "the odd one cannot list what it has: not today"
+
+
+def test_what_fails_inside_of_async_with_leaves_nothing_open() -> None:
+    async def ask() -> None:
+        tools = server(only=["wether"])
+        for _ in range(2):
+            with pytest.raises(McpServerError, match="has no tool wether"):
+                async with tools:
+                    pass
+
+    asyncio.run(ask())
+
+
+def test_links_and_resources_in_a_result_are_told_in_words() -> None:
+    text = TextResourceContents(uri="notes://a", text="Milk.")
+    blob = BlobResourceContents(uri="notes://b", mime_type="image/png", blob="aGk=")
+    result = CallToolResult(
+        content=[
+            EmbeddedResource(type="resource", resource=text),
+            EmbeddedResource(type="resource", resource=blob),
+            ResourceLink(type="resource_link", name="c", uri="notes://c"),
+        ]
+    )
+    assert text_of_result(result) == (
+        "Milk.\n[resource left out: notes://b, image/png]\n[resource c: notes://c]"
+    )
+
+
+def test_an_error_without_words_is_told_as_one() -> None:
+    with pytest.raises(ToolException) as caught:
+        text_of_result(CallToolResult(content=[], is_error=True))
+    assert str(caught.value) == "The tool failed."
+
+
+def test_a_server_at_a_url_that_ends_is_an_error_and_is_found_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([sys.executable, SERVER, str(port)])
+    try:
+        _wait_for(port)
+        with McpTools.http(f"http://127.0.0.1:{port}/mcp", timeout=10) as tools:
+            tool = listed(tools)["weather"]
+            process.kill()
+            process.wait()
+            with pytest.raises(McpServerError):
+                listed(tools)
+            with pytest.raises(ToolException) as told_of:
+                tool.function(city="Rome")
+            assert str(told_of.value) == "The server of this tool has ended."
+            with pytest.raises(McpServerError) as caught:
+                listed(tools)
+            assert str(caught.value).startswith(f"the MCP server http://127.0.0.1:{port}/mcp c")
+            process = subprocess.Popen([sys.executable, SERVER, str(port)])
+            _wait_for(port)
+            assert listed(tools)["weather"].function(city="Rome") == '{"city":"Rome","degrees":21.5}'
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,172 @@
+"""What was said is written where it is asked for, in the JSON of the conventions, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Protocol
+
+import pytest
+from recorded_spans import Recorded
+
+from aiservices import (
+    AiMessage,
+    Audio,
+    ChatReply,
+    Image,
+    ScriptedChatModel,
+    ServiceOutputError,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create,
+    system_message,
+)
+from aiservices.integrations.otel.attributes import said
+from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.models.messages import FinishReason
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CALLS = ChatReply(AiMessage("", (ToolCall("c", "half", '{"of": 2}'),), "hm"), FinishReason.TOOL_CALLS)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def half(of: int) -> list[int]:
+    """Half of a number."""
+    return [of // 2]
+
+
+@system_message("You count.")
+class Counter(Protocol):
+    def count(self, text: str) -> int: ...
+
+
+def counted(recorded: Recorded, **settings: Any) -> None:
+    around = [recorded.telemetry(**settings)]
+    model = ScriptedChatModel([CALLS, "secret"])
+    with pytest.raises(ServiceOutputError):
+        create(Counter, model, interceptors=around, tools=[half], retry=None).count("the secret")
+
+
+def content_of(recorded: Recorded) -> set[str]:
+    names = {
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+        "gen_ai.tool.call.arguments",
+        "gen_ai.tool.call.result",
+    }
+    return {name for span in recorded.spans for name in (span.attributes or {}) if name in names}
+
+
+def test_no_content_is_written_unless_it_is_asked_for(recorded: Recorded) -> None:
+    counted(recorded)
+    assert content_of(recorded) == set()
+    assert "secret" not in " ".join(span.to_json() for span in recorded.spans)
+
+
+@pytest.mark.parametrize("asked", ["span_only", "SPAN_AND_EVENT", "true"])
+def test_the_standard_variable_asks_for_content(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, asked)
+    counted(recorded)
+    assert len(content_of(recorded)) == 4
+
+
+@pytest.mark.parametrize("asked", ["", "no_content", "event_only", "false"])
+def test_the_standard_variable_asks_for_none_on_spans(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, asked)
+    counted(recorded)
+    assert content_of(recorded) == set()
+
+
+def test_what_is_passed_goes_before_the_variable(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "span_only")
+    counted(recorded, content=False)
+    assert content_of(recorded) == set()
+
+
+def test_a_variable_that_says_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "perhaps")
+    with pytest.raises(ValueError, match="perhaps") as caught:
+        OpenTelemetry()
+    assert str(caught.value) == (
+        f"{VARIABLE} is 'perhaps'; it must be one of no_content, span_only, event_only, span_and_event"
+    )
+
+
+def test_content_has_the_form_of_the_conventions(recorded: Recorded) -> None:
+    counted(recorded, content=True)
+    call, first, run, second = (dict(span.attributes or {}) for span in recorded.spans)
+    asked = [
+        {"role": "system", "parts": [{"type": "text", "content": "You count."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "the secret"}]},
+    ]
+    thought = {"type": "reasoning", "content": "hm"}
+    called = {"type": "tool_call", "id": "c", "name": "half", "arguments": {"of": 2}}
+    told = {"type": "tool_call_response", "id": "c", "response": "[1]"}
+    assert json.loads(first["gen_ai.input.messages"]) == asked
+    assert json.loads(first["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [thought, called], "finish_reason": "tool_call"}
+    ]
+    assert (run["gen_ai.tool.call.arguments"], run["gen_ai.tool.call.result"]) == ('{"of": 2}', "[1]")
+    assert json.loads(second["gen_ai.input.messages"]) == [
+        *asked,
+        {"role": "assistant", "parts": [thought, called]},
+        {"role": "tool", "parts": [told]},
+    ]
+    assert json.loads(second["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": "secret"}], "finish_reason": "stop"}
+    ]
+    assert "gen_ai.output.messages" not in call
+
+
+def test_with_content_an_error_has_its_words(recorded: Recorded) -> None:
+    counted(recorded, content=True)
+    assert 'found "secret"' in str(recorded.spans[0].status.description)
+
+
+def test_media_are_named_and_not_copied() -> None:
+    picture = Image.from_bytes(PNG + b"secret", name="a.png")
+    there = Audio.from_url("https://example.com/a.mp3")
+    message = UserMessage("Look: ", "ann", (picture, there))
+    assert json.loads(said([message])) == [
+        {
+            "role": "user",
+            "parts": [
+                {"type": "text", "content": "Look: "},
+                {
+                    "type": "media",
+                    "modality": "image",
+                    "mime_type": "image/png",
+                    "name": "a.png",
+                    "bytes": 14,
+                },
+                {
+                    "type": "uri",
+                    "modality": "audio",
+                    "mime_type": "audio/mpeg",
+                    "uri": "https://example.com/a.mp3",
+                },
+            ],
+            "name": "ann",
+        }
+    ]
+
+
+def test_arguments_that_are_no_json_are_written_as_they_are() -> None:
+    wrong = AiMessage("", (ToolCall("c", "half", "{of"),))
+    messages = (SystemMessage("s"), wrong, ToolMessage("c", "half", "t"))
+    assert json.loads(said(messages))[1]["parts"] == [
+        {"type": "tool_call", "id": "c", "name": "half", "arguments": "{of"}
+    ]
+
+
+def test_half_a_character_is_replaced_since_exporters_fail_at_it(recorded: Recorded) -> None:
+    calls = ChatReply(AiMessage("", (ToolCall("c", "half", '{"of": "\ud800"}'),)))
+    model = ScriptedChatModel([calls, "1"])
+    create(Counter, model, interceptors=[recorded.telemetry(content=True)], tools=[half]).count("x")
+    run = dict(recorded.named("execute_tool half").attributes or {})
+    assert run["gen_ai.tool.call.arguments"] == '{"of": "?"}'

@@ -1,0 +1,285 @@
+"""A browser, a server on the loopback interface, and services to try on the page."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import date, datetime, time as day_time
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    ChatRequest,
+    Image,
+    MemoryId,
+    ModelConnectionError,
+    ReplyDelta,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    Usage,
+    create,
+    system_message,
+    user_message,
+)
+from output_parsers import ItemError
+
+T = TypeVar("T")
+LONGEST_WAIT = 20.0  # seconds; nothing in a test hangs for longer
+_CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+_ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --no-proxy-server"
+).split()
+
+
+class Tone(Enum):
+    PLAIN = "plain"
+    WARM = "warm"
+
+
+@dataclass
+class Ingredient:
+    name: str
+    grams: int | None = None
+
+
+@dataclass
+class Order:
+    dish: str
+    ingredients: list[Ingredient]
+    vegetarian: bool = False
+
+
+@dataclass
+class Recipe:
+    title: str
+    steps: list[str]
+    minutes: int
+
+
+@system_message("You work in a small shop.")
+class Desk(Protocol):
+    """Reads letters, and answers them."""
+
+    @user_message("Is this letter friendly?\n\n{{letter}}")
+    def is_friendly(self, letter: str) -> bool:
+        """Whether the writer of a letter means well."""
+        ...
+
+    @user_message("A recipe of {{dish}}, please.")
+    def recipe(self, dish: str) -> Stream[Recipe]:
+        """A recipe while it is written."""
+        ...
+
+    @user_message("Cook {{order}}.")
+    def cook(self, order: Order) -> Result[Recipe]: ...
+
+    @user_message(
+        "Reply in a {{tone}} and {{style}} way on {{day}} at {{hour}} for {{writer}}: {{letter}} "
+        "({{copies}}, {{urgent}})"
+    )
+    def reply(
+        self,
+        letter: str,
+        tone: Tone,
+        copies: int,
+        urgent: bool,
+        day: date,
+        hour: day_time = day_time(9),
+        style: Literal["long", "short"] = "short",
+        writer: str | None = None,
+    ) -> Iterator[str]:
+        """Answers a letter, word by word."""
+        ...
+
+    @user_message("What does it cost?\n\n{{letter}}")
+    async def price(self, letter: str, user: Annotated[str, MemoryId] = "shop") -> Decimal: ...
+
+    @user_message("What is on it, and on {{others}}?")
+    def see(self, picture: Image, others: list[str]) -> list[str]: ...
+
+    @user_message("Count by {{prices}} at {{moment}} up to {{most}}")
+    def count(self, prices: dict[str, Decimal], moment: datetime, most: int | None) -> int: ...
+
+    @user_message("The names in {{letter}}")
+    def names(self, letter: str) -> AsyncIterator[Ingredient | ItemError]: ...
+
+
+RECIPE = (
+    '{"title": "Bread & <b>butter</b>", "steps": ["Mix flour and water", "Wait an hour", "Bake it"], '
+    '"minutes": 90}'
+)
+_ANSWERS = {
+    "problems put right": '{"value": true}',
+    "unclear": '{"value": "it depends"}',
+    "friendly": '```json\n{"value": true}\n```',
+    "burnt": '{"title": "Burnt", "steps": ["Wait"], "minutes": "too many"}',
+    "recipe": RECIPE,
+    "Cook": RECIPE,
+    "Reply": "Dear friend, <img src=x onerror=alert(1)> thank you.",
+    "cost": '{"value": 12345678901234567890.10}',
+    "on it": '{"value": ["a cat"]}',
+    "Count": '{"value": 7}',
+    "names": '{"value": [{"name": "flour", "grams": 500}, {"grams": 1}, {"name": "salt", "grams": null}]}',
+}
+
+
+class Script(ScriptedChatModel):
+    """Answers by what it is asked. In a stream it waits after the first step of a recipe for ``go_on``."""
+
+    def __init__(self) -> None:
+        super().__init__(_reply)
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.left = threading.Event()  # a stream was left before its end
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        pieces = iter(super().stream(request))
+        try:
+            written = ""
+            for delta in pieces:
+                written += delta.text
+                yield delta
+                if written.endswith('water", '):
+                    self.go_on.wait(LONGEST_WAIT)
+        except GeneratorExit:
+            self.left.set()
+            raise
+
+
+def _reply(request: ChatRequest) -> ChatReply | Exception:
+    said = request.messages[-1].text
+    if "offline" in said:
+        return ModelConnectionError("no connection to https://example.org with the key sk-secret")
+    answer = next(answer for part, answer in _ANSWERS.items() if part in said)
+    return ChatReply(AiMessage(answer), usage=Usage(input_tokens=21, output_tokens=8), model="scripted")
+
+
+class Browser:
+    """Chromium, in a thread of its own: Playwright runs an event loop that others must not see."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="browser")
+        self._open = ExitStack()
+        self.chromium: Any = self.do(self._start)
+
+    def _start(self) -> Any:
+        from playwright.sync_api import sync_playwright
+
+        playwright = self._open.enter_context(sync_playwright())
+        chromium = playwright.chromium.launch(executable_path=_CHROMIUM, headless=True, args=_ARGUMENTS)
+        self._open.callback(chromium.close)
+        return chromium
+
+    def do(self, work: Callable[[], T]) -> T:
+        """What ``work`` gives in the thread of the browser."""
+        return self._thread.submit(work).result()
+
+    def close(self) -> None:
+        self.do(self._open.close)
+        self._thread.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    pytest.importorskip("playwright", reason="the page is tried in a browser: pip install playwright")
+    if _CHROMIUM is None:
+        pytest.skip("the page is tried in a browser, and there is no Chromium: apt-get install chromium")
+    opened = Browser()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def look() -> dict[str, Any]:
+    """How the page is looked at; a test says otherwise by parametrizing it."""
+    return {"viewport": {"width": 1280, "height": 860}}
+
+
+@pytest.fixture
+def page(browser: Browser, serving: Serving, look: dict[str, Any]) -> Iterator[Any]:
+    """The page of the desk. Nothing may be asked of elsewhere, and nothing may go wrong in it."""
+    wrong: list[str] = []
+    asked: list[str] = []
+
+    def opened() -> Any:
+        found = browser.chromium.new_context(**look).new_page()
+        found.set_default_timeout(LONGEST_WAIT * 1000)
+        found.on("pageerror", lambda error: wrong.append(str(error)))
+        found.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        found.on("request", lambda request: asked.append(request.url))
+        found.goto(serving.url)
+        found.locator("#call").wait_for()
+        return found
+
+    made = browser.do(opened)
+    yield made
+    browser.do(made.context.close)
+    assert [said for said in wrong if not said.startswith("Failed to load resource")] == []
+    assert [url for url in asked if not url.startswith((serving.url, "data:"))] == []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that has the page runs in the thread of the browser."""
+    names = pyfuncitem._fixtureinfo.argnames
+    if "page" not in names:
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in names}
+    pyfuncitem.funcargs["browser"].do(lambda: pyfuncitem.obj(**given))
+    return True
+
+
+class Serving(NamedTuple):
+    """Where the desk is served, with its page, and the model that it asks."""
+
+    url: str
+    script: Script
+
+
+@pytest.fixture(scope="session")
+def serving() -> Iterator[Serving]:
+    uvicorn = pytest.importorskip("uvicorn")
+    from aiservices.integrations.fastapi import app
+    from aiservices.page import mount
+
+    script = Script()
+    desk = create(Desk, script)
+    made = app(desk)
+    mount(made, desk)
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(made, log_level="critical", ws="none", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    end = time.monotonic() + LONGEST_WAIT
+    while not server.started and time.monotonic() < end:
+        time.sleep(0.005)
+    assert server.started
+    yield Serving(f"http://127.0.0.1:{listening.getsockname()[1]}/", script)
+    server.should_exit = True
+    thread.join(LONGEST_WAIT)
+    listening.close()
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def script(serving: Serving) -> Iterator[Script]:
+    """The model of the desk, as if it had not been asked yet."""
+    serving.script.requests.clear()
+    serving.script.left.clear()
+    serving.script.go_on.set()
+    yield serving.script
+    serving.script.go_on.set()

@@ -1,0 +1,121 @@
+"""Each call leaves a line in the log, and none of what was said."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    ApprovalRequiredError,
+    Budget,
+    ModelServerError,
+    ScriptedChatModel,
+    ServiceOutputError,
+    Stream,
+    ToolCall,
+    create,
+    tool,
+)
+from aiservices.call_log import log_calls
+from aiservices.models.messages import AiMessage, ChatReply, Usage
+
+ONE = '{"value": 1}'
+DOWN = ModelServerError("the secret", status=500, retryable=True)
+
+
+def calling(*names: str) -> ChatReply:
+    return ChatReply(AiMessage("", tuple(ToolCall(name, name, '{"of": 2}') for name in names)))
+
+
+class Counter(Protocol):
+    def count(self, text: str) -> int: ...
+
+    async def acount(self, text: str) -> int: ...
+
+    def grow(self, text: str) -> Stream[int]: ...
+
+
+@tool
+def half(of: int) -> int:
+    """Half of a number."""
+    return of // 2
+
+
+@tool
+def broken(of: int) -> int:
+    """Fails."""
+    raise KeyError("the secret")
+
+
+@tool(needs_approval=True)
+def pay(of: int) -> int:
+    """Pays."""
+    return of
+
+
+def counter(*script: Any, **settings: Any) -> Counter:
+    budget = Budget(attempts=9, first_wait=0)
+    return create(Counter, ScriptedChatModel(script), listeners=[log_calls], budget=budget, **settings)
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines with their levels, without their times."""
+    timeless = re.compile(r"\d+\.\d{3} s")
+    return [f"{one.levelname} {timeless.sub('… s', one.getMessage())}" for one in caplog.records]
+
+
+@pytest.mark.parametrize("kind", ["count", "acount", "grow"])
+def test_a_call_is_a_line_with_what_it_took(caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    service = counter("many", ChatReply(AiMessage(ONE), usage=Usage(12, 3)))
+    if kind == "acount":
+        asyncio.run(service.acount("the secret"))
+    elif kind == "grow":
+        service.grow("the secret").result()
+    else:
+        service.count("the secret")
+    assert lines(caplog) == [f"INFO Counter.{kind}: answered, 2 requests to scripted, 14 + 4 tokens, … s"]
+
+
+def test_at_debug_each_request_and_each_tool_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "aiservices.calls")
+    counter(DOWN, calling("half", "broken"), ONE, tools=[half, broken]).count("the secret")
+    assert [line for line in lines(caplog) if not line.startswith("INFO")] == [
+        "DEBUG request to scripted: failed with ModelServerError, … s",
+        "DEBUG request to scripted: tokens unknown, … s",
+        "DEBUG tool half: done, … s",
+        "DEBUG tool broken: failed with KeyError, … s",
+        "DEBUG request to scripted: 7 + 2 tokens, … s",
+    ]
+    assert "secret" not in caplog.text
+
+
+def test_a_call_that_failed_is_a_warning_without_words_which_may_quote(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ServiceOutputError):
+        counter("the secret", retry=None).count("x")
+    assert lines(caplog) == [
+        "WARNING Counter.count: failed with ServiceOutputError, 1 request to scripted, 1 + 2 tokens, … s"
+    ]
+
+
+def test_a_call_that_waits_for_approval_has_not_failed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiservices.calls")
+    with pytest.raises(ApprovalRequiredError):
+        counter(calling("pay"), tools=[pay]).count("x")
+    assert lines(caplog) == [
+        "INFO Counter.count: waits for approval of pay, 1 request to scripted, tokens unknown, … s"
+    ]
+
+
+def test_a_call_that_asked_nobody_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(LookupError):
+        counter().count("x")
+    assert lines(caplog) == [
+        "WARNING Counter.count: failed with LookupError, 0 requests, tokens unknown, … s"
+    ]

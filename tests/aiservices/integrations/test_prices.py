@@ -1,0 +1,151 @@
+"""Prices by the names of models: what a table gives, what it refuses, and what is published."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    Budget,
+    DefinitionError,
+    ModelServerError,
+    Price,
+    Result,
+    ScriptedChatModel,
+    ServiceOutputError,
+    create,
+)
+from aiservices.models.errors import Attempt
+from aiservices.models.messages import AiMessage, ChatReply, Usage
+from aiservices.prices import PriceTable, PublishedPrices
+
+TODAY = date(2026, 11, 1)
+CHEAP, DEAR, OTHER = Price(0.1, 0.4), Price(2, 8, cached=0.5), Price(1, 1)
+
+
+def table(prices: dict[str, Price], **settings: Any) -> PriceTable:
+    return PriceTable(prices, **{"currency": "EUR", "as_of": TODAY, **settings})
+
+
+def test_a_whole_name_goes_before_patterns_and_of_those_the_first_one_that_fits() -> None:
+    prices = table({"gpt-*": OTHER, "gpt-x-????-??-??": DEAR, "gpt-x": CHEAP})
+    assert prices["gpt-x"] == CHEAP
+    assert prices["gpt-x-2026-01-31"] == OTHER
+
+
+def test_the_dated_versions_of_a_model_can_be_named_without_its_kin() -> None:
+    prices = table({"gpt-x-????-??-??": DEAR})
+    assert prices["gpt-x-2026-01-31"] == DEAR
+    assert [name in prices for name in ("gpt-x", "gpt-x-mini", "GPT-X-2026-01-31")] == [False] * 3
+
+
+def test_what_a_table_does_not_name_is_looked_up_in_the_other() -> None:
+    prices = table({"a": CHEAP}, otherwise=table({"a": DEAR, "b": OTHER}))
+    assert (prices["a"], prices["b"], prices.get("c")) == (CHEAP, OTHER, None)
+    assert (list(prices), len(prices)) == (["a", "b"], 2)
+    assert repr(prices) == "PriceTable(1 prices in EUR as of 2026-11-01)"
+
+
+def test_negative_prices_and_two_currencies_are_refused() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        table({"a": Price(1, -1), "b": Price(1, float("nan"))}, otherwise=table({}, currency="USD"))
+    a, b = Price(1, -1), Price(1, float("nan"))
+    assert str(caught.value) == (
+        "3 faults:\n"
+        f"  - PriceTable: the price of a is {a}; none of it must be negative\n"
+        f"  - PriceTable: the price of b is {b}; none of it must be negative\n"
+        "  - PriceTable: prices are in EUR, those of otherwise in USD; use one currency"
+    )
+
+
+class Counter(Protocol):
+    def count(self, text: str) -> Result[int]: ...
+
+
+def test_a_budget_takes_a_table() -> None:
+    budget = Budget(money=0.00001, prices=table({"scr*": DEAR}))
+    service = create(Counter, ScriptedChatModel(["many", "1"]), budget=budget)
+    with pytest.raises(ServiceOutputError) as caught:
+        service.count("How many are two?")
+    assert caught.value.__notes__[0] == (
+        "not asked again: the budget does not permit to go on: 1.6e-05 of 1e-05 was spent; "
+        "raise Budget(money=…)"
+    )
+
+
+def test_a_budget_refuses_a_model_that_a_table_does_not_name() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        create(Counter, ScriptedChatModel([]), budget=Budget(money=1, prices=table({"gpt-*": DEAR})))
+    assert str(caught.value) == "Counter: the budget limits money, but its prices do not name scripted"
+
+
+def test_a_result_costs_what_all_its_requests_cost() -> None:
+    down = ModelServerError("500", status=500, retryable=True)
+    model = ScriptedChatModel([down, "many", "1"])
+    result = create(Counter, model, budget=Budget(first_wait=0)).count("How many?")
+    prices = table({"scripted": Price(1, 10)})
+    assert result.usage == Usage(26, 2)
+    assert prices.cost(result.attempts) == pytest.approx((26 * 1 + 2 * 10) / 1_000_000)
+
+
+def test_a_cost_is_not_known_where_a_price_or_the_tokens_are_not() -> None:
+    untold = Attempt("a", ChatReply(AiMessage("x")), None, 0.1)
+    told = Attempt("b", ChatReply(AiMessage("x"), usage=Usage(1, 1)), None, 0.1)
+    assert (table({"a": OTHER}).cost([untold]), table({"a": OTHER}).cost([told])) == (None, None)
+    assert table({}).cost([]) == 0
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    with pytest.raises(ImportError) as caught:
+        PublishedPrices("openai")
+    assert str(caught.value) == 'published prices need genai-prices: pip install "aiservices[prices]"'
+
+
+class TestPublished:
+    """What the package genai-prices says."""
+
+    @pytest.fixture(autouse=True)
+    def needs_the_package(self) -> None:
+        pytest.importorskip("genai_prices", reason="the extra prices is not installed")
+
+    def test_a_price_is_that_of_the_package(self) -> None:
+        from genai_prices import Usage as Tokens, calc_price
+
+        price = PublishedPrices("openai")["gpt-4.1"]
+        tokens = Tokens(input_tokens=1000, output_tokens=10, cache_read_tokens=100)
+        expected = float(calc_price(tokens, "gpt-4.1", provider_id="openai").total_price)
+        assert price.of(Usage(1000, 10, 100)) == expected > 0
+        assert price.input * 900 + price.output * 10 + (price.cached or 0) * 100 == pytest.approx(
+            expected * 1_000_000
+        )
+
+    def test_a_long_request_costs_what_long_requests_cost(self) -> None:
+        price = PublishedPrices("anthropic")["claude-sonnet-4-5"]
+        assert price.of(Usage(300_000, 0)) > 300_000 * price.input / 1_000_000
+
+    def test_dated_names_are_known_and_those_of_others_are_not(self) -> None:
+        prices = PublishedPrices("openai")
+        assert prices["gpt-4.1-2025-04-14"] == prices["gpt-4.1"]
+        for unknown in ("gpt-4.1-of-nobody", "claude-sonnet-4-5", "no-model", "tts-1"):
+            assert unknown not in prices
+
+    def test_a_budget_takes_them_by_the_name_with_the_provider(self) -> None:
+        budget = Budget(money=1, prices=PublishedPrices("openai"))
+        assert budget.price_of("openai:gpt-4.1") == PublishedPrices("openai")["gpt-4.1"]
+        assert budget.price_of("ollama:qwen") is None
+
+    def test_all_that_is_listed_has_a_price(self) -> None:
+        prices = PublishedPrices("anthropic")
+        assert len(prices) == len(list(prices)) > 3
+        assert all(prices[name].input > 0 for name in prices)
+        assert (bool(prices), prices.currency, repr(prices)) == (True, "USD", "PublishedPrices('anthropic')")
+
+    def test_an_unknown_provider_is_refused_with_those_that_are_known(self) -> None:
+        with pytest.raises(DefinitionError) as caught:
+            PublishedPrices("nobody")
+        said = "PublishedPrices: genai-prices knows no provider 'nobody'; it must be one of anthropic, "
+        assert str(caught.value).startswith(said)

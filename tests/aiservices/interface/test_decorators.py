@@ -1,0 +1,248 @@
+"""Decorators keep what they decorate as it is, and what they were told beside it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pytest
+
+from aiservices import (
+    ChatOptions,
+    ScriptedChatModel,
+    Strategy,
+    options,
+    structured_prompt,
+    system_message,
+    user_message,
+)
+from aiservices.interface.decorators import (
+    Declaration,
+    TemplateSource,
+    declaration_of,
+    names_around,
+    structured_prompt_of,
+)
+
+
+def test_a_decorated_function_comes_back_itself() -> None:
+    def ask(self: object, text: str) -> bool: ...
+
+    assert user_message("{{text}}")(system_message("s")(options(seed=1)(ask))) is ask
+
+
+def test_a_decorated_class_comes_back_itself() -> None:
+    class P(Protocol): ...
+
+    assert system_message("s")(options(seed=1)(P)) is P
+
+
+def test_everything_said_of_a_function_is_kept() -> None:
+    model = ScriptedChatModel([])
+
+    @user_message("u")
+    @system_message("s")
+    @options(temperature=0, stop=["."], model=model, strategy="prompt")
+    def ask(self: object) -> bool: ...
+
+    assert declaration_of(ask) == Declaration(
+        user=TemplateSource("u"),
+        system=TemplateSource("s"),
+        options=ChatOptions(temperature=0, stop=(".",)),
+        model=model,
+        strategy=Strategy.PROMPT,
+    )
+
+
+def test_nothing_is_declared_of_a_plain_function() -> None:
+    def ask(self: object) -> bool: ...
+
+    assert declaration_of(ask) == Declaration()
+
+
+@pytest.mark.parametrize("thing", [5, "text", object()])
+def test_nothing_is_declared_of_other_things(thing: object) -> None:
+    assert declaration_of(thing) == Declaration()
+
+
+def test_options_said_twice_are_merged_and_the_upper_line_wins() -> None:
+    @options(temperature=0.0, seed=1)
+    @options(temperature=1.0, max_tokens=5)
+    def ask(self: object) -> bool: ...
+
+    assert declaration_of(ask).options == ChatOptions(temperature=0.0, seed=1, max_tokens=5)
+
+
+def test_a_decorator_can_be_kept_and_used_again() -> None:
+    careful = options(temperature=0.0)
+
+    @careful
+    @options(seed=1)
+    def one(self: object) -> bool: ...
+
+    @careful
+    def two(self: object) -> bool: ...
+
+    assert (declaration_of(one).options, declaration_of(two).options) == (
+        ChatOptions(temperature=0.0, seed=1),
+        ChatOptions(temperature=0.0),
+    )
+
+
+def test_an_interface_has_what_was_said_of_its_nearest_base() -> None:
+    @system_message("parent")
+    class Parent(Protocol): ...
+
+    class Child(Parent, Protocol): ...
+
+    assert declaration_of(Child).system == TemplateSource("parent")
+
+
+def test_what_a_child_says_is_not_said_of_its_parent() -> None:
+    @system_message("parent")
+    class Parent(Protocol): ...
+
+    @system_message("child")
+    class Child(Parent, Protocol): ...
+
+    assert (declaration_of(Parent).system, declaration_of(Child).system) == (
+        TemplateSource("parent"),
+        TemplateSource("child"),
+    )
+
+
+def test_a_plain_fake_is_an_instance_of_a_decorated_runtime_protocol() -> None:
+    @runtime_checkable
+    @system_message("be brief")
+    class Judge(Protocol):
+        def good(self, text: str) -> bool: ...
+
+    class Fake:
+        def good(self, text: str) -> bool:
+            return True
+
+    assert isinstance(Fake(), Judge)
+
+
+def test_a_system_message_can_be_a_callable() -> None:
+    def by_text(text: str) -> str:
+        return text
+
+    @system_message(by_text)
+    def ask(self: object, text: str) -> bool: ...
+
+    assert declaration_of(ask).system is by_text
+
+
+def test_a_file_is_kept_with_the_module_beside_which_it_stands() -> None:
+    @user_message(from_file=Path("prompts") / "ask.txt")
+    def ask(self: object) -> bool: ...
+
+    assert declaration_of(ask).user == TemplateSource(file="prompts/ask.txt", beside=__file__)
+
+
+def test_a_structured_prompt_is_found_on_its_class_and_below() -> None:
+    @structured_prompt("{{dish}}")
+    @dataclass
+    class Recipe:
+        dish: str
+
+    class Soup(Recipe): ...
+
+    assert (structured_prompt_of(Recipe), structured_prompt_of(Soup)) == (
+        TemplateSource("{{dish}}"),
+        TemplateSource("{{dish}}"),
+    )
+
+
+def test_other_classes_are_no_structured_prompts() -> None:
+    assert structured_prompt_of(str) is None
+
+
+@pytest.mark.parametrize("decorator", [user_message, system_message, structured_prompt])
+def test_a_prompt_needs_a_template_or_a_file(decorator: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        decorator()
+    assert str(caught.value) == f"{decorator.__name__} takes a template or from_file: one of them"
+
+
+@pytest.mark.parametrize("decorator", [user_message, system_message, structured_prompt])
+def test_a_prompt_takes_no_template_beside_a_file(decorator: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        decorator("text", from_file="ask.txt")
+    assert str(caught.value) == f"{decorator.__name__} takes a template or from_file: one of them"
+
+
+def test_a_system_message_takes_no_callable_beside_a_file() -> None:
+    with pytest.raises(TypeError) as caught:
+        system_message(lambda: "s", from_file="ask.txt")
+    assert str(caught.value) == "system_message takes a template, a callable or from_file: one of them"
+
+
+def test_a_template_must_be_text() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError) as caught:
+        user_message(wrong)
+    assert str(caught.value) == "user_message takes its template as a str, not int"
+
+
+def test_a_decorator_without_its_brackets_is_told() -> None:
+    def ask(self: object) -> bool: ...
+
+    wrong: Any = ask
+    with pytest.raises(TypeError) as caught:
+        user_message(wrong)
+    assert str(caught.value) == "user_message takes its template as a str, not function"
+
+
+def test_names_are_those_of_the_scopes_around_a_function() -> None:
+    class Item: ...
+
+    class P:
+        def ask(self, item: Item) -> Item: ...
+
+    assert names_around(sys._getframe(), P.ask) == {"Item": Item}
+
+
+def test_names_that_a_local_record_mentions_are_found_with_it() -> None:
+    class Part: ...
+
+    class Whole:
+        part: Part
+
+    class P:
+        def ask(self, text: str) -> Whole: ...
+
+    assert names_around(sys._getframe(), P.ask) == {"Whole": Whole, "Part": Part}
+
+
+def test_a_local_alias_is_found() -> None:
+    Items = list[int]
+
+    class P:
+        def ask(self, text: str) -> Items: ...
+
+    assert names_around(sys._getframe(), P.ask) == {"Items": Items}
+
+
+def test_variables_of_callers_are_never_taken_for_types() -> None:
+    def called_with_a_variable_of_that_name(Item: object) -> dict[str, Any]:
+        return names_around(sys._getframe(), interface())
+
+    assert called_with_a_variable_of_that_name(5) == {}
+
+
+def interface() -> Any:
+    class P:
+        def ask(self, text: str) -> Item: ...  # type: ignore[name-defined]  # noqa: F821
+
+    return P.ask
+
+
+def test_no_names_are_sought_when_no_annotation_is_text() -> None:
+    def ask(self, text):  # type: ignore[no-untyped-def]
+        ...
+
+    assert names_around(sys._getframe(), ask) == {}

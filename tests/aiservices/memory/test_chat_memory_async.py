@@ -1,0 +1,59 @@
+"""A call that waited for approval remembers what was asked, and tells what was retrieved for it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pytest
+
+from aiservices import (
+    ApprovalRequiredError,
+    Result,
+    ScriptedChatModel,
+    ToolCall,
+    TurnState,
+    create,
+    resume,
+    tool,
+)
+from aiservices.memory import ChatMemory
+from aiservices.models.messages import AiMessage, ChatReply, ToolMessage, UserMessage
+from aiservices.retrieval import Content, Query, RetrievalAugmentor
+
+LAMP = Content("The lamp burns oil.", "c1", {"page": 3}, 0.5)
+
+
+class Keeper:
+    """Finds the same for every question."""
+
+    def retrieve(self, query: Query) -> list[Content]:
+        return [LAMP]
+
+
+@tool(needs_approval=True)
+def light(hours: int) -> str:
+    """Lights the lamp."""
+    return f"lit for {hours} h"
+
+
+class Lighthouse(Protocol):
+    def ask(self, question: str) -> Result[str]: ...
+
+
+def test_what_was_retrieved_is_told_and_not_stored_when_a_call_goes_on_elsewhere() -> None:
+    call = ToolCall("1", "light", '{"hours": 2}')
+    model = ScriptedChatModel([ChatReply(AiMessage("", (call,))), "It burns."])
+    memory = ChatMemory()
+    service = create(Lighthouse, model, tools=[light], interceptors=[memory, RetrievalAugmentor(Keeper())])
+    with pytest.raises(ApprovalRequiredError) as caught:
+        service.ask("What burns?")
+    state = TurnState.from_json(caught.value.state.to_json())
+    result = resume(service.ask, state, {"1": True})
+    assert (result.value, result.sources) == ("It burns.", (LAMP,))
+    assert memory.messages() == (
+        UserMessage("What burns?"),
+        AiMessage("", (call,)),
+        ToolMessage("1", "light", "lit for 2 h"),
+        AiMessage("It burns."),
+    )
+    assert "The lamp burns oil." in model.requests[1].messages[0].text

@@ -1,0 +1,186 @@
+"""Rounds of tools are kept whole or not at all; a call that waited for approval is kept when accepted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    MemoryId,
+    Message,
+    ScriptedChatModel,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create,
+)
+from aiservices.engine.approval import ApprovalRequiredError, TurnState
+from aiservices.engine.tool_execution import ToolErrors, ToolRun
+from aiservices.memory import ChatMemory
+from aiservices.models.errors import ToolError, ToolLimitError
+from aiservices.service.create import resume
+from aiservices.tools.tool import ReturnBehavior, ToolException, tool
+from aiservices.tools.toolbox import ToolLimits
+
+
+class Chat(Protocol):
+    def chat(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+
+
+CALL = ToolCall("c1", "weather", '{"city": "Oslo"}')
+CALLING = AiMessage("", (CALL,))
+RESULT = ToolMessage("c1", "weather", "rain in Oslo")
+EXCHANGE: tuple[Message, ...] = (UserMessage("x"), CALLING, RESULT, AiMessage("it rains"))
+
+
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"rain in {city}"
+
+
+def calling(*calls: ToolCall) -> ChatReply:
+    return ChatReply(AiMessage("", calls), FinishReason.TOOL_CALLS)
+
+
+def test_calls_and_results_are_kept_with_the_answer() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel([calling(CALL), "it rains", "bye"])
+    chat = create(Chat, model, tools=[weather], interceptors=[memory])
+    chat.chat("a", "x")
+    chat.chat("a", "y")
+    assert memory.messages("a") == (*EXCHANGE, UserMessage("y"), AiMessage("bye"))
+    assert model.requests[2].messages == (*EXCHANGE, UserMessage("y"))
+
+
+def test_the_result_of_a_tool_that_is_the_answer_is_kept_as_the_answer() -> None:
+    @tool(return_behavior=ReturnBehavior.IMMEDIATE)
+    def weather(city: str) -> str:
+        return f"rain in {city}"
+
+    memory = ChatMemory()
+    chat = create(Chat, ScriptedChatModel([calling(CALL)]), tools=[weather], interceptors=[memory])
+    assert chat.chat("a", "x") == "rain in Oslo"
+    assert memory.messages("a") == (UserMessage("x"), CALLING, RESULT, AiMessage("rain in Oslo"))
+
+
+def ending(run: ToolRun) -> str:
+    raise ToolError("ended", call=run.call)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (ToolCall("c1", "wetter", "{}"), ToolError),
+        (ToolCall("c1", "weather", '{"town": 1}'), ToolError),
+        (ToolCall("c1", "failing", "{}"), ToolError),
+    ],
+)
+def test_a_tool_that_ends_the_call_leaves_no_dangling_call(call: ToolCall, kind: type[Exception]) -> None:
+    def failing() -> str:
+        """Fails."""
+        raise ToolException("no")
+
+    memory = ChatMemory()
+    chat = create(
+        Chat,
+        ScriptedChatModel([calling(CALL), calling(call), "fine"]),
+        tools=[weather, failing],
+        tool_errors=ToolErrors(ending, ending, ending),
+        interceptors=[memory],
+    )
+    with pytest.raises(kind):
+        chat.chat("a", "x")
+    assert memory.messages("a") == ()
+    chat.chat("a", "y")
+    assert memory.messages("a") == (UserMessage("y"), AiMessage("fine"))
+
+
+def test_a_model_that_calls_beyond_the_limit_leaves_no_trace() -> None:
+    memory = ChatMemory()
+    model = ScriptedChatModel(lambda request: calling(CALL))
+    chat = create(Chat, model, tools=[weather], tool_limits=ToolLimits(rounds=2), interceptors=[memory])
+    with pytest.raises(ToolLimitError):
+        chat.chat("a", "x")
+    assert memory.messages("a") == ()
+
+
+def test_a_tool_that_calls_into_its_own_conversation_is_told_so_and_does_not_wait_for_itself() -> None:
+    told: list[str] = []
+
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        try:
+            return chat.chat("a", city)
+        except Exception as error:
+            told.append(str(error))
+            return chat.chat("another", city)
+
+    memory = ChatMemory()
+    model = ScriptedChatModel([calling(CALL), "rain in Oslo", "it rains"])
+    chat: Any = create(Chat, model, tools=[weather], interceptors=[memory])
+    assert chat.chat("a", "x") == "it rains"
+    assert told == [
+        "the conversation 'a' is busy: this call is made within one of the same conversation, and would "
+        "wait for itself"
+    ]
+    assert memory.messages("a") == EXCHANGE
+
+
+@tool(needs_approval=True)
+def refund(euros: int) -> str:
+    """Pay money back."""
+    return f"paid {euros}"
+
+
+REFUND = ToolCall("r1", "refund", '{"euros": 5}')
+PAID: tuple[Message, ...] = (
+    UserMessage("pay"),
+    AiMessage("", (REFUND,)),
+    ToolMessage("r1", "refund", "paid 5"),
+    AiMessage("done"),
+)
+
+
+def waiting(memory: ChatMemory, model: ScriptedChatModel) -> tuple[Chat, TurnState]:
+    chat = create(Chat, model, tools=[refund], interceptors=[memory])
+    assert chat.chat("a", "x") == "hi"
+    with pytest.raises(ApprovalRequiredError) as caught:
+        chat.chat("a", "pay")
+    assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"))
+    return chat, TurnState.from_json(caught.value.state.to_json())
+
+
+def test_a_call_that_waited_is_kept_whole_and_reads_the_past_once() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "done"])
+    chat, state = waiting(memory, model)
+    assert resume(chat.chat, state, {"r1": True}) == "done"  # type: ignore[call-arg, arg-type]
+    assert model.requests[2].messages == (UserMessage("x"), AiMessage("hi"), *PAID[:-1])
+    assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"), *PAID)
+
+
+def test_a_conversation_goes_on_while_a_call_waits() -> None:
+    memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "meanwhile", "done"])
+    chat, state = waiting(memory, model)
+    chat.chat("a", "y")
+    resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+    between = (UserMessage("y"), AiMessage("meanwhile"))
+    assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"), *between, *PAID)
+
+
+def test_a_call_that_waits_twice_is_kept_once() -> None:
+    again = ToolCall("r2", "refund", '{"euros": 6}')
+    memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), calling(again), "done"])
+    chat, state = waiting(memory, model)
+    with pytest.raises(ApprovalRequiredError) as caught:
+        resume(chat.chat, state, {"r1": True})  # type: ignore[call-arg, arg-type]
+    assert len(memory.messages("a")) == 2
+    resume(chat.chat, caught.value.state, {"r2": "too much"})  # type: ignore[call-arg, arg-type]
+    assert memory.messages("a")[2:] == (
+        *PAID[:-1],
+        AiMessage("", (again,)),
+        ToolMessage("r2", "refund", "The call was not approved: too much."),
+        AiMessage("done"),
+    )

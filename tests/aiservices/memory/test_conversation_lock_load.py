@@ -1,0 +1,348 @@
+"""Many conversations at once, over HTTP with faults: each keeps its own turns that succeeded, whole and once.
+
+Run as a program, it makes all calls with the file and the server that it is told, until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import pytest
+from loopback import DONE, Loopback, Reply, Seen, answer, delta, error, reset, sse
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    Budget,
+    MemoryId,
+    Message,
+    ModelError,
+    OpenAiChatModel,
+    Stream,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    create,
+)
+from aiservices.memory import ChatMemory, ChatMemoryStore, InMemoryChatMemoryStore, SqliteChatMemoryStore
+from aiservices.memory.history import Exchange, exchanges_of, flat
+
+ROOT = Path(__file__).parents[3]
+CONVERSATIONS, TURNS, THREADS = 20, 10, 40
+SECONDS_OF_SLOWNESS = 0.03
+FAULTS = {"500": 4, "reset": 4, "cut": 6, "500 once": 4, "reset once": 4, "slow": 10, "": 68}
+# A call makes three requests at most, each of which may fail once.
+BUDGET = Budget(attempts=6, first_wait=0.005)
+
+
+class Chat(Protocol):
+    def chat(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+    def texts(self, id: Annotated[str, MemoryId], text: str) -> Iterator[str]: ...
+    def growing(self, id: Annotated[str, MemoryId], text: str) -> Stream[str]: ...
+    async def achat(self, id: Annotated[str, MemoryId], text: str) -> str: ...
+    def atexts(self, id: Annotated[str, MemoryId], text: str) -> AsyncIterator[str]: ...
+
+
+class Asking(NamedTuple):
+    """A call to make: how, and the question, whose first word is the id of its conversation."""
+
+    kind: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        return self.text.split()[0]
+
+
+def look(key: str, id: Annotated[str, MemoryId]) -> str:
+    """Look something up."""
+    return f"{key}, as {id} sees it"
+
+
+def rounds_of(text: str) -> int:
+    """How many rounds of tools a question takes."""
+    return random.Random(f"rounds of {text}").choice((0, 1, 2))
+
+
+def fault_of(text: str, step: int) -> str:
+    """What goes wrong with a request: the same in each run, in whatever order the requests arrive."""
+    return random.Random(f"fault of {text}, {step}").choices([*FAULTS], [*FAULTS.values()])[0]
+
+
+def calls_of(text: str, step: int) -> tuple[ToolCall, ToolCall]:
+    first, second = (ToolCall(f"{text} {step}{n}", "look", f'{{"key": "{text} {step}{n}"}}') for n in "ab")
+    return first, second
+
+
+def exchange_of(text: str) -> Exchange:
+    """All that a conversation is to hold of a turn that succeeded."""
+    said: list[Message] = [UserMessage(text)]
+    for step in range(rounds_of(text)):
+        calls = calls_of(text, step)
+        said.append(AiMessage("", calls))
+        said += [ToolMessage(call.id, "look", f"{call.id}, as {text.split()[0]} sees it") for call in calls]
+    return (*said, AiMessage(f"re {text}"))
+
+
+def fails(asking: Asking) -> bool:
+    """Whether a call cannot succeed: it is left early, or one of its requests comes to nothing."""
+    streamed = asking.kind not in ("chat", "achat")
+    deadly = {"500", "reset", "cut"} if streamed else {"500", "reset"}
+    faults = {fault_of(asking.text, step) for step in range(rounds_of(asking.text) + 1)}
+    return asking.kind in ("left", "aleft") or bool(faults & deadly)
+
+
+def server_script() -> Callable[[Seen], Reply]:
+    """Answers as ``reply_to`` does, where the faults that come once have come already when they may."""
+    tried: set[bytes] = set()
+
+    def serve(seen: Seen) -> Reply:
+        again = seen.body in tried
+        tried.add(seen.body)
+        return reply_to(seen, again=again)
+
+    return serve
+
+
+def reply_to(seen: Seen, *, again: bool) -> Reply:
+    """Answer the last question, or call tools for it, unless something is to go wrong."""
+    said = seen.json["messages"]
+    asked = [number for number, message in enumerate(said) if message["role"] == "user"]
+    text = said[asked[-1]]["content"]
+    step = sum(message["role"] == "assistant" for message in said[asked[-1] :])
+    if len({said[number]["content"].split()[0] for number in asked}) != 1:
+        return error(400, "this request holds questions of several conversations")
+    fault = fault_of(text, step)
+    if fault == "500" or (fault == "500 once" and not again):
+        return error(500, "overloaded")
+    if fault == "reset" or (fault == "reset once" and not again):
+        return reset()
+    if fault == "slow":
+        time.sleep(SECONDS_OF_SLOWNESS)
+    final = step == rounds_of(text)
+    if seen.json.get("stream"):
+        return streamed(text, None if final else calls_of(text, step), cut=fault == "cut")
+    return answer(f"re {text}") if final else called(calls_of(text, step))
+
+
+def written(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [
+        {
+            "index": index,
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for index, call in enumerate(calls)
+    ]
+
+
+def called(calls: Sequence[ToolCall]) -> Reply:
+    return answer(None, finish_reason="tool_calls", tool_calls=written(calls))
+
+
+def streamed(text: str, calls: Sequence[ToolCall] | None, *, cut: bool) -> Reply:
+    if calls is None:
+        pieces = [delta(content="re "), *(delta(content=letter) for letter in text), delta("stop")]
+    else:
+        pieces = [*(delta(tool_calls=[call]) for call in written(calls)), delta("tool_calls")]
+    return sse(*pieces[: len(pieces) // 2], breaks=True) if cut else sse(*pieces, DONE)
+
+
+def ask(chat: Chat, asking: Asking) -> str | None:
+    """The answer of a call that blocks; None where it failed, or was left."""
+    id, text = asking.id, asking.text
+    try:
+        if asking.kind == "chat":
+            return chat.chat(id, text)
+        if asking.kind == "texts":
+            return "".join(chat.texts(id, text))
+        if asking.kind == "growing":
+            return chat.growing(id, text).result().value
+        assert asking.kind == "left"
+        with closing(chat.texts(id, text)) as texts:  # type: ignore[type-var]  # a generator
+            next(texts)
+    except ModelError:
+        pass
+    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+        return repr(error)
+    return None
+
+
+async def aask(chat: Chat, asking: Asking) -> str | None:
+    """The answer of a call that is awaited; None where it failed, or was left."""
+    id, text = asking.id, asking.text
+    try:
+        if asking.kind == "achat":
+            return await chat.achat(id, text)
+        if asking.kind == "atexts":
+            return "".join([piece async for piece in chat.atexts(id, text)])
+        assert asking.kind == "aleft"
+        async with aclosing(chat.atexts(id, text)) as texts:  # type: ignore[type-var]  # a generator
+            await anext(texts)
+    except ModelError:
+        pass
+    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+        return repr(error)
+    return None
+
+
+BLOCKING = ("chat", "texts", "growing", "chat", "left")
+ASYNC = ("achat", "atexts", "achat", "atexts", "aleft")
+
+
+def askings(kinds: Sequence[str], run: object = 0) -> list[Asking]:
+    """All calls, in the order in which they are begun: the conversations take turns."""
+    return [
+        Asking(kinds[(turn + number) % len(kinds)], f"c{number:02} asks {run}.{turn}")
+        for turn in range(TURNS)
+        for number in range(CONVERSATIONS)
+    ]
+
+
+Outcomes = dict[Asking, str | None]
+
+
+def in_threads(chat: Chat, model: OpenAiChatModel) -> Outcomes:
+    wanted = askings(BLOCKING)
+    with ThreadPoolExecutor(THREADS) as pool:
+        return dict(zip(wanted, pool.map(lambda asking: ask(chat, asking), wanted), strict=True))
+
+
+def in_a_loop(chat: Chat, model: OpenAiChatModel) -> Outcomes:
+    wanted = askings(ASYNC)
+
+    async def scenario() -> list[str | None]:
+        async with model:
+            return await asyncio.gather(*(aask(chat, asking) for asking in wanted))
+
+    return dict(zip(wanted, asyncio.run(scenario()), strict=True))
+
+
+def in_threads_and_a_loop(chat: Chat, model: OpenAiChatModel) -> Outcomes:
+    """Half of the turns of each conversation in threads and half in a loop, all at once."""
+    wanted = askings(BLOCKING)
+    with ThreadPoolExecutor(THREADS // 2) as pool:
+        blocking = [pool.submit(ask, chat, asking) for asking in wanted[::2]]
+        awaited = [Asking(f"a{asking.kind}", asking.text) for asking in wanted[1::2]]
+        awaited = [asking if asking.kind in ASYNC else Asking("atexts", asking.text) for asking in awaited]
+
+        async def scenario() -> list[str | None]:
+            async with model:
+                return await asyncio.gather(*(aask(chat, asking) for asking in awaited))
+
+        outcomes = dict(zip(awaited, asyncio.run(scenario()), strict=True))
+        return outcomes | dict(zip(wanted[::2], [one.result() for one in blocking], strict=True))
+
+
+@pytest.fixture(params=["in_memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChatMemoryStore]:
+    if request.param == "in_memory":
+        yield InMemoryChatMemoryStore()
+    else:
+        with SqliteChatMemoryStore(tmp_path / "memory.db") as made:
+            yield made
+
+
+def model_at(base_url: str) -> OpenAiChatModel:
+    return OpenAiChatModel("m-1", base_url=base_url, api_key="none-is-needed")
+
+
+@pytest.mark.parametrize("run", [in_threads, in_a_loop, in_threads_and_a_loop])
+def test_each_conversation_keeps_its_own_turns_that_succeeded(
+    run: Callable[[Chat, OpenAiChatModel], Outcomes], store: ChatMemoryStore, loopback: Loopback
+) -> None:
+    loopback.reply(server_script())
+    memory = ChatMemory(store=store)
+    with model_at(loopback.base_url) as model:
+        chat = create(Chat, model, tools=[look], interceptors=[memory], budget=BUDGET)
+        outcomes = run(chat, model)
+    assert len(outcomes) == CONVERSATIONS * TURNS
+    assert outcomes == {asking: None if fails(asking) else f"re {asking.text}" for asking in outcomes}
+    assert 0 < sum(said is None for said in outcomes.values()) < len(outcomes)
+    for id in {asking.id for asking in outcomes}:
+        kept = memory.messages(id)
+        answered = sorted(asking.text for asking, said in outcomes.items() if asking.id == id and said)
+        exchanges = exchanges_of(kept)
+        assert flat(exchanges) == kept
+        assert sorted(exchange[0].text for exchange in exchanges) == answered
+        assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
+    assert memory._line.places == {}
+
+
+def talk(path: str, base_url: str, run: str) -> None:
+    """Make all calls, in threads and in a loop, and tell of each that succeeded."""
+    with SqliteChatMemoryStore(path) as store, model_at(base_url) as model:
+        memory = ChatMemory(store=store)
+        chat = create(Chat, model, tools=[look], interceptors=[memory], budget=BUDGET)
+
+        def tell(asking: Asking, said: str | None) -> None:
+            if said is not None:
+                os.write(1, f"{asking.text}\n".encode())
+
+        async def awaited(asking: Asking) -> None:
+            tell(asking, await aask(chat, asking))
+
+        async def scenario() -> None:
+            async with model:
+                await asyncio.gather(*map(awaited, askings(ASYNC, f"{run}a")))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            for asking in askings(BLOCKING, f"{run}b"):
+                pool.submit(lambda asking: tell(asking, ask(chat, asking)), asking)
+            asyncio.run(scenario())
+
+
+def told_before_it_was_killed(seconds: float, path: Path, base_url: str, run: str) -> list[str]:
+    """The questions whose answers a process told of, killed so long after the first of them."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    command = [sys.executable, __file__, str(path), base_url, run]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline()]
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        told += process.stdout.readlines()
+        assert process.wait() == -signal.SIGKILL
+    return [line.removesuffix("\n") for line in told if line.endswith("\n")]
+
+
+def test_a_process_killed_amid_many_conversations_leaves_whole_turns(
+    tmp_path: Path, loopback: Loopback
+) -> None:
+    """And none that it had told of is lost; the next process goes on with the same file."""
+    loopback.reply(server_script())
+    path, told, chance = tmp_path / "memory.db", list[str](), random.Random(11)
+    for run in range(3):
+        told += told_before_it_was_killed(chance.uniform(0.02, 0.4), path, loopback.base_url, str(run))
+    begun = {asking for run in range(3) for asking in askings(BLOCKING, f"{run}b")}
+    begun |= {asking for run in range(3) for asking in askings(ASYNC, f"{run}a")}
+    may_be_kept = {asking.text for asking in begun if not fails(asking)}
+    found: list[str] = []
+    with SqliteChatMemoryStore(path) as store:
+        for id in store.conversations():
+            kept = store.load(id).messages
+            exchanges = exchanges_of(kept)
+            assert flat(exchanges) == kept
+            assert {exchange[0].text.split()[0] for exchange in exchanges} == {id}
+            assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
+            found += [exchange[0].text for exchange in exchanges]
+    assert [text for text, times in Counter(found).items() if times > 1] == []
+    assert set(told) <= set(found) <= may_be_kept
+    assert len(found) < len(may_be_kept)  # it was in mid-flight
+
+
+if __name__ == "__main__":
+    talk(*sys.argv[1:])

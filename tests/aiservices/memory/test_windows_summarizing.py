@@ -1,0 +1,180 @@
+"""What falls out of a window is summarised within the call: one request more, in the same account."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from aiservices import (
+    AiMessage,
+    AiServiceError,
+    Budget,
+    BudgetExceededError,
+    ChatReply,
+    FinishReason,
+    Message,
+    ModelServerError,
+    Price,
+    Result,
+    ScriptedChatModel,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    create,
+)
+from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow, SummarizingWindow
+from aiservices.models.media import Image
+
+
+class Chat(Protocol):
+    def chat(self, text: str) -> Result[str]: ...
+    async def achat(self, text: str) -> Result[str]: ...
+    def texts(self, text: str) -> Iterator[str]: ...
+
+
+OLD: tuple[Message, ...] = (
+    UserMessage("I am Ann", "ann", (Image.from_url("https://a.b/ann.png"),)),
+    AiMessage("", (ToolCall("1", "look", '{"who": "Ann"}'),)),
+    ToolMessage("1", "look", "a teacher"),
+    AiMessage("hello, teacher"),
+)
+NEW: tuple[Message, ...] = (UserMessage("x"), AiMessage("1"))
+SUMMARY: tuple[Message, ...] = (
+    UserMessage("This is a summary of what we said before:\n\nAnn teaches."),
+    AiMessage("Thank you. I go on from there."),
+)
+TOLD = (
+    "User ann: I am Ann [image/png, https://a.b/ann.png]\n"
+    'Assistant called look: {"who": "Ann"}\nResult of look: a teacher\n'
+    "Assistant: hello, teacher"
+)
+
+
+def remembering(writer: ScriptedChatModel, *, forget: bool = False, **settings: Any) -> ChatMemory:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*OLD, *NEW))
+    window = SummarizingWindow(writer, within=MessageWindow(5), keep=MessageWindow(3), **settings)
+    return ChatMemory(window, store=store, forget_evicted=forget)
+
+
+def test_a_summary_takes_the_place_of_what_it_is_about() -> None:
+    writer, model = ScriptedChatModel([" Ann teaches.\n"]), ScriptedChatModel(["2"])
+    memory = remembering(writer, wish="Sum up.")
+    create(Chat, model, interceptors=[memory]).chat("y")
+    assert writer.requests[0].messages == (SystemMessage("Sum up."), UserMessage(TOLD))
+    assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
+    assert memory.messages() == (*SUMMARY, *NEW, UserMessage("y"), AiMessage("2"))
+
+
+def test_nothing_is_summarised_that_fits() -> None:
+    writer = ScriptedChatModel([])
+    memory = ChatMemory(SummarizingWindow(writer))
+    create(Chat, ScriptedChatModel(["1"]), interceptors=[memory]).chat("x")
+    assert (memory.messages(), writer.requests) == (NEW, [])
+
+
+def test_what_falls_out_is_summarised_where_more_would_be_kept() -> None:
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*OLD, *NEW))
+    writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
+    window = SummarizingWindow(writer, within=MessageWindow(5), keep=MessageWindow(99))
+    create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("y")
+    assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
+
+
+def test_a_summary_is_in_the_account_of_the_call_and_no_attempt_at_its_answer() -> None:
+    writer = ScriptedChatModel(["Ann teaches."], name="writer")
+    service = create(
+        Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(attempts=1)
+    )
+    result = service.chat("y")
+    assert [(one.model, one.text) for one in result.attempts] == [
+        ("writer", "Ann teaches."),
+        ("scripted", "2"),
+    ]
+    spent = [one.reply.usage for one in result.attempts if one.reply is not None]
+    assert result.usage == (spent[0] or Usage()) + (spent[1] or Usage())
+
+
+def test_a_summary_is_made_in_async_calls_and_is_no_text_of_a_stream() -> None:
+    writer = ScriptedChatModel(lambda request: "Ann teaches.")
+    memory = remembering(writer)
+    assert list(create(Chat, ScriptedChatModel(["to be"]), interceptors=[memory]).texts("y")) == ["to ", "be"]
+    assert memory.messages()[:2] == SUMMARY
+    memory = remembering(writer)
+    assert asyncio.run(create(Chat, ScriptedChatModel(["2"]), interceptors=[memory]).achat("y")).value == "2"
+    assert memory.messages()[:2] == SUMMARY
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ModelServerError("500", status=500),
+        ChatReply(AiMessage("no"), refusal="no"),
+        ChatReply(AiMessage("Ann t"), FinishReason.LENGTH),
+        " ",
+    ],
+)
+def test_without_a_summary_the_call_goes_on_and_nothing_is_lost(reply: Any) -> None:
+    model = ScriptedChatModel(["2"])
+    memory = remembering(ScriptedChatModel([reply]), forget=True)
+    result = create(Chat, model, interceptors=[memory]).chat("y")
+    assert (result.value, len(result.attempts)) == ("2", 2)
+    assert model.requests[0].messages == (*NEW, UserMessage("y"))
+    assert memory.messages() == (*OLD, *NEW, UserMessage("y"), AiMessage("2"))
+
+
+def test_a_call_that_fails_leaves_what_was_to_be_summarised() -> None:
+    memory = remembering(ScriptedChatModel(["Ann teaches."]))
+    service = create(Chat, ScriptedChatModel([ModelServerError("500")]), interceptors=[memory])
+    with pytest.raises(AiServiceError) as caught:
+        service.chat("y")
+    assert memory.messages() == (*OLD, *NEW)
+    assert [one.text for one in caught.value.attempts] == ["Ann teaches.", ""]
+
+
+def test_a_summary_is_not_begun_after_the_end_of_the_budget() -> None:
+    writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
+    store = InMemoryChatMemoryStore()
+    store.append("default", 0, (*OLD, *NEW))
+
+    class Late(InMemoryChatMemoryStore):
+        def load(self, conversation: str, /) -> Any:
+            import time
+
+            time.sleep(0.05)
+            return store.load(conversation)
+
+    window = SummarizingWindow(writer, within=MessageWindow(5))
+    service = create(
+        Chat, model, interceptors=[ChatMemory(window, store=Late())], budget=Budget(seconds=0.01)
+    )
+    with pytest.raises(BudgetExceededError) as caught:
+        service.chat("y")
+    assert (caught.value.limit, writer.requests, model.requests) == ("seconds", [], [])
+
+
+def test_a_summary_ends_with_the_budget() -> None:
+    writer = ScriptedChatModel(["Ann teaches."])
+    service = create(
+        Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(seconds=5)
+    )
+    service.chat("y")
+    (request,) = writer.requests
+    assert request.options.timeout is not None
+    assert 4 < request.options.timeout <= 5
+    assert request.deadline is not None
+
+
+def test_a_budget_of_money_has_to_know_the_price_of_a_summary() -> None:
+    writer = ScriptedChatModel(["Ann teaches."], name="writer")
+    budget = Budget(money=1, prices={"scripted": Price(1, 1)})
+    service = create(Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=budget)
+    with pytest.raises(AiServiceError) as caught:
+        service.chat("y")
+    assert str(caught.value) == "Chat.chat: the budget limits money, but its prices do not name writer"

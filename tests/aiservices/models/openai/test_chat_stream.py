@@ -1,0 +1,414 @@
+"""Promises of streaming: any cut of the bytes reads the same, and nothing incomplete passes for whole."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+from loopback import DONE, LONGEST_WAIT, Loopback, answer, delta, error, event, raw, sse, streamed, used
+
+from aiservices.models.errors import (
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from aiservices.models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    ReplyDelta,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.openai.chat import ChatReading
+from aiservices.models.openai.sse import EventSplitter
+from aiservices.models.requests import ChatOptions, ChatRequest
+
+KEY = "sk-test-0123456789"
+HELLO = ChatRequest.of("Hello")
+
+
+@pytest.fixture
+def model(loopback: Loopback) -> Iterator[OpenAiChatModel]:
+    with OpenAiChatModel("m", base_url=loopback.base_url, api_key=KEY) as made:
+        yield made
+
+
+async def collect(model: OpenAiChatModel, request: ChatRequest = HELLO) -> list[ReplyDelta]:
+    return [piece async for piece in model.astream(request)]
+
+
+def whole(text: str, **parts: object) -> ChatReply:
+    return ChatReply(AiMessage(text), model="m-1", id="chatcmpl-1", **parts)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_asked_for_with_its_usage(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(streamed(["Hi"]))
+    list(model.stream(HELLO))
+    assert loopback.requests[0].json == {
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
+
+
+def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    second = threading.Event()
+    usage = used(prompt_tokens=3, completion_tokens=4)
+    chunks = (delta(role="assistant", content=""), delta(content="Hé"), delta(content="llo"))
+    loopback.reply(sse(*chunks, delta("stop"), usage, DONE, held={2: second}))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hé")
+    second.set()
+    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=whole("Héllo", usage=Usage(3, 4)))]
+    assert len(loopback.requests) == 1
+
+
+def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(streamed(["Hé", "llo"]))
+    assert asyncio.run(collect(model)) == [
+        ReplyDelta("Hé"),
+        ReplyDelta("llo"),
+        ReplyDelta(reply=whole("Héllo")),
+    ]
+
+
+def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, model: OpenAiChatModel) -> None:
+    first = {"index": 0, "id": "call_1", "function": {"name": "add", "arguments": ""}}
+    second = {"index": 1, "id": "call_2", "function": {"name": "neg", "arguments": '{"b"'}}
+    loopback.reply(
+        sse(
+            delta(reasoning_content="Hm"),
+            delta(reasoning="."),
+            delta(refusal="I can"),
+            delta(refusal="not."),
+            delta(tool_calls=[first]),
+            delta(tool_calls=[second]),
+            delta(tool_calls=[{"index": 0, "function": {"arguments": '{"a":1}'}}]),
+            delta("tool_calls", tool_calls=[{"index": 1, "function": {"arguments": ":2}"}}]),
+            DONE,
+        )
+    )
+    calls = (ToolCall("call_1", "add", '{"a":1}'), ToolCall("call_2", "neg", '{"b":2}'))
+    reply = ChatReply(
+        AiMessage("", calls, "Hm."), FinishReason.TOOL_CALLS, None, "m-1", "chatcmpl-1", "I cannot."
+    )
+    assert list(model.stream(HELLO)) == [
+        ReplyDelta(reasoning="Hm"),
+        ReplyDelta(reasoning="."),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", ""),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", '{"b"'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", '{"a":1}'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", ":2}"),)),
+        ReplyDelta(reply=reply),
+    ]
+
+
+def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+    reading = ChatReading()
+    reading.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
+    reading.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
+    reading.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
+    (last,) = reading.end()
+    assert last.reply is not None
+    assert last.reply.message.tool_calls == (ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"))
+
+
+def test_only_the_first_of_several_choices_is_read() -> None:
+    reading = ChatReading()
+    other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
+    assert reading.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
+
+
+STREAM = (
+    b": keep-alive\r\n\r\n"
+    + delta(content="Грüße, ").replace(b"\n", b"\r\n")
+    + b"event: message\nid: 7\nretry: 10\n"
+    + delta(content="世界 🌍")
+    + b": ping\n\n"
+    + b'data:{"choices":\ndata: [{"delta": {"content": "\\n!"}, "finish_reason": "stop"}]}\n\n'
+    + used(prompt_tokens=1, completion_tokens=2)
+    + DONE
+)
+TEXT = "Грüße, 世界 🌍\n!"
+
+
+def read_cut(pieces: list[bytes]) -> ReplyDelta:
+    reading = ChatReading()
+    deltas = [found for piece in pieces for found in reading.feed(piece)]
+    deltas += reading.end()
+    assert "".join(found.text for found in deltas) == TEXT
+    return deltas[-1]
+
+
+def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
+    expected = ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    assert read_cut([STREAM]) == expected
+    assert read_cut([STREAM[i : i + 1] for i in range(len(STREAM))]) == expected
+    for place in range(len(STREAM) + 1):
+        assert read_cut([STREAM[:place], STREAM[place:]]) == expected
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=20))
+def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
+    cuts = [0, *sorted(places), len(STREAM)]
+    pieces = [STREAM[start:end] for start, end in pairwise(cuts)]
+    assert read_cut(pieces) == ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+def test_a_stream_cut_on_the_wire_reads_the_same(
+    loopback: Loopback, model: OpenAiChatModel, size: int
+) -> None:
+    pieces = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
+    loopback.reply(sse(*pieces))
+    assert "".join(found.text for found in model.stream(HELLO)) == TEXT
+    assert "".join(found.text for found in asyncio.run(collect(model))) == TEXT
+
+
+def test_one_long_line_in_many_pieces_takes_linear_time() -> None:
+    splitter = EventSplitter()
+    piece = b"x" * 100
+    start = time.perf_counter()
+    splitter.feed(b"data: ")
+    for _ in range(100_000):
+        assert splitter.feed(piece) == []
+    (data,) = splitter.feed(b"\n\n")
+    assert len(data) == 10_000_000
+    assert time.perf_counter() - start < 5  # joined anew for every piece, it would take minutes
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        (delta("stop"),),
+        (delta("stop").rstrip(b"\n"),),
+        (delta("stop").removesuffix(b"\n"),),
+        (delta("stop"), b"data: [DONE]"),
+        (delta("stop"), DONE, b"data: never read\n\n"),
+    ],
+)
+def test_a_finish_reason_ends_an_answer_with_or_without_done(
+    loopback: Loopback, model: OpenAiChatModel, end: tuple[bytes, ...]
+) -> None:
+    loopback.reply(sse(delta(content="Hi"), *end))
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+
+
+def test_done_without_a_finish_reason_ends_it_for_another_reason(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    loopback.reply(sse(delta(content="Hi"), DONE))
+    assert list(model.stream(HELLO))[-1].reply == whole("Hi", finish_reason=FinishReason.OTHER)
+
+
+def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    loopback.reply(sse(delta(content="Hi"), delta("stop"), breaks=True))
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+
+
+@pytest.mark.parametrize("rest", [(), (b'data: {"choices": [{"delta": {"conte',)])
+def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
+    loopback: Loopback, model: OpenAiChatModel, rest: tuple[bytes, ...]
+) -> None:
+    loopback.reply(sse(delta(content="Hello"), *rest))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hello")
+    with pytest.raises(ModelConnectionError) as caught:
+        next(deltas)
+    assert str(caught.value) == (
+        f"openai:m at {loopback.base_url}: the stream ended after 5 characters, before the answer was whole; "
+        "ask again"
+    )
+    assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
+
+
+def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    loopback.reply(sse(delta(content="Hello"), breaks=True))
+    expected = (
+        f"openai:m at {loopback.base_url}: the connection was cut before the answer was whole; "
+        "ask again, and check the network"
+    )
+    with pytest.raises(ModelConnectionError) as caught:
+        list(model.stream(HELLO))
+    assert str(caught.value) == expected
+    assert (caught.value.body, caught.value.retryable) == ("Hello", True)
+    assert type(caught.value.__cause__).__name__ == "ProtocolError"
+    with pytest.raises(ModelConnectionError) as caught:
+        asyncio.run(collect(model))
+    assert (str(caught.value), caught.value.body) == (expected, "Hello")
+
+
+def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    request = ChatRequest.of("x", options=ChatOptions(timeout=0.2))
+    with pytest.raises(ModelTimeoutError) as caught:
+        list(model.stream(request))
+    assert str(caught.value) == (
+        f"openai:m at {loopback.base_url}: no answer within 0.2 s; "
+        "set a longer timeout in ChatOptions or ask for less"
+    )
+    assert caught.value.body == "Hello"
+    with pytest.raises(ModelTimeoutError):
+        asyncio.run(collect(model, request))
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind", "said", "status", "retryable"),
+    [
+        (
+            {"error": {"message": "overloaded", "type": "server_error", "code": None}},
+            ModelServerError,
+            "500 the server failed: overloaded; ask again later",
+            None,
+            True,
+        ),
+        (
+            {"error": {"message": "slow down", "code": "rate_limit_exceeded"}},
+            RateLimitError,
+            "429 too many requests: slow down; ask less often",
+            None,
+            True,
+        ),
+        (
+            {"error": {"message": "no upstream", "code": 502}},
+            ModelServerError,
+            "502 the server failed: no upstream; ask again later",
+            502,
+            True,
+        ),
+        (
+            {"object": "error", "message": "too long", "type": "invalid_request_error", "code": 400},
+            ModelError,
+            "400 the request is not accepted: too long; change what it says is wrong",
+            400,
+            False,
+        ),
+        ({"error": "broken"}, ModelServerError, "500 the server failed: broken; ask again later", None, True),
+    ],
+)
+def test_an_error_in_the_stream_is_raised_as_what_it_is(
+    loopback: Loopback,
+    model: OpenAiChatModel,
+    sent: object,
+    kind: type[ModelError],
+    said: str,
+    status: int | None,
+    retryable: bool,
+) -> None:
+    loopback.reply(sse(delta(content="Hello"), event(sent), DONE))
+    with pytest.raises(kind) as caught:
+        list(model.stream(HELLO))
+    assert str(caught.value) == f"openai:m at {loopback.base_url}: {said}"
+    assert (caught.value.status, caught.value.retryable) == (status, retryable)
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason", "begins"),
+    [
+        (b"data: <html>\n\n", "it is not JSON", "'data: <html>\\n\\n'"),
+        (b"data: [1]\n\n", "it is no JSON object", "'data: [1]\\n\\n'"),
+        (
+            b'data: {"choices": [1]}\n\n',
+            "one of its events has another shape",
+            "'data: {\"choices\": [1]}\\n\\n'",
+        ),
+        (DONE, "it has no choices", "''"),
+    ],
+)
+def test_events_that_are_no_completion_are_an_invalid_reply(
+    loopback: Loopback, model: OpenAiChatModel, sent: bytes, reason: str, begins: str
+) -> None:
+    loopback.reply(sse(sent))
+    with pytest.raises(InvalidReplyError) as caught:
+        list(model.stream(HELLO))
+    assert str(caught.value) == (
+        f"openai:m at {loopback.base_url}: the answer is no chat completion: {reason}; check base_url. "
+        f"It begins: {begins}"
+    )
+
+
+def test_an_http_error_comes_before_any_delta(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(error(429, "slow down"))
+    expected = f"openai:m at {loopback.base_url}: 429 too many requests: slow down; ask less often"
+    with pytest.raises(RateLimitError) as caught:
+        next(model.stream(HELLO))
+    assert str(caught.value) == expected
+    with pytest.raises(RateLimitError) as caught:
+        asyncio.run(collect(model))
+    assert str(caught.value) == expected
+    assert len(loopback.requests) == 2
+
+
+def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(answer("Hi", reasoning="Hm"))
+    first, last = model.stream(HELLO)
+    assert first == ReplyDelta("Hi", "Hm")
+    assert last.reply is not None
+    assert last.reply.message == AiMessage("Hi", reasoning="Hm")
+
+
+def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(raw(b"<html></html>", content_type="text/html"))
+    with pytest.raises(ModelConnectionError) as caught:
+        list(model.stream(HELLO))
+    assert str(caught.value) == (
+        f"openai:m at {loopback.base_url}: the stream ended after 0 characters, before the answer was whole; "
+        "ask again"
+    )
+
+
+def test_closing_a_stream_early_closes_its_connection(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hello")
+    assert not loopback.hung_up.is_set()
+    deltas.close()
+    assert loopback.hung_up.wait(LONGEST_WAIT)
+
+
+def test_closing_an_async_stream_early_closes_its_connection(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+
+    async def read_one() -> bool:
+        deltas = model.astream(HELLO)
+        assert await anext(deltas) == ReplyDelta("Hello")
+        await deltas.aclose()
+        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+
+    assert asyncio.run(read_one())
+
+
+def test_a_cancelled_async_stream_closes_its_connection(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+
+    async def read_until_cancelled() -> bool:
+        try:
+            async with asyncio.timeout(0.2):
+                async for _ in model.astream(HELLO):
+                    pass
+        except TimeoutError:
+            pass
+        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+
+    assert asyncio.run(read_until_cancelled())

@@ -1,0 +1,411 @@
+"""Promises of the error mapping: each failure has its class, its whole message, and makes one request."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+
+import httpx2
+import openai
+import pytest
+from loopback import Loopback, Reply, answer, as_json, error, raw, reset
+from urllib3.exceptions import HTTPError
+
+from aiservices.models.errors import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelNotFoundError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from aiservices.models.http.base import StatusError
+from aiservices.models.openai import OpenAiChatModel
+from aiservices.models.openai.errors import Blame
+from aiservices.models.requests import ChatOptions, ChatRequest
+
+KEY = "sk-test-0123456789"
+HELLO = ChatRequest.of("Hello")
+NO_JSON = "the answer is no chat completion: it is not JSON; check base_url. It begins: "
+
+
+@pytest.fixture(params=["own connections", "clients of the SDK"])
+def model(request: pytest.FixtureRequest, loopback: Loopback) -> Iterator[OpenAiChatModel]:
+    if request.param == "own connections":
+        with OpenAiChatModel("gpt-x", base_url=loopback.base_url, api_key=KEY) as made:
+            yield made
+        return
+    unkept = openai.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_keepalive_connections=0))
+    waiting = openai.AsyncOpenAI(base_url=loopback.base_url, api_key=KEY, http_client=unkept)
+    with openai.OpenAI(base_url=loopback.base_url, api_key=KEY) as client:
+        yield OpenAiChatModel("gpt-x", client=client, async_client=waiting)
+
+
+def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
+    """The error that a request ends with; the same, it must be, when it is asynchronous."""
+    with pytest.raises(ModelError) as blocking:
+        model.complete(request)
+    with pytest.raises(ModelError) as waiting:
+        asyncio.run(model.acomplete(request))
+    assert type(waiting.value) is type(blocking.value)
+    assert waiting.value.retryable is blocking.value.retryable
+    return blocking.value
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "said", "retryable"),
+    [
+        (
+            error(400, "'temperature' is not supported"),
+            BadRequestError,
+            "400 the request is not accepted: 'temperature' is not supported; change what it says is wrong",
+            False,
+        ),
+        (
+            error(401, f"Incorrect API key provided: {KEY}."),
+            AuthenticationError,
+            "401 the key is not accepted: Incorrect API key provided: [redacted].; "
+            "set OPENAI_API_KEY or pass api_key",
+            False,
+        ),
+        (
+            error(403, "Your country is not supported"),
+            AuthenticationError,
+            "403 not permitted: Your country is not supported; check what the key may do",
+            False,
+        ),
+        (
+            error(404, "The model does not exist", code="model_not_found"),
+            ModelNotFoundError,
+            "404 not found: The model does not exist; check the model's name and base_url",
+            False,
+        ),
+        (
+            error(408, "Request timeout"),
+            ModelTimeoutError,
+            "408 the server waited too long: Request timeout; ask again",
+            True,
+        ),
+        (
+            error(409, "Conflict"),
+            BadRequestError,
+            "409 the request is not accepted: Conflict; change what it says is wrong",
+            True,
+        ),
+        (
+            as_json({"detail": [{"loc": ["body"], "msg": "bad"}]}, status=422),
+            BadRequestError,
+            '422 the request is not accepted: [{"loc":["body"],"msg":"bad"}]; change what it says is wrong',
+            False,
+        ),
+        (
+            error(429, "Rate limit reached", code="rate_limit_exceeded"),
+            RateLimitError,
+            "429 too many requests: Rate limit reached; ask less often",
+            True,
+        ),
+        (
+            error(429, "You exceeded your current quota", code="insufficient_quota"),
+            RateLimitError,
+            "429 the quota is spent: You exceeded your current quota; check plan and billing of the account",
+            False,
+        ),
+        (
+            raw(b"<h1>Bad\n  Gateway</h1>", status=502, content_type="text/html"),
+            ModelServerError,
+            "502 the server failed: <h1>Bad Gateway</h1>; ask again later",
+            True,
+        ),
+        (
+            raw(b"", status=503),
+            ModelServerError,
+            "503 the server failed; ask again later",
+            True,
+        ),
+        (
+            as_json({"message": "no"}, status=500, headers={"x-should-retry": "false"}),
+            ModelServerError,
+            "500 the server failed: no; ask again later",
+            False,
+        ),
+        (
+            as_json("just a text", status=400, headers={"x-should-retry": "true"}),
+            BadRequestError,
+            "400 the request is not accepted: just a text; change what it says is wrong",
+            True,
+        ),
+        (
+            raw(b"", status=304),
+            InvalidReplyError,
+            "304 no answer; check base_url",
+            False,
+        ),
+        (
+            raw(b"x" * 400, status=418),
+            BadRequestError,
+            f"418 the request is not accepted: {'x' * 300}…; change what it says is wrong",
+            False,
+        ),
+    ],
+)
+def test_every_status_has_its_error(
+    loopback: Loopback,
+    model: OpenAiChatModel,
+    reply: Reply,
+    kind: type[ModelError],
+    said: str,
+    retryable: bool,
+) -> None:
+    loopback.reply(reply)
+    caught = failure(model)
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {said}"
+    assert type(caught) is kind
+    assert (caught.status, caught.retryable, caught.retry_after) == (reply.status, retryable, None)
+    assert caught.body == reply.body.decode().replace(KEY, "[redacted]")
+    assert isinstance(caught.__cause__, (StatusError, openai.APIStatusError))
+    assert len(loopback.requests) == 2  # one for each of the two ways
+
+
+def test_the_id_of_the_request_is_kept(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(error(500, "no", headers={"x-request-id": "req_1"}))
+    assert failure(model).request_id == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+def test_the_wait_that_the_server_asks_for_is_kept(
+    loopback: Loopback, model: OpenAiChatModel, headers: dict[str, str], seconds: float | None
+) -> None:
+    loopback.reply(error(429, "slow down", headers=headers))
+    caught = failure(model)
+    assert caught.retry_after == seconds
+    advice = "ask less often" if seconds is None else f"wait {seconds:g} s or ask less often"
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: 429 too many requests: slow down; {advice}"
+
+
+def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(error(503, "later", headers={"retry-after": formatdate(time.time() + 60, usegmt=True)}))
+    wait = failure(model).retry_after
+    assert wait is not None
+    assert 50 < wait <= 60
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"<html>Welcome</html>", NO_JSON + "'<html>Welcome</html>'"),
+        (b"", NO_JSON + "''"),
+        (b"\xff", NO_JSON + "'\ufffd'"),
+        (b"x" * 400, NO_JSON + f"'{'x' * 300}…'"),
+        (b"[]", "the answer is no chat completion: it is no JSON object; check base_url. It begins: '[]'"),
+        (
+            b'{"models": []}',
+            "the answer is no chat completion: it has no choices; check base_url. "
+            "It begins: '{\"models\": []}'",
+        ),
+        (
+            b'{"choices": []}',
+            "the answer is no chat completion: it has no choices; check base_url. "
+            "It begins: '{\"choices\": []}'",
+        ),
+        (
+            b'{"choices": [{"text": "old"}]}',
+            "the answer is no chat completion: its choices have another shape; check base_url. "
+            'It begins: \'{"choices": [{"text": "old"}]}\'',
+        ),
+        (
+            b'{"choices": [{"message": {"content": 7}}]}',
+            "the answer is no chat completion: its choices have another shape; check base_url. "
+            'It begins: \'{"choices": [{"message": {"content": 7}}]}\'',
+        ),
+    ],
+)
+def test_an_answer_that_is_no_completion_is_an_invalid_reply(
+    loopback: Loopback, model: OpenAiChatModel, sent: bytes, said: str
+) -> None:
+    loopback.reply(raw(sent))
+    caught = failure(model)
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {said}"
+    assert type(caught) is InvalidReplyError
+    assert caught.body == sent.decode(errors="replace")
+    assert not caught.retryable
+
+
+def test_an_error_with_a_good_status_is_still_an_error(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(as_json({"error": {"message": "Provider returned error", "code": 429}}))
+    caught = failure(model)
+    assert type(caught) is RateLimitError
+    assert str(caught) == (
+        f"openai:gpt-x at {loopback.base_url}: 429 too many requests: Provider returned error; ask less often"
+    )
+    assert (caught.status, caught.retryable) == (429, True)
+
+
+def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: OpenAiChatModel) -> None:
+    loopback.reply(reset())
+    caught = failure(model)
+    assert type(caught) is ModelConnectionError
+    name = "ConnectionResetError" if isinstance(caught.__cause__, HTTPError) else "ReadError"
+    assert str(caught) == (
+        f"openai:gpt-x at {loopback.base_url}: the connection failed ({name}: [Errno 104] "
+        "Connection reset by peer); check base_url and the network"
+    )
+    assert caught.retryable
+    assert isinstance(caught.__cause__, (HTTPError, openai.APIConnectionError))
+    assert len(loopback.requests) == 2
+
+
+def test_a_refused_connection_says_what_to_check() -> None:
+    with OpenAiChatModel("gpt-x", base_url="http://127.0.0.1:1/v1", api_key=KEY) as model:
+        caught = failure(model)
+    assert type(caught) is ModelConnectionError
+    assert str(caught) == (
+        "openai:gpt-x at http://127.0.0.1:1/v1: connection refused; check base_url and that the server runs"
+    )
+    assert (caught.status, caught.retryable) == (None, True)
+    assert isinstance(caught.__cause__, HTTPError)
+
+
+def test_an_error_that_the_caller_was_handling_is_not_mistaken_for_the_cause() -> None:
+    with OpenAiChatModel("gpt-x", base_url="http://127.0.0.1:1/v1", api_key=KEY) as model:
+        try:
+            raise TimeoutError("of the caller")
+        except TimeoutError:
+            caught = failure(model)
+    assert type(caught) is ModelConnectionError
+
+
+def test_an_unknown_host_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with OpenAiChatModel("gpt-x", base_url="http://models.invalid/v1", api_key=KEY) as model:
+        caught = failure(model)
+    assert type(caught) is ModelConnectionError
+    assert str(caught) == (
+        "openai:gpt-x at http://models.invalid/v1: the host name is unknown; check base_url and the network"
+    )
+
+
+def test_an_untrusted_certificate_says_so() -> None:
+    cause = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    cause.verify_message = "self-signed certificate"
+    caught = Blame("openai:x at https://h/v1").failure(ExceptionGroup("all attempts", [cause]))
+    assert str(caught) == (
+        "openai:x at https://h/v1: its certificate is not trusted (self-signed certificate); "
+        "check base_url and the certificates"
+    )
+
+
+def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiChatModel) -> None:
+    release = threading.Event()
+    loopback.reply(Reply(after=release))
+    caught = failure(model, ChatRequest.of("x", options=ChatOptions(timeout=0.2)))
+    release.set()
+    assert type(caught) is ModelTimeoutError
+    assert str(caught) == (
+        f"openai:gpt-x at {loopback.base_url}: no answer within 0.2 s; "
+        "set a longer timeout in ChatOptions or ask for less"
+    )
+    assert caught.retryable
+    assert isinstance(caught.__cause__, (HTTPError, openai.APITimeoutError))
+    assert len(loopback.requests) == 2
+
+
+def test_the_model_that_was_asked_is_the_one_that_is_blamed(
+    loopback: Loopback, model: OpenAiChatModel
+) -> None:
+    loopback.reply(error(404, "no such model"))
+    caught = failure(model, ChatRequest.of("x", options=ChatOptions(model="other")))
+    assert str(caught) == (
+        f"openai:other at {loopback.base_url}: 404 not found: no such model; "
+        "check the model's name and base_url"
+    )
+
+
+def test_a_missing_key_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    caught = failure(OpenAiChatModel("gpt-x"))
+    assert type(caught) is AuthenticationError
+    assert str(caught) == "openai:gpt-x: no API key; set OPENAI_API_KEY or pass api_key"
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-0123456789")
+    assert str(failure(OpenAiChatModel("gpt-x"))) == str(caught)
+
+
+def test_azure_says_which_of_its_settings_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    caught = failure(OpenAiChatModel.azure("d"))
+    assert type(caught) is AuthenticationError
+    assert str(caught) == (
+        "azure:d: no API key; set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or pass api_key"
+    )
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    caught = failure(OpenAiChatModel.azure("d"))
+    assert type(caught) is ModelConnectionError
+    assert str(caught) == (
+        "azure:d: Must provide either the `api_version` argument or the `OPENAI_API_VERSION` environment "
+        "variable; set AZURE_OPENAI_ENDPOINT and OPENAI_API_VERSION"
+    )
+
+
+@pytest.mark.parametrize("key", ["sk-secret\n", "sk-секрет"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(loopback: Loopback, key: str) -> None:
+    caught = failure(OpenAiChatModel("m", base_url=loopback.base_url, api_key=key))
+    assert type(caught) is AuthenticationError
+    assert str(caught) == (
+        "openai:m: the API key holds a line end or another character that no key has; "
+        "set OPENAI_API_KEY or pass api_key"
+    )
+    assert loopback.requests == []
+
+
+def test_a_header_that_http_does_not_allow_is_not_quoted(loopback: Loopback, model: OpenAiChatModel) -> None:
+    headers = {"X-Api-Key": "line\nend"}
+    caught = failure(model, ChatRequest.of("x", options=ChatOptions(extra_headers=headers)))
+    assert str(caught) == (
+        f"openai:gpt-x at {loopback.base_url}: a header holds what HTTP does not allow, as a line end; "
+        "check the key and extra_headers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (ChatRequest.of("half a \ud83d character"), "surrogates not allowed"),
+        (ChatRequest.of("x", options=ChatOptions(extra_body={"a": object()})), "object has no JSON form"),
+    ],
+)
+def test_a_request_that_has_no_json_form_is_never_sent(
+    loopback: Loopback, model: OpenAiChatModel, request_: ChatRequest, said: str
+) -> None:
+    loopback.reply(answer("Hi"))
+    caught = failure(model, request_)
+    assert type(caught) is BadRequestError
+    assert str(caught).startswith(f"openai:gpt-x at {loopback.base_url}: the request has no JSON form: ")
+    assert said in str(caught)
+    assert str(caught).endswith("; texts must be valid Unicode, values plain JSON")
+    assert loopback.requests == []
+
+
+def test_a_short_key_is_an_ordinary_word_in_messages() -> None:
+    said = Blame("ollama:x at http://h/v1", ("ollama",)).broken_stream("")
+    assert str(said) == (
+        "ollama:x at http://h/v1: the stream ended after 0 characters, before the answer was whole; ask again"
+    )

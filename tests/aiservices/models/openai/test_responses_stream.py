@@ -1,0 +1,451 @@
+"""Promises of streams of the Responses API: any cut reads the same, and no part passes for the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from loopback import DONE, LONGEST_WAIT, Loopback, raw, sse
+from responses_api import (
+    added,
+    begun,
+    called,
+    done,
+    ended,
+    event,
+    function_call,
+    message,
+    reasoning,
+    refused,
+    responded,
+    response,
+    streamed,
+    thought,
+    usage,
+    wrote,
+)
+
+from aiservices.models.errors import (
+    BadRequestError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from aiservices.models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    ReplyDelta,
+    ToolCall,
+    ToolCallDelta,
+    Usage,
+)
+from aiservices.models.openai.model import OpenAiResponsesModel
+from aiservices.models.openai.responses import ResponseReading
+from aiservices.models.openai.sse import BrokenStreamError
+from aiservices.models.requests import ChatOptions, ChatRequest
+
+KEY = "sk-test-0123456789"
+HELLO = ChatRequest.of("Hello")
+
+
+@pytest.fixture
+def model(loopback: Loopback) -> Iterator[OpenAiResponsesModel]:
+    with OpenAiResponsesModel("m", base_url=loopback.base_url, api_key=KEY) as made:
+        yield made
+
+
+async def collect(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> list[ReplyDelta]:
+    return [piece async for piece in model.astream(request)]
+
+
+def whole(text: str, **parts: Any) -> ChatReply:
+    return ChatReply(AiMessage(text), model="test-model-1", id="resp_1", **parts)
+
+
+def test_a_stream_is_asked_for(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    loopback.reply(streamed("Hi"))
+    list(model.stream(HELLO))
+    assert loopback.requests[0].json == {
+        "model": "m",
+        "store": False,
+        "stream": True,
+        "input": [{"role": "user", "content": "Hello"}],
+    }
+
+
+def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    second = threading.Event()
+    end = ended(response(message("Héllo"), usage=usage(3, 4)))
+    loopback.reply(sse(begun(), added(0, message()), wrote("Hé"), wrote("llo"), end, held={3: second}))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hé")
+    second.set()
+    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=whole("Héllo", usage=Usage(3, 4)))]
+    assert len(loopback.requests) == 1
+
+
+def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    loopback.reply(streamed("Hé", "llo"))
+    assert asyncio.run(collect(model)) == [
+        ReplyDelta("Hé"),
+        ReplyDelta("llo"),
+        ReplyDelta(reply=whole("Héllo")),
+    ]
+
+
+def test_reasoning_and_tool_calls_are_told_as_they_are_written(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    add, neg = function_call("call_1", "add", '{"a":1}'), function_call("call_2", "neg", '{"b":2}')
+    loopback.reply(
+        sse(
+            begun(),
+            added(0, reasoning()),
+            thought("H"),
+            thought("m."),
+            thought("So.", part=1),
+            done(0, reasoning("Hm.", "So.")),
+            added(1, {**add, "arguments": ""}),
+            called('{"a"', 1),
+            added(2, {**neg, "arguments": ""}),
+            called(":1}", 1),
+            called('{"b":2}', 2),
+            done(1, add),
+            done(2, neg),
+            ended(response(reasoning("Hm.", "So."), add, neg)),
+        )
+    )
+    calls = (ToolCall("call_1", "add", '{"a":1}'), ToolCall("call_2", "neg", '{"b":2}'))
+    reply = ChatReply(
+        AiMessage("", calls, "Hm.\n\nSo."), FinishReason.TOOL_CALLS, None, "test-model-1", "resp_1"
+    )
+    assert list(model.stream(HELLO)) == [
+        ReplyDelta(reasoning="H"),
+        ReplyDelta(reasoning="m."),
+        ReplyDelta(reasoning="\n\nSo."),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", ""),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", '{"a"'),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", ""),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(0, "add", ":1}"),)),
+        ReplyDelta(tool_calls=(ToolCallDelta(1, "neg", '{"b":2}'),)),
+        ReplyDelta(reply=reply),
+    ]
+
+
+def test_what_is_said_on_the_way_to_the_answer_is_told_as_reasoning(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    aside, answer = message("Let me see.", phase="commentary"), message("42", phase="final_answer")
+    loopback.reply(
+        sse(
+            added(0, {**aside, "content": []}),
+            wrote("Let me "),
+            wrote("see."),
+            added(1, {**answer, "content": []}),
+            wrote("42", 1),
+            ended(response(aside, answer)),
+        )
+    )
+    deltas = list(model.stream(HELLO))
+    assert deltas[:-1] == [
+        ReplyDelta(reasoning="Let me "),
+        ReplyDelta(reasoning="see."),
+        ReplyDelta("42"),
+    ]
+    assert deltas[-1].reply is not None
+    assert deltas[-1].reply.message == AiMessage("42", reasoning="Let me see.")
+
+
+def test_a_refusal_comes_with_the_whole_reply(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    end = ended(response(message(refusal="I cannot.")))
+    loopback.reply(sse(begun(), refused("I can"), refused("not."), end))
+    assert list(model.stream(HELLO)) == [ReplyDelta(reply=whole("", refusal="I cannot."))]
+
+
+@pytest.mark.parametrize(
+    ("why", "meant"),
+    [("max_output_tokens", FinishReason.LENGTH), ("content_filter", FinishReason.CONTENT_FILTER)],
+)
+def test_an_answer_that_was_cut_off_says_why(
+    loopback: Loopback, model: OpenAiResponsesModel, why: str, meant: FinishReason
+) -> None:
+    cut = response(message("Hal"), status="incomplete", incomplete_details={"reason": why})
+    loopback.reply(sse(begun(), wrote("Hal"), ended(cut)))
+    assert list(model.stream(HELLO)) == [
+        ReplyDelta("Hal"),
+        ReplyDelta(reply=whole("Hal", finish_reason=meant)),
+    ]
+
+
+def test_events_that_are_unknown_are_passed_over() -> None:
+    reading = ResponseReading()
+    unknown = b'data: {"type": "response.telepathy.delta", "delta": 7}\n\ndata: {"a": 1}\n\n'
+    assert reading.feed(unknown + wrote("A") + called("{}", 5)) == [ReplyDelta("A")]
+
+
+def test_pieces_without_a_text_are_passed_over() -> None:
+    assert ResponseReading().feed(wrote("") + thought("") + wrote("A")) == [ReplyDelta("A")]
+
+
+def test_a_server_that_leaves_the_output_out_at_the_end_has_told_it_before(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    call = function_call("call_1", "f", "{}")
+    pieces = (wrote("Hi"), done(1, call), done(0, message("Hi")))
+    loopback.reply(sse(*pieces, ended(response())))
+    reply = list(model.stream(HELLO))[-1].reply
+    assert reply is not None
+    assert reply.message == AiMessage("Hi", (ToolCall("call_1", "f", "{}"),))
+
+
+def test_a_server_that_sends_the_end_alone_is_understood(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    end = ended(response(reasoning("Hm."), message("Hi"), function_call("c", "f", "{}")))
+    loopback.reply(sse(begun(), end))
+    first, last = model.stream(HELLO)
+    assert first == ReplyDelta("Hi", "Hm.", tool_calls=(ToolCallDelta(0, "f", "{}"),))
+    assert last.reply is not None
+    assert last.reply.text == "Hi"
+
+
+def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    loopback.reply(responded(message("Hi")))
+    first, last = model.stream(HELLO)
+    assert first == ReplyDelta("Hi")
+    assert last.reply is not None
+    assert last.reply.raw == responded(message("Hi")).body
+
+
+TEXT = "Grüße, 世界 🌍\n!"
+STREAM = (
+    b": keep-alive\r\n\r\n"
+    + begun()
+    + added(0, message()).replace(b"\n", b"\r\n")
+    + wrote("Grüße, ").replace(b"\n", b"\r\n")
+    + wrote("世界 🌍")
+    + b": ping\n\nid: 7\nretry: 10\n"
+    + b'data:{"type":"response.output_text.delta",\ndata: "output_index": 0, "delta": "\\n!"}\n\n'
+    + done(0, message(TEXT))
+    + ended(response(message(TEXT), usage=usage(1, 2)))
+)
+
+
+def read_cut(pieces: list[bytes]) -> ReplyDelta:
+    reading = ResponseReading()
+    deltas = [found for piece in pieces for found in reading.feed(piece)]
+    deltas += reading.end()
+    assert "".join(found.text for found in deltas) == TEXT
+    return deltas[-1]
+
+
+def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
+    expected = ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    assert read_cut([STREAM]) == expected
+    assert read_cut([STREAM[i : i + 1] for i in range(len(STREAM))]) == expected
+    for place in range(len(STREAM) + 1):
+        assert read_cut([STREAM[:place], STREAM[place:]]) == expected
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=20))
+def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
+    cuts = [0, *sorted(places), len(STREAM)]
+    pieces = [STREAM[start:end] for start, end in pairwise(cuts)]
+    assert read_cut(pieces) == ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+
+
+@pytest.mark.parametrize("size", [1, 3, 64])
+def test_a_stream_cut_on_the_wire_reads_the_same(
+    loopback: Loopback, model: OpenAiResponsesModel, size: int
+) -> None:
+    loopback.reply(sse(*(STREAM[i : i + size] for i in range(0, len(STREAM), size))))
+    assert "".join(found.text for found in model.stream(HELLO)) == TEXT
+    assert "".join(found.text for found in asyncio.run(collect(model))) == TEXT
+
+
+@given(st.integers(0, len(STREAM.rstrip()) - 1))
+def test_a_stream_that_ends_anywhere_before_its_end_is_never_whole(place: int) -> None:
+    reading = ResponseReading()
+    deltas = reading.feed(STREAM[:place])
+    with pytest.raises(BrokenStreamError):
+        deltas += reading.end()
+    assert TEXT.startswith(reading.text)  # which the error of a broken stream tells
+    assert reading.text.startswith("".join(found.text for found in deltas))
+
+
+END = ended(response(message("Hi")))
+
+
+@pytest.mark.parametrize("end", [(END,), (END.rstrip(b"\n"),), (END, DONE), (END, b"data: never read\n\n")])
+def test_the_end_of_the_response_ends_the_stream_with_or_without_done(
+    loopback: Loopback, model: OpenAiResponsesModel, end: tuple[bytes, ...]
+) -> None:
+    loopback.reply(sse(wrote("Hi"), *end))
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+
+
+def test_a_connection_that_breaks_after_the_end_loses_nothing(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    loopback.reply(sse(wrote("Hi"), END, breaks=True))
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+
+
+@pytest.mark.parametrize("rest", [(), (b'data: {"type": "response.comp',), (done(0, message("Hello")), DONE)])
+def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
+    loopback: Loopback, model: OpenAiResponsesModel, rest: tuple[bytes, ...]
+) -> None:
+    loopback.reply(sse(wrote("Hello"), *rest))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hello")
+    with pytest.raises(ModelConnectionError) as caught:
+        next(deltas)
+    assert str(caught.value) == (
+        f"openai-responses:m at {loopback.base_url}: the stream ended after 5 characters, "
+        "before the answer was whole; ask again"
+    )
+    assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
+
+
+def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    loopback.reply(sse(wrote("Hello"), breaks=True))
+    expected = (
+        f"openai-responses:m at {loopback.base_url}: the connection was cut before the answer was whole; "
+        "ask again, and check the network"
+    )
+    with pytest.raises(ModelConnectionError) as caught:
+        list(model.stream(HELLO))
+    assert (str(caught.value), caught.value.body, caught.value.retryable) == (expected, "Hello", True)
+    with pytest.raises(ModelConnectionError) as caught:
+        asyncio.run(collect(model))
+    assert (str(caught.value), caught.value.body) == (expected, "Hello")
+
+
+def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+    request = ChatRequest.of("x", options=ChatOptions(timeout=0.2))
+    with pytest.raises(ModelTimeoutError) as caught:
+        list(model.stream(request))
+    assert str(caught.value) == (
+        f"openai-responses:m at {loopback.base_url}: no answer within 0.2 s; "
+        "set a longer timeout in ChatOptions or ask for less"
+    )
+    assert caught.value.body == "Hello"
+    with pytest.raises(ModelTimeoutError):
+        asyncio.run(collect(model, request))
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind", "said"),
+    [
+        (
+            event("error", code="server_error", message="Oh", param=None),
+            ModelServerError,
+            "500 the server failed: Oh; ask again later",
+        ),
+        (
+            event("error", code="rate_limit_exceeded", message="slow down", param=None),
+            RateLimitError,
+            "429 too many requests: slow down; ask less often",
+        ),
+        (
+            b'data: {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}\n\n',
+            BadRequestError,
+            "400 the request is not accepted: too long; change what it says is wrong",
+        ),
+        (
+            ended(response(status="failed", error={"code": "server_error", "message": "Oh"})),
+            ModelServerError,
+            "500 the server failed: Oh; ask again later",
+        ),
+        (
+            ended(response(status="failed", error={"code": "invalid_prompt", "message": "No"})),
+            BadRequestError,
+            "400 the request is not accepted: No; change what it says is wrong",
+        ),
+    ],
+)
+def test_an_error_in_the_stream_is_raised_as_what_it_is(
+    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, kind: type[ModelError], said: str
+) -> None:
+    loopback.reply(sse(begun(), wrote("Hello"), sent))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hello")
+    with pytest.raises(kind) as caught:
+        next(deltas)
+    assert str(caught.value) == f"openai-responses:m at {loopback.base_url}: {said}"
+    assert caught.value.status is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason", "begins"),
+    [
+        (b"data: <html>\n\n", "it is not JSON", "'data: <html>\\n\\n'"),
+        (
+            b'data: {"type": "response.completed"}\n\n',
+            "one of its events has another shape",
+            '\'data: {"type": "response.completed"}\\n\\n\'',
+        ),
+        (
+            b'data: {"type": "response.output_text.delta"}\n\n',
+            "one of its events has another shape",
+            '\'data: {"type": "response.output_text.delta"}\\n\\n\'',
+        ),
+    ],
+)
+def test_events_that_are_of_no_response_are_an_invalid_reply(
+    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, reason: str, begins: str
+) -> None:
+    loopback.reply(sse(sent))
+    with pytest.raises(InvalidReplyError) as caught:
+        list(model.stream(HELLO))
+    assert str(caught.value) == (
+        f"openai-responses:m at {loopback.base_url}: the answer is no response of the Responses API: "
+        f"{reason}; check base_url. It begins: {begins}"
+    )
+
+
+def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+    loopback.reply(raw(b"<html></html>", content_type="text/html"))
+    with pytest.raises(ModelConnectionError) as caught:
+        list(model.stream(HELLO))
+    assert caught.value.body == ""
+
+
+def test_closing_a_stream_early_closes_its_connection(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+    deltas = model.stream(HELLO)
+    assert next(deltas) == ReplyDelta("Hello")
+    assert not loopback.hung_up.is_set()
+    deltas.close()
+    assert loopback.hung_up.wait(LONGEST_WAIT)
+
+
+def test_closing_an_async_stream_early_closes_its_connection(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
+    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+
+    async def read_one() -> bool:
+        deltas = model.astream(HELLO)
+        assert await anext(deltas) == ReplyDelta("Hello")
+        await deltas.aclose()
+        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+
+    assert asyncio.run(read_one())

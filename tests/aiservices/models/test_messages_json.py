@@ -1,0 +1,125 @@
+"""Messages as JSON: every message comes back as it was, and what is none is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from aiservices import AiMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from aiservices.models.messages import (
+    message_from_dict,
+    message_to_dict,
+    messages_from_json,
+    messages_to_json,
+)
+
+texts = st.text(max_size=40)
+messages = st.one_of(
+    st.builds(SystemMessage, texts),
+    st.builds(UserMessage, texts, st.none() | texts),
+    st.builds(
+        AiMessage,
+        texts,
+        st.lists(st.builds(ToolCall, texts, texts, texts), max_size=3).map(tuple),
+        st.none() | texts,
+    ),
+    st.builds(ToolMessage, texts, texts, texts),
+)
+
+
+@given(st.lists(messages, max_size=5))
+def test_messages_are_what_they_were_when_they_are_read_back(said: list[Message]) -> None:
+    assert messages_from_json(messages_to_json(said)) == said
+
+
+@given(messages)
+def test_the_types_of_what_is_read_back_are_those_of_messages(message: Message) -> None:
+    read = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
+    assert (type(read), hash(read)) == (type(message), hash(message))
+    if isinstance(read, AiMessage):
+        assert all(type(call) is ToolCall for call in read.tool_calls)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (SystemMessage("Be brief."), {"type": "system", "text": "Be brief."}),
+        (UserMessage("Hi"), {"type": "user", "text": "Hi"}),
+        (UserMessage("", "ann"), {"type": "user", "text": "", "name": "ann"}),
+        (AiMessage(""), {"type": "ai", "text": ""}),
+        (
+            AiMessage("I add.", (ToolCall("c1", "add", "{}"),), "thought"),
+            {
+                "type": "ai",
+                "text": "I add.",
+                "tool_calls": ({"id": "c1", "name": "add", "arguments": "{}"},),
+                "reasoning": "thought",
+            },
+        ),
+        (ToolMessage("c1", "add", "3"), {"type": "tool", "call_id": "c1", "name": "add", "text": "3"}),
+    ],
+)
+def test_a_message_is_its_type_and_the_fields_that_say_something(message: Message, said: Any) -> None:
+    assert message_to_dict(message) == said
+    assert message_from_dict(said) == message
+
+
+def test_reading_leaves_what_it_reads_as_it_was() -> None:
+    said = message_to_dict(AiMessage("", (ToolCall("c1", "add", "{}"),)))
+    before = json.dumps(said)
+    message_from_dict(said)
+    assert json.dumps(said) == before
+
+
+def test_text_of_all_scripts_is_written_as_it_is() -> None:
+    assert messages_to_json([UserMessage("张三 €")]) == '[{"type": "user", "text": "张三 €"}]'
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({}, "no message has the type None"),
+        ({"type": "bot", "text": "x"}, "no message has the type 'bot'"),
+        ({"type": [], "text": "x"}, "no message has the type []"),
+        (
+            {"type": "user", "text": "x", "colour": 1},
+            "the user message has other fields: "
+            "UserMessage.__init__() got an unexpected keyword argument 'colour'",
+        ),
+        (
+            {"type": "tool", "text": "x"},
+            "the tool message has other fields: "
+            "ToolMessage.__init__() missing 2 required positional arguments: 'call_id' and 'name'",
+        ),
+    ],
+)
+def test_a_dict_that_is_no_message_says_why(said: Any, told: str) -> None:
+    with pytest.raises(ValueError, match="message") as caught:
+        message_from_dict(said)
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "ai", "text": "", "tool_calls": [{"id": "c1"}]},
+        {"type": "ai", "text": "", "tool_calls": [5]},
+        {"type": "ai", "text": "", "tool_calls": 5},
+        {"type": "ai", "text": "", "tool_calls": ["text"]},
+        {"type": "user", "text": 5},
+        {"type": "tool", "call_id": None, "name": "x", "text": "x"},
+        {"type": "ai", "text": None},
+    ],
+)
+def test_fields_of_another_shape_are_a_value_error(said: Any) -> None:
+    with pytest.raises(ValueError, match="message"):
+        message_from_dict(said)
+
+
+@pytest.mark.parametrize("text", ["", "{", "5", "null", '"text"', "[5]", '["text"]', '{"type": "user"}'])
+def test_text_that_holds_no_messages_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # each says something else
+        messages_from_json(text)

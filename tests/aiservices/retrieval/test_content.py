@@ -1,0 +1,130 @@
+"""Contents are made, fused, re-ranked and put into a message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from aiservices import DefinitionError
+from aiservices.engine.effects import arun, run
+from aiservices.retrieval import Content, Injection, Query, ReciprocalRankFusion, ReRank, contents_of
+
+A, B, C = (Content(name * 3, name) for name in "abc")
+QUERY = Query("which?")
+
+
+@dataclass
+class Document:
+    page_content: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+def ids(contents: Sequence[Content]) -> list[str]:
+    return [content.id for content in contents]
+
+
+def test_texts_and_documents_become_contents_with_ids() -> None:
+    given = [
+        "one",
+        Document("two", {"page": 2}),
+        Document("three", id="x"),
+        Content("four"),
+        Content("five", "v"),
+    ]
+    assert contents_of(given, "part") == [
+        Content("one", "part-1"),
+        Content("two", "part-2", {"page": 2}),
+        Content("three", "x"),
+        Content("four", "part-4"),
+        Content("five", "v"),
+    ]
+
+
+def test_what_is_high_in_several_lists_comes_first() -> None:
+    fused = ReciprocalRankFusion().fused([[A, B, C], [B, C], [B]])
+    assert ids(fused) == ["b", "c", "a"]
+    assert [content.score for content in fused] == [1 / 62 + 1 / 61 + 1 / 61, 1 / 63 + 1 / 62, 1 / 61]
+
+
+def test_a_content_counts_once_in_a_list_and_equal_ranks_keep_their_order() -> None:
+    assert ids(ReciprocalRankFusion(k=1).fused([[A, A, A], [B]])) == ["a", "b"]
+
+
+def test_contents_without_ids_are_the_same_when_their_texts_are() -> None:
+    fused = ReciprocalRankFusion().fused([[Content("x")], [Content("y"), Content("x")]])
+    assert [content.text for content in fused] == ["x", "y"]
+
+
+def test_one_list_stays_as_it_is() -> None:
+    scored = Content("x", "x", score=0.5)
+    assert run(ReciprocalRankFusion(limit=2)(QUERY, [[], [scored, A, B]])) == [scored, A]
+
+
+class ByLength:
+    def scores(self, query: Query, contents: Sequence[Content], /) -> list[float]:
+        return [len(content.text) for content in contents]
+
+
+class ByLengthLater:
+    async def scores(self, query: Query, contents: Sequence[Content], /) -> list[float]:
+        return ByLength().scores(query, contents)
+
+
+def test_a_ranker_has_the_last_word() -> None:
+    rankings = [[Content("x"), Content("xxx")], [Content("xx"), Content("x")]]
+    best = [Content("xxx", score=3), Content("xx", score=2)]
+    assert run(ReRank(ByLength(), limit=2)(QUERY, rankings)) == best
+    assert asyncio.run(arun(ReRank(ByLengthLater(), at_least=2)(QUERY, rankings))) == best
+    assert run(ReRank(ByLength())(QUERY, [[], []])) == []
+
+
+def test_a_ranker_gives_a_score_for_each_content() -> None:
+    class Lazy:
+        def scores(self, query: Query, contents: Sequence[Content], /) -> list[float]:
+            return [1.0]
+
+    with pytest.raises(DefinitionError) as caught:
+        run(ReRank(Lazy())(QUERY, [[A, B]]))
+    assert [str(fault) for fault in caught.value.faults] == [
+        "Lazy: it gave 1 scores for 2 contents; it must give one for each"
+    ]
+
+
+def test_contents_stand_below_their_ids_and_the_metadata_that_are_wanted() -> None:
+    contents = [
+        Content("one", "a", {"page": 1, "file": "f"}),
+        Content("two", metadata={"page": 2}),
+        Content("three"),
+    ]
+    assert Injection(metadata=("page",))("Why?", contents) == (
+        "Why?\n\nAnswer using the following information:\n[a; page: 1]\none\n\n[page: 2]\ntwo\n\nthree"
+    )
+
+
+def test_a_template_may_go_through_the_contents_itself() -> None:
+    template = "{% for one in contents %}<{{one.id}}>{{one.text}}{% endfor %}{{user_message}}"
+    assert Injection(template)("Why?", [A, B]) == "<a>aaa<b>bbbWhy?"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{query}}", "its template names {{query}}, but knows: contents, information, user_message"),
+        (" ", "the template is empty"),
+    ],
+)
+def test_a_template_with_a_fault_is_told_at_once(template: str, said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Injection(template)
+    assert [str(fault) for fault in caught.value.faults] == [f"Injection: {said}"]
+
+
+def test_one_text_is_no_list_of_texts() -> None:
+    with pytest.raises(TypeError) as caught:
+        contents_of("one text")
+    assert str(caught.value) == "it is one text; put it into a list, or cut it into contents with split"

@@ -1,0 +1,145 @@
+"""What an interface may hold besides its stubs, and arguments that are messages or options themselves."""
+
+from abc import ABC, abstractmethod
+from typing import Annotated, Protocol
+
+import pytest
+from typing_extensions import TypeAliasType
+
+from aiservices import (
+    Budget,
+    ChatOptions,
+    ChatRequest,
+    DefinitionError,
+    History,
+    MemoryId,
+    Message,
+    ScriptedChatModel,
+    SystemMessage,
+    UserMessage,
+    create,
+    options,
+    preview,
+    system_message,
+    user_message,
+)
+from aiservices.service.create import plan_of
+
+
+def test_a_user_message_as_argument_is_sent_as_it_is() -> None:
+    class Chat(Protocol):
+        def say(self, message: UserMessage) -> str: ...
+
+    model = ScriptedChatModel(["ok"])
+    create(Chat, model).say(UserMessage("hello", name="ann"))
+
+    assert model.requests[0].messages == (UserMessage("hello", name="ann"),)
+
+
+def test_a_preview_shows_what_the_transformer_makes_of_a_request() -> None:
+    class Chat(Protocol):
+        def say(self, text: str) -> str: ...
+
+    chat = create(
+        Chat, ScriptedChatModel([]), transform=lambda request: request.plus(UserMessage("and be brief"))
+    )
+
+    assert preview(chat.say, "hello").messages == (UserMessage("hello"), UserMessage("and be brief"))
+
+
+def test_a_history_with_a_second_system_message_is_refused() -> None:
+    class Chat(Protocol):
+        @system_message("Be kind.")
+        def say(self, text: str, before: Annotated[list[Message], History]) -> str: ...
+
+    chat = create(Chat, ScriptedChatModel([]))
+    with pytest.raises(ValueError, match="system message") as caught:
+        chat.say("hello", [SystemMessage("Be rude.")])
+
+    assert str(caught.value) == (
+        "Chat.say: the history holds a system message, and the method has one; leave one of them out"
+    )
+
+
+def test_the_system_message_of_a_history_is_kept_where_the_method_has_none() -> None:
+    class Chat(Protocol):
+        def say(self, text: str, before: Annotated[list[Message], History]) -> str: ...
+
+    model = ScriptedChatModel(["ok"])
+    create(Chat, model).say("hello", [SystemMessage("Be kind.")])
+
+    assert model.requests[0].messages == (SystemMessage("Be kind."), UserMessage("hello"))
+
+
+def test_a_class_keeps_its_own_constructor() -> None:
+    class Chat(ABC):
+        def __init__(self) -> None:
+            self.greeting = "hello"
+
+        @abstractmethod
+        def say(self, text: str) -> str: ...
+
+        def greet(self) -> str:
+            return self.say(self.greeting)
+
+    assert create(Chat, ScriptedChatModel(lambda request: request.messages[0].text)).greet() == "hello"
+
+
+def test_a_constructor_with_arguments_is_a_fault() -> None:
+    class Chat(ABC):
+        def __init__(self, greeting: str, *, loud: bool = False) -> None:
+            self.greeting = greeting.upper() if loud else greeting
+
+        @abstractmethod
+        def say(self, text: str) -> str: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, ScriptedChatModel([]))
+
+    assert str(caught.value) == "Chat: its __init__ needs greeting, and create calls it without arguments"
+
+
+def test_an_attribute_without_a_value_is_a_fault() -> None:
+    class Chat(Protocol):
+        name: str
+
+        def say(self, text: str) -> str: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, ScriptedChatModel([]))
+
+    assert str(caught.value) == (
+        "Chat.name: it is an attribute without a value, which a service cannot have; "
+        "give it a value or leave it out"
+    )
+
+
+def test_a_role_behind_an_alias_is_found() -> None:
+    Conversation = TypeAliasType("Conversation", Annotated[str, MemoryId])
+
+    class Chat(Protocol):
+        def say(self, conversation: Conversation, text: str) -> str: ...
+
+    turn = plan_of(create(Chat, ScriptedChatModel([])).say).turn(("c1", "hello"), {}, Budget())
+
+    assert turn.memory_id == "c1"
+    assert turn.request == ChatRequest((UserMessage("hello"),))
+
+
+def test_one_text_to_stop_at_is_one_text() -> None:
+    class Chat(Protocol):
+        @options(stop="END")
+        @user_message("{{it}}")
+        def say(self, text: str) -> str: ...
+
+    assert preview(create(Chat, ScriptedChatModel([])).say, "x").options.stop == ("END",)
+
+
+def test_options_of_a_call_are_checked_too() -> None:
+    class Chat(Protocol):
+        def say(self, text: str, how: ChatOptions) -> str: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        create(Chat, ScriptedChatModel([])).say("hello", ChatOptions(temperature=9))
+
+    assert str(caught.value) == "Chat.say: temperature is 9; it must be from 0 to 2"

@@ -1,0 +1,910 @@
+"""Declaring tools: what a model is told of a function, and which functions cannot be tools."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Literal, Protocol
+
+import pytest
+from pydantic import Field
+
+from aiservices import (
+    AiMessage,
+    Capabilities,
+    ChatOptions,
+    ChatReply,
+    DefinitionError,
+    FinishReason,
+    History,
+    MemoryId,
+    Message,
+    ScriptedChatModel,
+    ToolCall,
+    ToolContext,
+    UserName,
+    create,
+    user_message,
+)
+from aiservices.interface.decorators import options
+from aiservices.tools.tool import ReturnBehavior, Tool, ToolFault, tool, tool_methods, tools_of
+from aiservices.tools.toolbox import Toolbox, ToolLimits, toolbox_of
+from output_parsers import Description, TypeParser, parser_for
+from output_parsers.json_schema.parser import schema_parser
+
+TOOLS = Capabilities(tools=True)
+
+
+def one(source: Any, namespace: dict[str, Any] | None = None) -> Tool:
+    (found,) = tools_of(source, namespace)
+    return found
+
+
+def parameters(source: Any) -> dict[str, Any]:
+    """The properties of the arguments as the model is told of them."""
+    schema = one(source).arguments.schema
+    assert schema is not None
+    properties: dict[str, Any] = schema["properties"]
+    return properties
+
+
+def required(source: Any) -> list[str]:
+    schema = one(source).arguments.schema
+    assert schema is not None
+    names: list[str] = schema["required"]
+    return names
+
+
+def fault(source: Any) -> str:
+    with pytest.raises(ToolFault) as caught:
+        toolbox_of([source], ToolLimits())
+    return str(caught.value)
+
+
+class Unit(Enum):
+    CELSIUS = "celsius"
+    FAHRENHEIT = "fahrenheit"
+
+
+@dataclass
+class Place:
+    city: str
+    country: str | None = None
+
+
+# a function
+
+
+def weather(city: str, days: int) -> str:
+    """Tells the weather of a city."""
+    return f"{city} {days}"
+
+
+def test_a_plain_function_is_a_tool() -> None:
+    made = one(weather)
+    assert (made.name, made.description, made.function) == (
+        "weather",
+        "Tells the weather of a city.",
+        weather,
+    )
+    assert (made.injected, made.asynchronous, made.return_behavior, made.timeout, made.needs_approval) == (
+        {},
+        False,
+        ReturnBehavior.TO_LLM,
+        None,
+        False,
+    )
+    assert made.arguments.schema == {
+        "type": "object",
+        "title": "weather_arguments",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city", "days"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_function_without_words_is_told_of_by_its_name() -> None:
+    def ping() -> None: ...
+
+    assert (one(ping).description, parameters(ping), required(ping)) == ("ping", {}, [])
+
+
+def test_what_the_decorator_says_comes_before_what_the_function_says() -> None:
+    @tool(
+        name="forecast",
+        description="Forecasts.",
+        return_behavior="immediate",
+        timeout=2.5,
+        needs_approval=True,
+    )
+    def weather(city: str) -> str:
+        """Tells the weather."""
+        return city
+
+    made = one(weather)
+    assert (made.name, made.description, made.return_behavior, made.timeout, made.needs_approval) == (
+        "forecast",
+        "Forecasts.",
+        ReturnBehavior.IMMEDIATE,
+        2.5,
+        True,
+    )
+
+
+def test_a_decorated_function_is_the_same_function() -> None:
+    def plain(city: str) -> str:
+        return city
+
+    assert tool(plain) is plain
+    assert tool(name="x")(plain) is plain
+
+
+def test_the_decorator_takes_a_return_behaviour_that_exists() -> None:
+    with pytest.raises(ValueError, match="'soon' is not a valid ReturnBehavior"):
+        tool(return_behavior="soon")
+
+
+# types
+
+
+def test_each_type_is_told_as_that_of_an_answer() -> None:
+    def find(
+        place: Place,
+        unit: Unit,
+        kind: Literal["a", "b"],
+        tags: list[str],
+        sizes: dict[str, int],
+        pair: tuple[int, str],
+    ) -> None: ...
+
+    for name, form in (
+        ("place", Place),
+        ("unit", Unit),
+        ("kind", Literal["a", "b"]),
+        ("tags", list[str]),
+        ("sizes", dict[str, int]),
+        ("pair", tuple[int, str]),
+    ):
+        told = parser_for(form).schema  # type: ignore[arg-type]
+        assert told is not None
+        assert {**parameters(find)[name], "title": ""} == {**told, "title": ""}
+
+
+def test_nested_values_reach_the_function_as_their_types() -> None:
+    def find(place: Place, unit: Unit, near: list[Place]) -> None: ...
+
+    text = '{"place": {"city": "Rome"}, "unit": "celsius", "near": [{"city": "Ostia", "country": "IT"}]}'
+    assert one(find).arguments.parse(text) == {
+        "place": Place("Rome"),
+        "unit": Unit.CELSIUS,
+        "near": [Place("Ostia", "IT")],
+    }
+
+
+def test_an_optional_argument_without_default_has_to_be_given() -> None:
+    def find(city: str | None) -> None: ...
+
+    assert (parameters(find), required(find)) == (
+        {"city": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+        ["city"],
+    )
+
+
+def test_constraints_are_told_and_enforced() -> None:
+    def find(days: Annotated[int, Field(ge=1, le=7, description="how many")]) -> None: ...
+
+    assert parameters(find) == {
+        "days": {"type": "integer", "minimum": 1, "maximum": 7, "description": "how many"}
+    }
+    with pytest.raises(ValueError, match="9"):
+        one(find).arguments.parse('{"days": 9}')
+
+
+def test_a_default_is_told_and_may_be_left_out() -> None:
+    def find(
+        city: str,
+        days: int = 3,
+        unit: Literal["c", "f"] = "c",
+        exact: bool = False,
+        note: str | None = None,
+        tags: tuple[str, ...] = (),
+        share: Annotated[float, Description("Of all.")] = 0.5,
+    ) -> None: ...
+
+    assert required(find) == ["city"]
+    assert {name: said.get("description") for name, said in parameters(find).items()} == {
+        "city": None,
+        "days": "Default: 3",
+        "unit": 'Default: "c"',
+        "exact": "Default: false",
+        "note": None,
+        "tags": None,
+        "share": "Of all. Default: 0.5",
+    }
+    assert one(find).arguments.parse('{"city": "Rome"}') == {"city": "Rome"}
+
+
+def test_annotations_in_quotes_may_use_local_names() -> None:
+    @dataclass
+    class Local:
+        name: str
+
+    def find(what: Local) -> None: ...
+
+    assert one(find, {"Local": Local}).arguments.parse('{"what": {"name": "x"}}') == {"what": Local("x")}
+
+
+# docstrings
+
+
+def google(city: str, days: int, unit: str, deep: str) -> str:
+    """Returns the weather.
+
+    It knows all cities.
+
+    Args:
+        city: The city,
+            in English: no other.
+        days (int): How many days.
+
+        deep (dict[str, int], optional): Nested.
+    Returns:
+        unit: not this.
+    """
+    return city
+
+
+def numpy(city: str, days: int = 1) -> str:
+    """Tells the weather.
+
+    Parameters
+    ----------
+    city : str
+        The city,
+        in English.
+    days : int, optional
+        How many.
+
+    Returns
+    -------
+    str
+        The weather.
+    """
+    return city
+
+
+def sphinx(city: str, days: int) -> str:
+    """Tells the weather.
+
+    :param city: The city,
+        in English.
+    :param int days: How many.
+    :returns: The weather.
+    """
+    return city
+
+
+def bare(city: str) -> str:
+    """Tells the weather.
+
+    city: The city, in English.
+    """
+    return city
+
+
+@pytest.mark.parametrize(
+    ("function", "description", "told"),
+    [
+        (
+            google,
+            "Returns the weather.\n\nIt knows all cities.",
+            {"city": "The city, in English: no other.", "days": "How many days.", "deep": "Nested."},
+        ),
+        (numpy, "Tells the weather.", {"city": "The city, in English.", "days": "How many. Default: 1"}),
+        (sphinx, "Tells the weather.", {"city": "The city, in English.", "days": "How many."}),
+        (bare, "Tells the weather.\n\ncity: The city, in English.", {"city": "The city, in English."}),
+    ],
+)
+def test_a_docstring_tells_of_the_tool_and_of_its_parameters(
+    function: Callable[..., Any], description: str, told: dict[str, str]
+) -> None:
+    made = one(function)
+    found = {name: said.get("description") for name, said in parameters(function).items()}
+    assert made.description == description
+    assert {name: said for name, said in found.items() if said} == {
+        **told,
+        **({"unit": "not this."} if function is google else {}),
+    }
+
+
+@pytest.mark.parametrize("word", ["Returns", "Raises", "Arguments", "Parameters", "Yields"])
+def test_a_sentence_that_begins_as_a_section_does_is_a_sentence(word: str) -> None:
+    def find() -> None: ...
+
+    find.__doc__ = f"{word} what is asked for."
+    assert one(find).description == f"{word} what is asked for."
+
+
+def test_what_is_nearest_to_a_parameter_is_told_of_it() -> None:
+    def find(city: Annotated[str, Description("from the annotation")]) -> None:
+        """Finds.
+
+        Args:
+            city: from the docstring
+        """
+
+    assert parameters(find)["city"]["description"] == "from the annotation"
+
+
+def test_a_long_docstring_of_blank_lines_is_read_at_once() -> None:
+    def find(city: str) -> None: ...
+
+    find.__doc__ = "Finds.\n" + " \n" * 50_000 + "Args:\n    city: A city."
+    assert (one(find).description, parameters(find)["city"]["description"]) == ("Finds.", "A city.")
+
+
+# what is not a plain function
+
+
+class Shop:
+    """A shop."""
+
+    def __init__(self) -> None:
+        self.sold: list[str] = []
+
+    @tool
+    def sell(self, what: str) -> str:
+        """Sells."""
+        self.sold.append(what)
+        return "sold"
+
+    @staticmethod
+    @tool
+    def price(what: str) -> int:
+        """Tells a price."""
+        return len(what)
+
+    @tool
+    @staticmethod
+    def weight(what: str) -> int:
+        """Tells a weight."""
+        return len(what)
+
+    @classmethod
+    @tool(name="shop_name")
+    def named(cls) -> str:
+        """Tells its name."""
+        return cls.__name__
+
+    @tool
+    @classmethod
+    def kind(cls) -> str:
+        """Tells its kind."""
+        return cls.__name__
+
+    def secret(self) -> str:
+        raise AssertionError
+
+    @property
+    def broken(self) -> str:
+        raise AssertionError("a property was read")
+
+
+class BigShop(Shop):
+    @tool
+    def close(self) -> None:
+        """Closes."""
+
+
+def test_the_decorated_methods_of_an_object_are_tools() -> None:
+    shop = Shop()
+    made = {found.name: found for found in tools_of(shop)}
+    assert list(made) == ["kind", "shop_name", "price", "sell", "weight"]
+    assert {name: found.description for name, found in made.items()} == {
+        "kind": "Tells its kind.",
+        "shop_name": "Tells its name.",
+        "price": "Tells a price.",
+        "sell": "Sells.",
+        "weight": "Tells a weight.",
+    }
+    assert made["sell"].function(what="tea") == "sold"
+    assert shop.sold == ["tea"]
+    assert (made["price"].function(what="tea"), made["weight"].function(what="tea")) == (3, 3)
+    assert (made["shop_name"].function(), made["kind"].function()) == ("Shop", "Shop")
+
+
+def test_inherited_methods_are_tools_too() -> None:
+    assert [found.name for found in tools_of(BigShop())] == [
+        "close",
+        "kind",
+        "shop_name",
+        "price",
+        "sell",
+        "weight",
+    ]
+
+
+def test_a_method_of_an_object_is_a_tool_by_itself() -> None:
+    shop = Shop()
+    assert [found.name for found in tools_of(shop.sell)] == ["sell"]
+    assert parameters(shop.sell) == {"what": {"type": "string"}}
+
+
+def test_a_method_of_an_object_can_be_given_another_name() -> None:
+    shop = Shop()
+    made = one(tool(name="vend", description="Vends.")(shop.sell))
+    assert (made.name, made.description, made.function(what="tea"), shop.sold) == (
+        "vend",
+        "Vends.",
+        "sold",
+        ["tea"],
+    )
+    assert [found.name for found in tools_of(shop.sell)] == ["sell"]
+
+
+class Caller:
+    """Calls somebody."""
+
+    def __call__(self, number: int) -> str:
+        return str(number)
+
+
+class AsyncCaller:
+    """Calls somebody."""
+
+    async def __call__(self, number: int) -> str:
+        return str(number)
+
+
+class DecoratedCaller:
+    @tool
+    def __call__(self, number: int) -> str:
+        """Calls."""
+        return str(number)
+
+
+def test_an_object_that_can_be_called_is_a_tool() -> None:
+    made = one(Caller())
+    assert (made.name, made.description, made.asynchronous) == ("Caller", "Calls somebody.", False)
+    assert parameters(Caller()) == {"number": {"type": "integer"}}
+    assert one(AsyncCaller()).asynchronous
+    decorated = one(DecoratedCaller())
+    assert (decorated.name, decorated.description) == ("DecoratedCaller", "Calls.")
+
+
+def test_a_partial_is_the_tool_of_its_function_without_what_it_binds() -> None:
+    def search(key: str, text: str, limit: int = 5, *, region: str = "eu") -> str:
+        """Searches.
+
+        Args:
+            text: What for.
+        """
+        return f"{key} {text} {limit} {region}"
+
+    made = one(functools.partial(search, "secret", region="us"))
+    assert (made.name, made.description) == ("search", "Searches.")
+    assert made.arguments.schema is not None
+    assert made.arguments.schema["properties"] == {
+        "text": {"type": "string", "description": "What for."},
+        "limit": {"type": "integer", "description": "Default: 5"},
+    }
+    assert made.function(text="x") == "secret x 5 us"
+
+
+def test_a_partial_keeps_what_was_declared_of_its_function() -> None:
+    @tool(name="wire", needs_approval=True, timeout=3)
+    async def send(account: str, amount: int) -> None: ...
+
+    made = one(functools.partial(send, account="1"))
+    assert (made.name, made.needs_approval, made.timeout, made.asynchronous) == ("wire", True, 3, True)
+
+
+def test_a_decorator_that_says_what_it_wraps_hides_nothing() -> None:
+    def loud(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @loud
+    @tool(needs_approval=True)
+    async def find(city: str) -> str:
+        """Finds."""
+        return city
+
+    made = one(find)
+    assert (made.name, made.description, made.needs_approval, made.asynchronous) == (
+        "find",
+        "Finds.",
+        True,
+        True,
+    )
+    assert parameters(find) == {"city": {"type": "string"}}
+    cached = functools.lru_cache(inspect.unwrap(find))
+    assert parameters(cached) == {"city": {"type": "string"}}
+
+
+def test_a_coroutine_function_is_asynchronous() -> None:
+    async def find() -> None: ...
+
+    assert one(find).asynchronous
+    assert one(functools.partial(find)).asynchronous
+
+
+def test_a_tool_may_be_made_by_hand_with_a_schema_of_its_own() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "Where."}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    arguments: TypeParser[Any] = schema_parser(schema)
+    made = Tool("weather", "Tells it.", lambda city: city, arguments)
+    offered = toolbox_of([made], ToolLimits()).offered(TOOLS)
+    assert offered is not None
+    (told,) = offered.tooling.tools
+    assert (told.name, told.description, told.strict) == ("weather", "Tells it.", False)
+    assert told.parameters["properties"] == schema["properties"]
+    assert offered.readers["weather"].parse('{"city": "Rome"}') == {"city": "Rome"}
+
+
+# methods of other services
+
+
+class Summaries(Protocol):
+    """Sums up."""
+
+    @tool(name="summarize", description="Sums a text up.")
+    @user_message("Sum up: {{text}}")
+    def short(
+        self,
+        text: str,
+        conversation: Annotated[str, MemoryId],
+        said: Annotated[list[Message], History] = [],  # noqa: B006
+        settings: ChatOptions | None = None,
+    ) -> str: ...
+
+    async def plain(self, text: str) -> str:
+        """Says it plainly."""
+        ...
+
+
+def test_the_method_of_another_service_is_a_tool() -> None:
+    service = create(Summaries, ScriptedChatModel(["Short."]))
+    made = one(service.short)
+    assert (made.name, made.description, made.injected, made.asynchronous) == (
+        "summarize",
+        "Sums a text up.",
+        {"conversation": MemoryId},
+        False,
+    )
+    assert parameters(service.short) == {"text": {"type": "string"}}
+    assert made.function(text="x", conversation="c") == "Short."
+
+
+def test_an_async_method_of_another_service_is_an_async_tool() -> None:
+    service = create(Summaries, ScriptedChatModel(["Plain."]))
+    made = one(service.plain)
+    assert (made.name, made.description, made.asynchronous) == ("plain", "Says it plainly.", True)
+    assert asyncio.run(made.function(text="x")) == "Plain."
+
+
+def test_a_whole_service_has_the_tools_that_it_declares() -> None:
+    assert [found.name for found in tools_of(create(Summaries, ScriptedChatModel([])))] == ["summarize"]
+
+
+# what the model never sees
+
+
+def test_parameters_with_a_role_are_given_and_not_told() -> None:
+    def book(
+        what: str,
+        user: Annotated[str, ToolContext],
+        memory: Annotated[int, MemoryId],
+        speaker: Annotated[str | None, UserName] = None,
+        tenant: Annotated[str, ToolContext()] | None = None,
+    ) -> None: ...
+
+    made = one(book)
+    assert (parameters(book), made.injected) == (
+        {"what": {"type": "string"}},
+        {"user": ToolContext, "memory": MemoryId, "speaker": UserName, "tenant": ToolContext},
+    )
+
+
+# faults
+
+
+def untyped(city) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def any_number(*cities: str) -> None: ...
+
+
+def any_name(**cities: str) -> None: ...
+
+
+def by_position(city: str, /) -> None: ...
+
+
+def unknown_name(city: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+def unreadable(what: Callable[[], int]) -> None: ...
+
+
+def of_a_call(said: Annotated[list[Message], History]) -> None: ...
+
+
+@tool(timeout=0)
+def without_time() -> None: ...
+
+
+@tool(name="get weather")
+def spaced() -> None: ...
+
+
+@tool(name="x" * 65)
+def long_name() -> None: ...
+
+
+NAMES = "a name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (untyped, "the tool untyped does not say of what type its parameter city is"),
+        (any_number, "the tool any_number has the parameter *cities: 'str'; a model gives arguments by name"),
+        (any_name, "the tool any_name has the parameter **cities: 'str'; a model gives arguments by name"),
+        (by_position, "the tool by_position has the parameter city: 'str'; a model gives arguments by name"),
+        (
+            unknown_name,
+            "an annotation of the tool unknown_name cannot be resolved: name 'Nowhere' is not defined",
+        ),
+        (of_a_call, "the tool of_a_call needs said, which no tool is given; give it a default"),
+        (without_time, "the timeout of the tool without_time is 0; it must be greater than 0"),
+        (spaced, f"no provider takes 'get weather' as the name of a tool; {NAMES}"),
+        (long_name, f"no provider takes '{'x' * 65}' as the name of a tool; {NAMES}"),
+        (lambda: None, f"no provider takes '<lambda>' as the name of a tool; {NAMES}"),
+        (Shop, "Shop is a class; pass an object of it, or its methods"),
+        (Place("x"), "Place has no tools: decorate its methods with @tool"),
+        ("weather", "str has no tools: decorate its methods with @tool"),
+        ([weather], "list has no tools: decorate its methods with @tool"),
+        (None, "NoneType has no tools: decorate its methods with @tool"),
+        (asyncio, "module has no tools: decorate its methods with @tool"),
+        (Shop.sell, "the tool sell does not say of what type its parameter self is"),
+        (
+            max,
+            "the tool max does not say what its parameters are: "
+            "no signature found for builtin <built-in function max>",
+        ),
+    ],
+)
+def test_what_cannot_be_a_tool_says_why(source: Any, said: str) -> None:
+    assert fault(source) == said
+
+
+def test_a_type_that_nobody_reads_names_the_tool_and_the_parameter() -> None:
+    assert fault(unreadable).startswith("the tool unreadable: ")
+    assert "unreadable_arguments.what" in fault(unreadable)
+
+
+def test_two_tools_of_one_name_are_a_fault() -> None:
+    with pytest.raises(ToolFault) as caught:
+        toolbox_of([weather, tool(name="weather")(Shop().sell)], ToolLimits())
+    assert str(caught.value) == "two tools have the name weather; give one of them another"
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"rounds": 0}, "ToolLimits: rounds is 0; it must be at least 1"),
+        ({"calls": 0}, "ToolLimits: calls is 0; it must be at least 1"),
+        ({"parallel": -1}, "ToolLimits: parallel is -1; it must be at least 1"),
+        ({"characters": 0}, "ToolLimits: characters is 0; it must be at least 1"),
+        ({"timeout": 0}, "ToolLimits: timeout is 0; it must be greater than 0"),
+        ({"timeout": float("nan")}, "ToolLimits: timeout is nan; it must be greater than 0"),
+    ],
+)
+def test_limits_that_permit_nothing_are_a_fault(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ToolLimits(**limits)
+    assert str(caught.value) == said
+
+
+# a service with tools
+
+
+class Asks(Protocol):
+    def ask(self, text: str) -> str: ...
+
+
+class Waits(Protocol):
+    async def ask(self, text: str) -> str: ...
+
+
+async def later(city: str) -> str:
+    return city
+
+
+def booked(what: str, user: Annotated[str, ToolContext], tenant: Annotated[str, ToolContext]) -> str:
+    return what
+
+
+def faults(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> list[str]:
+    with pytest.raises(DefinitionError) as caught:
+        create(interface, ScriptedChatModel([], capabilities=capabilities), tools=tools)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_all_that_is_wrong_with_tools_is_told_by_create() -> None:
+    assert faults(Asks, [later, booked], Capabilities()) == [
+        "Asks.ask: scripted calls no tools; give it none, or take another model",
+        "Asks.ask: the tool later is async; only async methods can call it",
+        "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter",
+    ]
+    assert faults(Asks, [Shop]) == ["Asks.ask: Shop is a class; pass an object of it, or its methods"]
+    assert create(Waits, ScriptedChatModel([], capabilities=TOOLS), tools=[later]) is not None
+
+
+class AsyncTools:
+    async def tools(self, turn: Any) -> list[Any]:
+        return [weather]
+
+
+class SomeTools:
+    def tools(self, turn: Any) -> list[Any]:
+        return [weather]
+
+
+def test_an_async_provider_is_for_async_methods() -> None:
+    assert faults(Asks, [AsyncTools()]) == [
+        "Asks.ask: AsyncTools.tools is async; only async methods can ask it"
+    ]
+
+
+def test_the_class_of_a_provider_is_a_fault_and_not_nothing() -> None:
+    assert faults(Asks, [SomeTools]) == [
+        "Asks.ask: SomeTools is a class; pass an object of it, or its methods"
+    ]
+
+
+class Workshop:
+    """Has tools of its own, and keeps others under the name that a provider has."""
+
+    def __init__(self) -> None:
+        self.tools = ["hammer"]
+
+    @tool
+    def build(self, what: str) -> str:
+        """Builds."""
+        return what
+
+
+class Lender:
+    @tool
+    def tools(self) -> list[str]:
+        """Tells which tools can be borrowed."""
+        return ["hammer"]
+
+
+def test_an_object_with_tools_of_its_own_is_no_provider_whatever_it_calls_them() -> None:
+    for source, name in ((Workshop(), "build"), (Lender(), "tools")):
+        box = toolbox_of([source], ToolLimits())
+        assert (list(box.tools), box.providers) == ([name], ())
+
+
+def test_a_provider_is_kept_for_the_calls() -> None:
+    provider = SomeTools()
+    box = toolbox_of([provider], ToolLimits())
+    assert (box.tools, box.providers, box.offered(TOOLS)) == ({}, (provider,), None)
+
+
+def calls(name: str, arguments: str = "{}", id: str = "c1") -> ChatReply:
+    return ChatReply(AiMessage("", (ToolCall(id, name, arguments),)), FinishReason.TOOL_CALLS)
+
+
+def test_tools_may_come_as_a_generator() -> None:
+    model = ScriptedChatModel([calls("weather", '{"city": "Rome", "days": 1}'), "Fine."], capabilities=TOOLS)
+    assert create(Asks, model, tools=(one for one in [weather])).ask("x") == "Fine."  # type: ignore[call-overload]
+
+
+def test_a_function_in_the_place_of_a_list_is_a_fault() -> None:
+    assert faults(Asks, weather) == ["Asks: tools is a function; put it into a list"]
+
+
+def test_string_annotations_of_tools_may_use_the_names_around_create() -> None:
+    @dataclass
+    class Inside:
+        name: str
+
+    def find(what: Inside) -> str:
+        return what.name
+
+    model = ScriptedChatModel([calls("find", '{"what": {"name": "x"}}'), "Found."], capabilities=TOOLS)
+    assert create(Asks, model, tools=[find]).ask("x") == "Found."
+
+
+@dataclass
+class Person:
+    name: str
+    seen: list[str] = field(default_factory=list)
+
+
+class Finds(Protocol):
+    def find(self, text: str) -> Person: ...
+
+
+def person(name: str) -> str:
+    return name
+
+
+def test_a_tool_with_the_name_of_the_tool_that_answers_is_a_fault() -> None:
+    tools = [tool(name="Person")(functools.partial(person))]
+    assert faults(Finds, tools) == [
+        "Finds.find: the tool Person has the name of the tool that gives the answer; give it another"
+    ]
+
+
+class Own(Protocol):
+    @options(tools=[weather])
+    def one(self, text: str) -> str: ...
+
+    @options(tools=[])
+    def none(self, text: str) -> str: ...
+
+    def all(self, text: str) -> str: ...
+
+
+def test_a_method_may_have_tools_in_the_place_of_those_of_the_service() -> None:
+    model = ScriptedChatModel(lambda request: "x", capabilities=TOOLS)
+    service = create(Own, model, tools=[person])
+    service.one("x")
+    service.none("x")
+    service.all("x")
+    told = [
+        None if request.tooling is None else [made.name for made in request.tooling.tools]
+        for request in model.requests
+    ]
+    assert told == [["weather"], None, ["person"]]
+
+
+def test_the_methods_that_are_tools_are_found_without_reading_properties() -> None:
+    assert len(tool_methods(Shop())) == 5
+
+
+def test_the_model_is_told_strictly_where_its_provider_enforces_it() -> None:
+    strict = Capabilities(tools=True, strict_schema=True)
+
+    def find(city: str, days: int = 3, tags: dict[str, int] | None = None) -> None: ...
+
+    box = toolbox_of([find], ToolLimits())
+    offered = box.offered(strict)
+    assert offered is not None
+    (told,) = offered.tooling.tools
+    assert told.strict
+    assert set(told.parameters["required"]) == {"city", "days", "tags"}
+    assert "title" not in told.parameters
+    assert box.offered(strict) is offered
+    text = '{"city": "Rome", "days": null, "tags": [{"key": "a", "value": 1}]}'
+    assert offered.readers["find"].parse(text) == {"city": "Rome", "tags": {"a": 1}}
+
+
+def test_a_toolbox_takes_further_tools_but_none_twice() -> None:
+    box = Toolbox().with_tools([one(weather)])
+    assert list(box.tools) == ["weather"]
+    with pytest.raises(ToolFault, match="two tools have the name weather"):
+        box.with_tools([one(weather)])
+
+
+def test_a_sync_function_that_gives_an_awaitable_is_known_as_what_it_says() -> None:
+    def find() -> Awaitable[str]:
+        raise AssertionError
+
+    assert not one(find).asynchronous

@@ -1,0 +1,647 @@
+"""A JSON Schema is a type: what is valid is read as it stands, what nearly is so is aligned, no more."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from jsonschema import Draft202012Validator
+
+from output_parsers import Leniency, OutputParsingError, PartialReader, TypeParser, UnsupportedTypeError
+from output_parsers.json_schema.parser import InvalidSchemaError, function_schema, is_function, schema_parser
+
+PERSON: dict[str, Any] = {
+    "title": "Person",
+    "description": "Somebody.",
+    "type": "object",
+    "properties": {
+        "first_name": {"type": "string", "description": "given name"},
+        "age": {"type": "integer", "minimum": 0},
+        "mood": {"enum": ["glad", "dark-blue", None]},
+        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "home": {"$ref": "#/$defs/Place"},
+        "born": {"type": "string", "format": "date"},
+        "height": {"type": ["number", "null"]},
+        "children": {"type": "array", "items": {"$ref": "#"}},
+    },
+    "required": ["first_name", "age"],
+    "additionalProperties": False,
+    "$defs": {"Place": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+}
+PET: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, member: {"type": "integer"}},
+            "required": ["kind", member],
+        }
+        for kind, member in (("cat", "lives"), ("dog", "tricks"))
+    ]
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, and of the same types all through: 1 is not 1.0 or True."""
+    return repr(one) == repr(other) if not isinstance(one, (dict, list)) else _same_parts(one, other)
+
+
+def _same_parts(one: Any, other: Any) -> bool:
+    if type(one) is not type(other) or len(one) != len(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return all(map(same, one, other))
+
+
+def problems(schema: Mapping[str, Any], text: str) -> list[str]:
+    with pytest.raises(OutputParsingError) as error:
+        schema_parser(schema).parse(text)
+    return [str(problem) for problem in error.value.problems]
+
+
+def steps(schema: Mapping[str, Any], text: str) -> tuple[Any, list[str]]:
+    reading = schema_parser(schema).read(text)
+    return reading.value, [str(step) for step in reading.coercions]
+
+
+def test_importing_the_package_loads_neither_this_module_nor_jsonschema() -> None:
+    program = (
+        "import sys, output_parsers, output_parsers.partial\n"
+        "late = ('output_parsers.json_schema', 'jsonschema', 'referencing')\n"
+        "assert not [name for name in late if name in sys.modules]\n"
+        "import output_parsers.json_schema\n"
+        "assert 'jsonschema' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_schema_is_the_one_that_was_given() -> None:
+    parser = schema_parser(PERSON)
+    assert isinstance(parser, TypeParser)
+    assert parser.schema == PERSON
+    assert parser.name == "Person"
+    assert schema_parser(PERSON, name="Guest").name == "Guest"
+    assert schema_parser({"type": "string"}).name == "value"
+    assert schema_parser({"type": "string"}).schema == {"type": "string"}
+
+
+def test_a_schema_that_is_changed_afterwards_does_not_change_its_parser() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    parser = schema_parser(schema)
+    schema["properties"] = {}
+    assert parser.schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_any_mapping_is_a_schema() -> None:
+    parser = schema_parser(MappingProxyType({"enum": ("a", "b"), "title": "Letter"}))
+    assert parser.schema == {"enum": ["a", "b"], "title": "Letter"}
+    assert parser.parse("B") == "b"
+
+
+def test_a_reference_at_the_root_is_put_in_place() -> None:
+    schema = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object", "properties": {"next": {}}}}}
+    assert schema_parser(schema).schema == {
+        "type": "object",
+        "properties": {"next": {}},
+        "$defs": {"Node": {"type": "object", "properties": {"next": {}}}},
+    }
+
+
+def test_the_instructions_show_the_form_in_few_words() -> None:
+    assert schema_parser(PERSON).format_instructions() == (
+        "Reply with JSON only, in this form:\n"
+        "{\n"
+        '  "first_name": string,  // given name\n'
+        '  "age": integer (at least 0),\n'
+        '  "mood"?: "glad" | "dark-blue" | null,\n'
+        '  "tags"?: [string, ...] (at least 1 item),\n'
+        '  "home"?: {"city": string},\n'
+        '  "born"?: string (date),\n'
+        '  "height"?: number | null,\n'
+        '  "children"?: [Person, ...],\n'
+        "}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "hint"),
+    [
+        ({"type": "integer"}, "integer"),
+        ({"enum": ["a", 1, True]}, '"a" | 1 | true'),
+        ({"const": None}, "null"),
+        ({"type": "object", "additionalProperties": {"type": "number"}}, "{string: number, ...}"),
+        ({"type": "string", "maxLength": 5}, "string (at most 5 characters)"),
+        ({"properties": {"a": {"type": "boolean"}}}, '{"a"?: true | false}'),
+        ({"allOf": [{"type": "integer"}]}, '{"allOf":[{"type":"integer"}]}'),
+        ({"type": "array", "uniqueItems": True}, '{"type":"array","uniqueItems":true}'),
+        ({"enum": [[1]]}, '{"enum":[[1]]}'),
+        ({"type": ["string", "integer"], "maxLength": 3}, "string (at most 3 characters) | integer"),
+    ],
+)
+def test_the_hint_is_short_or_the_schema_itself(schema: dict[str, Any], hint: str) -> None:
+    assert schema_parser(schema).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        (PERSON, '{"first_name": "Ann", "age": 3}', {"first_name": "Ann", "age": 3}),
+        ({"type": "integer"}, "12345678901234567890123", 12345678901234567890123),
+        ({"type": "number"}, "12345678901234567890123", 12345678901234567890123),
+        ({}, "12345678901234567890.0", 12345678901234567890),
+        ({"type": "number"}, "1", 1),
+        ({"type": "number"}, "1.0", 1.0),
+        ({"type": "string"}, '"42"', "42"),
+        ({"type": "string"}, "hello", "hello"),
+        ({"type": "string", "format": "date"}, '"2020-01-01"', "2020-01-01"),
+        ({"type": "string", "format": "date"}, '"soon"', "soon"),
+        ({"type": ["integer", "string"]}, '"42"', "42"),
+        ({"enum": [1, "1"]}, '"1"', "1"),
+        ({"enum": ["a", "A"]}, '"A"', "A"),
+        ({"enum": [{"a": 1}, [2]]}, '{"a": 1}', {"a": 1}),
+        ({"const": None}, "null", None),
+        ({"type": "integer"}, "3.0", 3.0),
+        ({"type": "array", "items": {"type": ["integer", "string"]}}, "[0.0]", [0.0]),
+        ({"enum": [False, True, "true"]}, "true", True),
+        ({"enum": [False, True, "true"]}, '"true"', "true"),
+        ({"not": {"type": "string"}}, "[1, 2.5, null]", [1, 2.5, None]),
+        ({"type": "array", "prefixItems": [{"type": "integer"}]}, '[1, "a"]', [1, "a"]),
+        ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}}, '{"x1": 1}', {"x1": 1}),
+        ({"properties": {"a": {"type": "integer"}}}, '{"A": "kept"}', {"A": "kept"}),
+        ({"$id": "urn:a", "items": {"$ref": "#/$defs/b"}, "$defs": {"b": {"type": "integer"}}}, "[1]", [1]),
+        ({"items": {"$ref": "#b"}, "$defs": {"c": {"$anchor": "b", "type": "integer"}}}, "[1]", [1]),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1}, "2", 2),
+    ],
+)
+def test_what_is_valid_is_read_as_it_stands(schema: dict[str, Any], text: str, value: Any) -> None:
+    reading = schema_parser(schema).read(text, Leniency.NONE)
+    assert same(reading.value, value)
+    assert reading.coercions == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value", "said"),
+    [
+        (
+            PERSON,
+            '{"firstName": "Ann", "AGE": "42", "mood": "GLAD", "home": {"City": "Rome"}}',
+            {"first_name": "Ann", "age": 42, "mood": "glad", "home": {"city": "Rome"}},
+            [
+                '$.firstName: key in another form: "firstName" → "first_name"',
+                '$.AGE: key in another form: "AGE" → "age"',
+                '$.AGE: number as text: "42" → 42',
+                '$.mood: case or punctuation: "GLAD" → "glad"',
+                '$.home.City: key in another form: "City" → "city"',
+            ],
+        ),
+        ({"type": "integer"}, '"42"', 42, ['$: number as text: "42" → 42']),
+        ({"type": "integer"}, "3.0", 3, ["$: whole number written with a fraction: 3.0 → 3"]),
+        ({"type": "number"}, '"42"', 42, ['$: number as text: "42" → 42']),
+        ({"type": "number"}, '"4.5"', 4.5, ['$: number as text: "4.5" → 4.5']),
+        ({"type": "string"}, "42", "42", ['$: number as text: 42 → "42"']),
+        ({"type": "boolean"}, '"Yes"', True, ['$: case or punctuation: "Yes" → "true"']),
+        ({"enum": ["a", None]}, '"A."', "a", ['$: case or punctuation: "A." → "a"']),
+        ({"enum": [1, 2]}, '"2"', 2, ['$: text for a value that is none: "2" → "2"']),
+        (
+            {"type": "object", "required": ["a"], "properties": {"a": {}, "b": {}}},
+            '{"A": 1, "B": 2}',
+            {"a": 1, "B": 2},
+            ['$.A: key in another form: "A" → "a"'],
+        ),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            '{"a": "1"}',
+            {"a": 1},
+            ['$.a: number as text: "1" → 1'],
+        ),
+        (
+            {"type": "array", "items": {"type": "integer"}},
+            '"[1, 2]"',
+            [1, 2],
+            ['$: JSON inside a string: "[1, 2]" → an array of 2'],
+        ),
+        (
+            {"allOf": [{"type": "array", "items": {"type": "integer"}}]},
+            '["1"]',
+            [1],
+            ['$[0]: number as text: "1" → 1'],
+        ),
+        (
+            PET,
+            '{"kind": "Dog", "tricks": "3"}',
+            {"kind": "dog", "tricks": 3},
+            ['$.kind: case or punctuation: "Dog" → "dog"', '$.tricks: number as text: "3" → 3'],
+        ),
+    ],
+)
+def test_what_is_nearly_valid_is_aligned_step_by_step(
+    schema: dict[str, Any], text: str, value: Any, said: list[str]
+) -> None:
+    found, taken = steps(schema, text)
+    assert same(found, value)
+    assert taken == said
+
+
+def test_nothing_is_aligned_without_leniency() -> None:
+    with pytest.raises(OutputParsingError) as error:
+        schema_parser(PERSON).parse('{"firstName": "Ann", "age": 3}', Leniency.NONE)
+    (problem,) = error.value.problems
+    assert str(problem) == (
+        '$.firstName: key in another form is not permitted with Leniency.NONE, found "firstName"'
+    )
+
+
+def test_what_stands_around_the_json_is_left_out() -> None:
+    text = 'Here you are:\n```json\n{"first_name": "Ann", "age": 3}\n```\nAnything else?'
+    assert steps(PERSON, text) == ({"first_name": "Ann", "age": 3}, ["$: text around the JSON left out"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "said"),
+    [
+        (
+            PERSON,
+            '{"first_name": "Ann", "age": -3, "tags": [], "x": 1, "mood": "sad", "home": {}, "height": "x"}',
+            [
+                "$.x: Person has no field of this name",
+                "$.age: expected at least 0, found -3",
+                '$.mood: expected one of "glad", "dark-blue", null, found "sad"',
+                "$.tags: expected at least 1 item, found an array of 0",
+                "$.home.city: the required field 'city' is missing",
+                '$.height: expected a number or null, found "x"',
+            ],
+        ),
+        (PERSON, "none at all", ['$: expected an object (Person), found "none at all"']),
+        (PERSON, "", ['$: expected an object (Person); the reply is empty, found ""']),
+        ({"type": "integer", "multipleOf": 5}, "7", ["$: expected a multiple of 5, found 7"]),
+        ({"not": {"type": "integer"}}, "1", ["$: it is what the schema excludes, found 1"]),
+        ({"not": {}}, "[]", ["$: it is what the schema excludes, found an array of 0"]),
+        ({"properties": {"a": False}}, '{"a": 1}', ["$: nothing may stand here, found 1"]),
+        ({"uniqueItems": True}, "[1, 1]", ["$: expected no item twice, found an array of 2"]),
+        ({"enum": [{"a": 1}, [2]]}, "[3]", ['$: expected one of {"a": 1}, [2], found an array of 1']),
+        ({"const": [1]}, "[3]", ["$: expected [1], found an array of 1"]),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+            "1",
+            ["$: it fits more than one of the forms of which one is wanted, found 1"],
+        ),
+        (
+            {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b", "c"]}]},
+            "{}",
+            ["$: it fits none of the forms, found an empty object"],
+        ),
+        (
+            {"allOf": [{"anyOf": [{"type": "integer"}, {"type": "null"}]}, {}]},
+            '["a"]',
+            ["$: expected an integer or null, found an array of 1"],
+        ),
+        (
+            {"allOf": [{"anyOf": [{"items": {"type": "integer"}}, {"type": "null"}]}, {}]},
+            '["a"]',
+            ['$[0]: expected an integer, found "a"'],
+        ),
+        (
+            {
+                "allOf": [
+                    {"additionalProperties": False, "patternProperties": {"^x": {}}},
+                    {"required": ["y"]},
+                ]
+            },
+            '{"x1": 1, "z": 2}',
+            ["$.z: the schema has no field of this name, found 2", "$.y: the required field 'y' is missing"],
+        ),
+        ({"type": ["integer", "null"], "minimum": 5}, "3", ["$: expected at least 5, found 3"]),
+        ({"type": ["integer", "null"], "minimum": 5}, '"x"', ['$: expected an integer or null, found "x"']),
+        (
+            {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]},
+            "3",
+            ["$: expected at least 5, found 3"],
+        ),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}]}, '"c"', ['$: expected "a" or "b", found "c"']),
+        (PET, '{"kind": "dog", "lives": 3}', ["$.tricks: the required field 'tricks' is missing"]),
+        (
+            {"dependentRequired": {"a": ["b"]}},
+            '{"a": 1}',
+            ["$: 'b' is a dependency of 'a', found an object with a"],
+        ),
+        ({"type": "number"}, "1e999", ["$: expected a number that a float can hold, found 1E+999"]),
+        (
+            {"type": "object", "required": ["a"], "properties": {"a": {}}},
+            '{"A": 1, "-a": 2}',
+            ["$[\"-a\"]: another key means 'a' too"],
+        ),
+    ],
+)
+def test_what_is_not_valid_is_refused_in_few_words(
+    schema: dict[str, Any], text: str, said: list[str]
+) -> None:
+    assert problems(schema, text) == said
+
+
+def test_a_value_nested_too_deeply_is_refused() -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    deep = '{"a":' * 400 + "{}" + "}" * 400
+    assert problems(schema, deep) == ["$: it is nested too deeply"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "reason"),
+    [
+        ({"required": "a"}, "#/required", "'a' is not of type 'array'"),
+        ({"properties": {"a/b": {"pattern": "("}}}, "#/properties/a~1b/pattern", "'(' is not a 'regex'"),
+        ({"$ref": "#"}, "#", "it stands for itself"),
+        ({"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#"}}}, "#", "it stands for itself"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/b"}}},
+            "#/properties/a/$ref",
+            "there is no '#/$defs/b' in the schema, and nothing is fetched",
+        ),
+        (
+            {"not": {"$ref": "https://example.invalid/a.json"}},
+            "#/not/$ref",
+            "there is no 'https://example.invalid/a.json' in the schema, and nothing is fetched",
+        ),
+        ({"title": "a", "items": {"$ref": "#/title"}}, "#/items/$ref", "'#/title' is no schema"),
+    ],
+)
+def test_a_broken_schema_is_told_when_the_parser_is_made(
+    schema: dict[str, Any], pointer: str, reason: str
+) -> None:
+    with pytest.raises(UnsupportedTypeError) as error:
+        schema_parser(schema, name="Thing")
+    assert type(error.value) is InvalidSchemaError
+    assert error.value.path == pointer
+    assert str(error.value) == f"the JSON Schema 'Thing' is broken at {pointer}: {reason}"
+
+
+def test_what_is_no_mapping_is_no_schema() -> None:
+    with pytest.raises(InvalidSchemaError) as error:
+        schema_parser([1])  # type: ignore[arg-type]
+    assert str(error.value) == "the JSON Schema 'value' is broken at #: a mapping is expected, not list"
+
+
+def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
+    inner = schema_parser(
+        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "integer"}}}
+    )
+    assert inner.enveloped("items").schema == {
+        "type": "object",
+        "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
+        "required": ["items"],
+        "additionalProperties": False,
+        "$defs": {"a": {"type": "integer"}},
+    }
+    tree = schema_parser({"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}).enveloped()
+    assert tree.schema == {
+        "type": "object",
+        "properties": {"value": {"$ref": "#/$defs/Root"}},
+        "required": ["value"],
+        "additionalProperties": False,
+        "$defs": {
+            "Root": {"type": "array", "items": {"$ref": "#/$defs/Root"}, "examples": [{"$ref": "#"}]},
+        },
+    }
+    assert tree.parse('{"value": [[], [[]]]}') == [[], [[]]]
+    plain = schema_parser({"type": "integer", "$schema": "http://json-schema.org/draft-07/schema#"})
+    assert (plain.enveloped().schema or {})["properties"] == {"value": {"type": "integer"}}
+    assert plain.enveloped().parse('{"value": "7"}') == 7
+
+
+def test_a_growing_reply_is_shown_as_plain_json_that_only_grows() -> None:
+    reader = PartialReader(schema_parser(PERSON))
+    shown = []
+    chunks = [
+        '{"firstName": "A',
+        'nn", "ag',
+        'e": 4',
+        '2, "tags": ["x", "y',
+        '"], "children": [{"first',
+        '_name": "B',
+    ]
+    for chunk in [*chunks, 'o", "age": 1}', "]}"]:
+        reader.feed(chunk)
+        shown.append(reader.snapshot().to_python())
+    assert shown == [
+        {"first_name": "A"},
+        {"first_name": "Ann"},
+        {"first_name": "Ann"},
+        {"first_name": "Ann", "age": 42, "tags": ["x", "y"]},
+        {"first_name": "Ann", "age": 42, "tags": ["x", "y"], "children": [{}]},
+        {"first_name": "Ann", "age": 42, "tags": ["x", "y"], "children": [{"first_name": "B"}]},
+        {"first_name": "Ann", "age": 42, "tags": ["x", "y"], "children": [{"first_name": "Bo", "age": 1}]},
+        {"first_name": "Ann", "age": 42, "tags": ["x", "y"], "children": [{"first_name": "Bo", "age": 1}]},
+    ]
+    assert reader.finish().value == shown[-1]
+
+
+def test_a_growing_reply_of_which_nothing_is_known_is_shown_too() -> None:
+    reader = PartialReader(schema_parser({"not": {"type": "null"}}))
+    reader.feed('{"a": [1, {"b": "te')
+    assert reader.snapshot().to_python() == {"a": [1, {"b": "te"}]}
+
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        {"name": "weather", "description": "Tells it.", "parameters": WEATHER},
+        {"name": "weather", "description": "Tells it.", "parameters": WEATHER, "strict": True},
+        {
+            "type": "function",
+            "function": {"name": "weather", "description": "Tells it.", "parameters": WEATHER},
+        },
+        {
+            "type": "function",
+            "name": "weather",
+            "description": "Tells it.",
+            "parameters": WEATHER,
+            "strict": True,
+        },
+    ],
+)
+def test_a_function_gives_its_name_its_description_and_its_parameters(function: dict[str, Any]) -> None:
+    assert is_function(function)
+    assert function_schema(function) == ("weather", "Tells it.", WEATHER)
+
+
+def test_a_function_without_parameters_takes_an_empty_object() -> None:
+    empty = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert function_schema({"name": "now"}) == ("now", None, empty)
+    assert schema_parser(empty).parse("{}") == {}
+    assert problems(empty, '{"a": 1}') == ["$.a: the object has no field of this name"]
+
+
+def test_a_bare_schema_goes_by_its_title() -> None:
+    assert not is_function(PERSON)
+    assert function_schema(PERSON) == ("Person", "Somebody.", PERSON)
+    assert function_schema(WEATHER) == ("value", None, WEATHER)
+    named = {"type": "object", "name": "an unknown keyword"}
+    assert not is_function(named)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ({"type": "function", "parameters": WEATHER}, 'a function needs a "name"'),
+        ({"type": "function", "function": "weather"}, 'a function needs a "name"'),
+        (
+            {"type": "function", "name": "weather", "parameters": [1]},
+            "the \"parameters\" of the function 'weather' are no JSON Schema",
+        ),
+    ],
+)
+def test_a_broken_function_is_told(function: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        function_schema(function)
+
+
+# For schemas and values of all shapes.
+
+QUICK = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+KEYS = st.sampled_from(["name", "Name", "first_name", "firstName", "kind", "1"])
+# Beyond 2**53 the text of a whole float names another whole number than the float is.
+FLOATS = st.floats(-(2.0**53), 2.0**53)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FLOATS | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | WORDS, inner, max_size=3),
+    max_leaves=6,
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "A", "1", "true", "null", "x y"])
+)
+LEAVES = st.one_of(
+    st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(lambda kind: {"type": kind}),
+    st.lists(SCALARS, min_size=1, max_size=3, unique_by=lambda value: json.dumps(value)).map(
+        lambda values: {"enum": values}
+    ),
+    SCALARS.map(lambda value: {"const": value}),
+    st.just({"type": ["integer", "string", "null"]}),
+    st.just({"type": "integer", "minimum": 0}),
+    st.just({"type": "string", "maxLength": 3}),
+    st.just({"$ref": "#/$defs/shared"}),
+    st.just({}),
+)
+
+
+def objects(parts: dict[str, Any], required: bool, others: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": parts, "additionalProperties": others}
+    return {**schema, "required": sorted(parts)[:2]} if required else schema
+
+
+def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        inner.map(lambda part: {"type": "array", "items": part}),
+        st.builds(objects, st.dictionaries(KEYS, inner, max_size=3), st.booleans(), st.booleans() | inner),
+        st.lists(inner, min_size=1, max_size=3).map(lambda forms: {"anyOf": forms}),
+        st.lists(inner, min_size=1, max_size=2).map(lambda forms: {"oneOf": forms}),
+        st.lists(inner, min_size=1, max_size=2).map(lambda forms: {"allOf": forms}),
+    )
+
+
+SHARED = {"type": "object", "properties": {"next": {"$ref": "#/$defs/shared"}, "kind": {"enum": ["a", "b"]}}}
+SCHEMAS = st.recursive(LEAVES, compound, max_leaves=5).map(lambda s: {**s, "$defs": {"shared": SHARED}})
+
+
+def instances(schema: Any) -> st.SearchStrategy[Any]:
+    """Values that are mostly valid: what a careful writer and a careless one might put there."""
+    if "enum" in schema or "const" in schema:
+        return st.sampled_from(schema.get("enum") or [schema["const"]])
+    forms = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+    if forms:
+        return st.one_of(*map(instances, forms))
+    if "$ref" in schema:
+        return st.sampled_from([{}, {"kind": "a"}, {"next": {"kind": "b"}}, {"KIND": "A"}])
+    match schema.get("type"):
+        case "object":
+            named = {key: instances(part) for key, part in schema["properties"].items()}
+            needed = {key: named.pop(key) for key in schema.get("required", ())}
+            return st.fixed_dictionaries(needed, optional=named)
+        case "array":
+            return st.lists(instances(schema["items"]), max_size=3)
+        case "string":
+            return WORDS
+        case "integer":
+            return st.integers()
+        case "number":
+            return st.integers() | FLOATS
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+    return JSON
+
+
+@st.composite
+def schemas_and_values(draw: Any) -> tuple[dict[str, Any], Any]:
+    schema = draw(SCHEMAS)
+    return schema, draw(instances(schema) | JSON)
+
+
+DRESSES = ["{}", "```json\n{}\n```", "Here you are:\n\n```\n{}\n```\nAnything else?"]
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """What is read, or the problems that reading it met."""
+    try:
+        return read()
+    except OutputParsingError as error:
+        return list(map(str, error.problems))
+
+
+@QUICK
+@given(schemas_and_values(), st.sampled_from(DRESSES))
+def test_a_valid_value_is_read_back_and_never_another_one(
+    drawn: tuple[dict[str, Any], Any], dress: str
+) -> None:
+    schema, value = drawn
+    valid = Draft202012Validator(schema).is_valid
+    parser = schema_parser(schema)
+    assume(dress == "{}" or not parser.node.any_text)  # a text is its own dress
+    reading = outcome(lambda: parser.read(dress.replace("{}", json.dumps(value))))
+    if isinstance(reading, list):  # in prose, another JSON may fit too
+        assert not valid(value) or dress != "{}"
+        return
+    assert valid(reading.value)
+    if valid(value):
+        assert reading.value == value
+        assert dress != "{}" or all("fraction" in step.rule for step in reading.coercions)
+    else:
+        assert reading.coercions
+        assert not same(reading.value, value)
+
+
+@QUICK
+@given(schemas_and_values())
+def test_what_is_read_without_leniency_is_what_jsonschema_takes(drawn: tuple[dict[str, Any], Any]) -> None:
+    schema, value = drawn
+    found = outcome(lambda: schema_parser(schema).read(json.dumps(value), Leniency.NONE))
+    if Draft202012Validator(schema).is_valid(value):
+        assert same(found.value, value)
+        assert found.coercions == ()
+    else:
+        assert isinstance(found, list)
+
+
+@QUICK
+@given(schemas_and_values())
+def test_a_growing_reply_ends_as_the_whole_one(drawn: tuple[dict[str, Any], Any]) -> None:
+    schema, value = drawn
+    parser, text = schema_parser(schema), json.dumps(value)
+    reader = PartialReader(parser)
+    for start in range(0, len(text), 3):
+        reader.feed(text[start : start + 3])
+        json.dumps(reader.snapshot().to_python())
+    assert outcome(reader.finish) == outcome(lambda: parser.read(text))

@@ -1,0 +1,253 @@
+"""Exact JSON takes a short way through pydantic, which gives just what the long way gives, or nothing."""
+
+from __future__ import annotations
+
+import enum
+import json
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import TypeAliasType
+
+from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser, parser_for
+from output_parsers.parser.fast_path import NOT_CLEAN
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Item(BaseModel):
+    name: str = Field(alias="Name")
+    price: float
+    tags: set[str] = set()
+
+
+class Order(BaseModel):
+    items: list[Item]
+    color: Color | None = None
+    state: Literal["open", "closed"] = "open"
+    counts: dict[str, int] = {}
+    pair: tuple[int, str] = (0, "")
+
+
+class Free(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    a: int
+
+
+class Lax(BaseModel):
+    model_config = ConfigDict(strict=False)
+    number: int = Field(strict=False)
+
+
+class Wide(BaseModel):
+    model_config = ConfigDict(allow_inf_nan=True)
+    a: float
+    b: list[float] = []
+    c: float = Field(0.0, allow_inf_nan=False)
+
+
+class Reshaped(BaseModel):
+    a: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def same(cls, data: Any) -> Any:
+        return data
+
+
+Deep = TypeAliasType("Deep", "list[Deep]")
+
+
+def clean(form: Any, text: str) -> Any:
+    short_way = parser_for(form).clean
+    assert short_way is not None
+    return short_way(text)
+
+
+def aligned(form: Any, text: str) -> Any:
+    return parser_for(form)._read_aligned(text, Leniency.NONE).value
+
+
+@pytest.mark.parametrize(
+    ("form", "has"),
+    [
+        (int, True),
+        (float, True),
+        (bool, True),
+        (list[int], True),
+        (set[str], True),
+        (dict[str, float], True),
+        (tuple[int, str], True),
+        (int | None, True),
+        (Literal["a", "b"], True),
+        (Color, True),
+        (Order, True),
+        (Annotated[int, Field(ge=0)], True),
+        (Deep, True),
+        (list["Item"], False),  # pydantic would look for the name in the wrong place
+        (str, False),  # the reply itself
+        (int | str, False),
+        (Decimal, False),
+        (date, False),
+        (Any, False),
+        (Literal[1, 2], False),  # pydantic takes true for 1
+        (dict[int, str], False),
+        (Free, False),  # pydantic takes NaN for what is not declared
+        (Reshaped, False),
+        (enum.Enum("Named", "A B"), False),
+    ],
+)
+def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, has: bool) -> None:
+    parser = ParserRegistry().parser_for(form, namespace=globals())
+    assert isinstance(parser, TypeParser)
+    assert (parser.clean is not None) is has
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (dict[str, int], '{"a": 1, "a": 1}'),
+        (dict[str, int], '{"a": 1, "\\u0061": 2}'),
+        (Item, '{"Name": "x", "price": 1, "price": 1}'),
+        (Item, '{"Name": "x", "price": 1, "other": 1}'),
+        (Item, '{"Name": "x", "price": "1"}'),
+        (Item, '{"name": "x", "price": 1}'),
+        (Item, '{"Name": "x", "price": 1,}'),
+        (Item, '{"price": 1}'),
+        (Item, '{"Name": "x", "price": NaN}'),
+        (Item, '{"Name": "x", "price": 1e400}'),
+        (list[Item], '[{"Name": "x", "price": -Infinity}]'),
+        (Order, '{"items": [{"Name": "x", "price": 1e400}]}'),
+        (Lax, '{"number": "1"}'),
+        (dict[str, list[Lax]], '{"a": [{"number": true}]}'),
+        (Wide, '{"a": NaN}'),
+        (Wide, '{"a": 1, "b": [Infinity]}'),
+        (Wide, '{"a": 1, "c": -Infinity}'),
+        (list[Annotated[float, Field(allow_inf_nan=True)]], "[NaN]"),
+        (float, "NaN"),
+        (float, "Infinity"),
+        (list[float], "[1e400]"),
+        (list[float], "[-Infinity]"),
+        (int, "1.0"),
+        (int, "true"),
+        (bool, "1"),
+        (Color, '"RED"'),
+        (tuple[int, str], "[1]"),
+        (list[int], "```\n[1]\n```"),
+        (dict[str, str], '{"a": "\ud800"}'),
+    ],
+)
+def test_what_is_not_exact_is_not_taken(form: Any, text: str) -> None:
+    assert clean(form, text) is NOT_CLEAN
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (dict[str, int], '{"a" : 1, "b"\n:2}', {"a": 1, "b": 2}),
+        (dict[str, str], '{"a": "b: c", "d:": "e"}', {"a": "b: c", "d:": "e"}),
+        (dict[str, dict[str, int]], '{"a": {"b": 1}, "c": {}}', {"a": {"b": 1}, "c": {}}),
+        (list[dict[str, int]], '[{"a": 1}, {"a": 2}]', [{"a": 1}, {"a": 2}]),
+        (Item, '{"price": 1, "Name": "x:"}', Item(Name="x:", price=1)),
+    ],
+)
+def test_colons_in_texts_and_space_before_them_mislead_nobody(form: Any, text: str, value: object) -> None:
+    assert clean(form, text) == value
+
+
+def test_a_text_that_looks_like_a_key_is_left_to_the_long_way() -> None:
+    text = json.dumps({"a": '"b": 1'})
+    assert clean(dict[str, str], text) is NOT_CLEAN
+    assert parser_for(dict[str, str]).read(text).coercions == ()
+    assert parser_for(dict[str, str]).parse(text) == {"a": '"b": 1'}
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+ITEMS = st.builds(
+    lambda name, price, tags: {"Name": name, "price": price, **({"tags": tags} if tags else {})},
+    TEXT,
+    FLOATS,
+    st.lists(TEXT, max_size=3, unique=True),
+)
+ORDERS = st.fixed_dictionaries(
+    {"items": st.lists(ITEMS, max_size=3)},
+    optional={
+        "color": st.sampled_from([None, "red", "blue"]),
+        "state": st.sampled_from(["open", "closed"]),
+        "counts": st.dictionaries(TEXT, st.integers(), max_size=3),
+        "pair": st.tuples(st.integers(), TEXT).map(list),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ORDERS, st.booleans(), st.sampled_from([None, 1]))
+def test_both_ways_give_the_same(order: Any, ascii_only: bool, indent: int | None) -> None:
+    text = json.dumps(order, ensure_ascii=ascii_only, indent=indent)
+    short, long = clean(Order, text), aligned(Order, text)
+    assert long == Order.model_validate(order)
+    assert short is NOT_CLEAN or short == long
+    assert short is NOT_CLEAN or [type(item.price) for item in short.items] == [float] * len(short.items)
+
+
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), FLOATS, TEXT)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3))
+)
+FORMS = st.sampled_from(
+    [
+        int,
+        float,
+        bool,
+        Color,
+        list[int],
+        list[float],
+        dict[str, int],
+        Item | None,
+        tuple[int, str],
+        Literal["a"],
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(FORMS, JSON.map(json.dumps))
+def test_the_short_way_takes_nothing_that_the_long_way_refuses(form: Any, text: str) -> None:
+    value = clean(form, text)
+    if value is not NOT_CLEAN:
+        found = aligned(form, text)
+        assert (found, type(found)) == (value, type(value))
+
+
+def test_an_envelope_has_the_short_way_too() -> None:
+    parser: TypeParser[list[int]] = parser_for(list[int]).enveloped()
+    short_way = parser.clean
+    assert short_way is not None
+    assert short_way('{"value": [1]}') == [1]
+    for text in ('{"value": [1], "value": [1]}', '{"value": [1], "x": 1}', "[1]", '{"value": ["1"]}'):
+        assert short_way(text) is NOT_CLEAN
+
+
+class Strict(BaseModel):
+    a: int
+
+    @model_validator(mode="after")
+    def never(self) -> Strict:
+        raise KeyError("broken")
+
+
+def test_a_validator_that_breaks_is_a_problem_and_no_crash() -> None:
+    with pytest.raises(OutputParsingError) as error:
+        parser_for(Strict).parse('{"a": 1}')
+    assert str(error.value) == (
+        "cannot read the reply: $: Strict refuses the values: 'broken', found an object with a "
+        "(the reply: '{\"a\": 1}')"
+    )

@@ -1,0 +1,75 @@
+"""On a corpus of real replies, nothing is read wrongly in silence, nothing crashes, nearly all is read."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+ROOT = Path(__file__).parents[3]
+CORPUS = ROOT.parent / "shared" / "corpus"
+ERROR = {"error": True}
+
+
+def module(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def corpuslib() -> Iterator[ModuleType]:
+    if not CORPUS.is_dir():
+        pytest.skip(f"the corpus of replies is not here: {CORPUS}")
+    limit, known = sys.getrecursionlimit(), set(sys.modules)
+    yield module("corpuslib", CORPUS / "corpuslib.py")
+    sys.setrecursionlimit(limit)  # the library raises it
+    for name in set(sys.modules) - known:
+        if name.startswith("corpus_case_"):
+            del sys.modules[name]
+
+
+def judged(case: dict[str, Any], corpuslib: ModuleType, adapter: Any) -> str:
+    """One of: read, refused, wrong (another value than was due), missed (a value was due), crashed."""
+    form, _ = corpuslib.load_type(case)
+    text = case["text"] if case["text"] is not None else eval(case["text_gen"])
+    expected = eval(case["expect_gen"]) if "expect_gen" in case else case["expect"]
+    wanted = [expected, *case.get("accept", []), *(eval(case["accept_gen"]) if "accept_gen" in case else [])]
+    try:
+        value = adapter.parse(form, text)
+    except adapter.errors:
+        return "refused" if ERROR in wanted else "missed"
+    except Exception as error:
+        return f"crashed: {type(error).__name__}: {error}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = TypeAdapter(form).dump_python(value, mode="json", warnings="error")
+    unordered = case["type"].startswith(("set[", "frozenset["))
+    good = any(corpuslib.same(shown, want, unordered) for want in wanted if want != ERROR)
+    return "read" if good else f"wrong: {str(shown)[:200]}"
+
+
+@pytest.mark.parametrize("name", ["final.jsonl", "adversarial.jsonl"])
+def test_the_clear_cases_are_read_or_refused_and_never_read_wrongly(name: str, corpuslib: ModuleType) -> None:
+    adapter = module("conformance_adapter", ROOT / "tests" / "conformance" / "adapter.py").Adapter()
+    lines = (CORPUS / name).read_text(encoding="utf-8").splitlines()
+    cases = [case for line in lines if (case := json.loads(line))["ambiguity"] == "clear"]
+    outcomes = {case["id"]: judged(case, corpuslib, adapter) for case in cases}
+    bad = {id: outcome for id, outcome in outcomes.items() if outcome.startswith(("wrong", "crashed"))}
+    assert bad == {}
+    due = Counter(outcomes[case["id"]] for case in cases if case["expect"] != ERROR)
+    assert due["missed"] <= 0.02 * due.total()
+    strict = [case["id"] for case in cases if case["expect"] == ERROR and not case.get("accept")]
+    assert {id: outcomes[id] for id in strict if outcomes[id] != "refused"} == {}

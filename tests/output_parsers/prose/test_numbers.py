@@ -1,0 +1,364 @@
+"""What text is read as a number, by which rule, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, strategies as st
+
+from output_parsers.prose.numbers import Found, Unreadable, find_number, read_number
+
+WRAPPING = "quotes, markup or full stop"
+THOUSANDS = "thousands separators"
+SENTENCE = "number in a sentence"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(Unreadable) as error:
+        find_number(text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("42", "42", None),
+        (" 42\n", "42", None),
+        ("+7", "7", None),
+        ("-0.0", "-0.0", None),
+        (".5", "0.5", None),
+        ("1.10", "1.10", None),
+        ("1.234", "1.234", None),
+        ("6.02e23", "6.02E+23", None),
+        ("0.1000000000000000055", "0.1000000000000000055", None),
+        ("007", "7", "leading zeros"),
+        ("1_234.5_6", "1234.56", "underscores"),
+        ('"42"', "42", WRAPPING),
+        ("**42**.", "42", WRAPPING),
+        ("```\n42\n```", "42", WRAPPING),
+        ("$42$", "42", WRAPPING),
+        ("12.11.", "12.11", WRAPPING),
+        ("1,234", "1234", THOUSANDS),
+        ("12,345,678.90", "12345678.90", THOUSANDS),
+        ("12,34,567", "1234567", THOUSANDS),
+        ("1.234.567", "1234567", THOUSANDS),
+        ("1.234,56", "1234.56", THOUSANDS),
+        ("1 234 567", "1234567", THOUSANDS),
+        ("1\u202f234,5", "1234.5", THOUSANDS),
+        ("1'234", "1234", THOUSANDS),
+        ("−5", "-5", "characters of another script"),
+        ("٤٢", "42", "characters of another script"),
+        ("３.１４", "3.14", "characters of another script"),
+        ("$1,200.50", "1200.50", "currency, thousands separators"),
+        ("-$5", "-5", "currency"),
+        ("12 €", "12", "currency"),
+        ("1.5 million", "1500000", "scale word"),
+        ("$5 million", "5000000", "currency, scale word"),
+        ("6.02 × 10^23", "6.02E+23", "power of ten"),
+        (r"2 \times 10^{-3}", "0.002", "power of ten"),
+        ("1e999999999", "1E+999999999", None),
+    ],
+)
+def test_a_text_that_is_one_number_is_read_exactly(text: str, value: str, rule: str | None) -> None:
+    assert read_number(text) == Found(Decimal(value), rule)
+    assert str(read_number(text).value) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("The answer is 42.", "42", "stated answer"),
+        ("Step 1: add. Step 2: double. The answer is 42", "42", "stated answer"),
+        ("6 * 7\n= 42", "42", "stated answer"),
+        ("**Answer:** 1,234", "1234", f"{THOUSANDS}, stated answer"),
+        ("So $6 * 7 = 42$, that is \\boxed{42}.", "42", "boxed answer"),
+        ("**42** people", "42", SENTENCE),
+        ("There are **42 people**.", "42", SENTENCE),
+        ("It's 42!", "42", SENTENCE),
+        ("I am 42. Yes, 42.", "42", SENTENCE),
+        ("approximately 3.7", "3.7", SENTENCE),
+        ("~42", "42", SENTENCE),
+        ("Temperature: -3.5°C", "-3.5", SENTENCE),
+        ("x=-5", "-5", SENTENCE),
+        ("about 2 million people", "2000000", f"scale word, {SENTENCE}"),
+    ],
+)
+def test_the_only_number_of_a_sentence_is_found(text: str, value: str, rule: str) -> None:
+    assert find_number(text) == Found(Decimal(value), rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a number"),
+        ("N/A", "expected a number"),
+        ("NaN", "expected a number"),
+        ("-Infinity", "expected a number"),
+        ("四十二", "expected a number"),
+        ("½", "expected a number"),
+        ("42abc", "'42abc' is not plainly a number"),
+        ("42nd", "'42nd' is not plainly a number"),
+        ("5k", "'5k' is not plainly a number"),
+        ("0x1F", "'0x1F' is not plainly a number"),
+        ("4²", "'4²' is not plainly a number"),
+        ("(5)", "'(5)' is not plainly a number"),
+        ("5!", "'5!' is not plainly a number"),
+        ("4\u200b4", "'4\\u200b4' is not plainly a number"),
+        ("1,234,56", "'1,234,56' is not plainly a number"),
+        ("3.14.15", "'3.14.15' is not plainly a number"),
+        ("192.168.100.200", "'192.168.100.200' is not plainly a number"),
+        ("2024-02-13", "'2024-02-13' is not plainly a number"),
+        ("10:30", "'10:30' is not plainly a number"),
+        ("1+1", "'1+1' is not plainly a number"),
+        ("COVID-19 has spread", "'COVID-19' is not plainly a number"),
+        ("4２", "digits of several scripts"),
+        ("$-+5", "'$-+5' is not plainly a number"),
+        ("-$-5", "two signs"),
+        ("1e99999999999999999999", "the exponent is out of range"),
+        ("1,5", "1,5 may be one number or two, its comma a decimal point or not"),
+        ("0,123", "0,123 may be one number or two, its comma a decimal point or not"),
+        ("50%", "50% may mean 50 or a hundredth of it"),
+        ("50 percent", '"percent" after it leaves the answer open'),
+        ("8/10", "8/10 may be a fraction, a score or a date"),
+        ("1 234", "two numbers: 1 and 234"),
+        ("100 200 300", "two numbers: 100 and 200"),
+        ("3, 4", "two numbers: 3 and 4"),
+        ("42 apples and 3 pears", "two numbers: 42 and 3"),
+        ("Answer: 41. Wait. Answer: 42", "two numbers: 41 and 42"),
+        ("\\boxed{1} or \\boxed{2}", "two numbers: 1 and 2"),
+        ("10 ** 10 ** 10", "several numbers in a sentence: 10, 10, 10"),
+        ("1. first\n2. second", "a numbered list, not one number"),
+        ("not 42", '"not" leaves the answer open'),
+        ("It isn't 42", '"isn\'t" leaves the answer open'),
+        ("Es ist nicht 42", '"nicht" leaves the answer open'),
+        ("more than 42", '"than" leaves the answer open'),
+        ("at least about 42", '"at least" leaves the answer open'),
+        ("nearly 42", '"nearly" before it leaves the answer open'),
+        ("- 5", '"-" before it leaves the answer open'),
+        ("minus 5", '"minus" before it leaves the answer open'),
+        ("If all goes well, 42", '"if" leaves the answer open'),
+        ("x² = 4", '"x²" may be a number too'),
+        ("Step 1", '"Step" before it leaves the answer open'),
+        ("May 5", '"May" before it leaves the answer open'),
+        ("5 PM", '"PM" after it leaves the answer open'),
+        ("3 and a half", '"half" leaves the answer open'),
+        ("42 apples and three pears", '"three" may be a number too'),
+        ('{ "a": 5 }', "JSON, markup or a reference stands beside it"),
+        ("<think> 7 </think>", "JSON, markup or a reference stands beside it"),
+        ("1 " * 30, "30 numbers"),
+    ],
+)
+def test_a_text_with_no_number_or_two_readings_is_refused_with_the_reason(text: str, message: str) -> None:
+    assert refusal(text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("forty-two", "42", "number in words"),
+        ("One hundred and five", "105", "number in words"),
+        ("minus three", "-3", "number in words"),
+        ("three point one four", "3.14", "number in words"),
+        ("a hundred", "100", "number in words"),
+        ("one", "1", "number in words"),
+        ("The answer is forty-two.", "42", "number in words, stated answer"),
+        ("The answer to everything was forty two.", "42", f"number in words, {SENTENCE}"),
+    ],
+)
+def test_english_number_words_are_read_with_text2num(text: str, value: str, rule: str) -> None:
+    pytest.importorskip("text_to_num")
+    assert find_number(text) == Found(Decimal(value), rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("twenty twenty-six", "expected a number: the words are not one number"),
+        ("zero zero seven", "expected a number"),
+        ("one hundred and and one", "several numbers: one hundred, one"),
+        ("the forty-second", "expected a number"),
+        ("two or three", "several numbers: two, three"),
+        ("Everyone is one of them", '"one" may be a number or stand for something'),
+        ("not three", '"not" leaves the answer open'),
+        ("two and a half", '"half" leaves the answer open'),
+    ],
+)
+def test_words_that_are_not_one_number_are_refused(text: str, message: str) -> None:
+    pytest.importorskip("text_to_num")
+    assert refusal(text) == message
+
+
+def test_without_text2num_number_words_are_refused_and_still_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "text_to_num", None)
+    said = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+    assert refusal("forty-two") == said
+    assert refusal("42 apples and three pears") == '"three" may be a number too'
+
+
+def test_importing_the_readers_loads_neither_text2num_nor_dateutil() -> None:
+    program = (
+        "import sys, output_parsers.number_text, output_parsers.temporal_text\n"
+        "print([name for name in ('text_to_num', 'dateutil') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+def same_or_refused(text: str, value: Decimal) -> None:
+    try:
+        found = find_number(text)
+    except Unreadable:
+        return
+    assert found.value == value, text
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+def test_every_decimal_reads_back_as_itself(value: Decimal) -> None:
+    assert read_number(str(value)) == Found(value, None)
+    assert str(read_number(str(value)).value) == str(value)
+
+
+@given(st.integers())
+def test_every_integer_reads_back_from_each_grouping(value: int) -> None:
+    for form in (f"{value}", f"{value:,}", f"{value:_}", f"${value:,}", f"{value:,}.0"):
+        assert read_number(form).value == value
+    for separator in (" ", ".", "'", "\u00a0"):
+        text = f"{value:,}".replace(",", separator)
+        if separator != "." or abs(value) >= 1_000_000:  # 1.234 has three decimals
+            same_or_refused(text, Decimal(value))
+
+
+@given(
+    st.decimals(-(10**12), 10**12, places=2), st.sampled_from(["It is {}.", "{} kg", "**{}**", "≈{}", "= {}"])
+)
+def test_a_decimal_in_a_sentence_reads_back_or_is_refused(value: Decimal, frame: str) -> None:
+    same_or_refused(frame.format(value), value)
+    same_or_refused(frame.format(f"{value:,}"), value)
+    same_or_refused(frame.format(f"{value:,}".translate(str.maketrans(",.", ".,"))), value)
+
+
+@given(
+    st.integers(0, 999_999),
+    st.integers(0, 999_999),
+    st.sampled_from([" ", ", ", " and ", " to ", "-", ":", "\n"]),
+)
+def test_two_different_numbers_are_never_one_of_them(one: int, other: int, between: str) -> None:
+    try:
+        value = find_number(f"{one}{between}{other}").value
+    except Unreadable:
+        return
+    assert one == other == value
+
+
+@given(st.text() | st.text("0123456789.,-+%$ eE/:'()*\n½٤onetw"))
+def test_any_text_gives_a_finite_number_or_unreadable(text: str) -> None:
+    try:
+        found = find_number(text)
+    except Unreadable:
+        return
+    assert found.value.is_finite()
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "1",
+        ",",
+        "1,",
+        " ",
+        "-",
+        "\n",
+        "a",
+        "1 ",
+        "$",
+        "**",
+        "(",
+        "1_",
+        "one ",
+        "and ",
+        "1.",
+        "½",
+        "٤",
+        "\nanswer: 1",
+        "x=",
+    ],
+)
+def test_a_megabyte_takes_linear_time(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    start = time.perf_counter()
+    for form in (text, f"{text}x", f"x{text}"):
+        try:
+            find_number(form)
+        except Unreadable:
+            pass
+    assert time.perf_counter() - start < 20  # what is quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("mindestens 5", '"mindestens" before it'),
+        ("weniger als 5", '"weniger" before it'),
+        ("plus de 5 personnes", '"plus" before it'),
+        ("au moins 5", '"moins" before it'),
+        ("más de 5 personas", '"más" before it'),
+        ("meno di 5", '"meno" before it'),
+        ("meer dan 5", '"meer" before it'),
+        ("более 5", '"более" before it'),
+        ("минус 5", '"минус" before it'),
+        ("أكثر من 5", '"أكثر" before it'),
+        ("至少 5 人", '"至少" before it'),
+        ("5 이상", '"이상" after it'),
+        ("upwards of 5", '"upwards" before it'),
+        ("just shy of 5", '"shy" before it'),
+        ("5 and above", '"and above" after it'),
+        ("from $5", '"from" before it'),
+        ("starting at 5", '"starting at" before it'),
+        ("$5 off", '"off" after it'),
+    ],
+)
+def test_a_limit_is_not_the_number_in_any_of_the_commonest_languages(text: str, word: str) -> None:
+    assert refusal(text) == f"{word} leaves the answer open"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 Mio.",
+        "2 Milliarden",
+        "5 Tausend",
+        "3 millones",
+        "5 milhões",
+        "5 milioni",
+        "5 miljoen",
+        "5 тысяч",
+        "5 mln",
+        "5 lakhs",
+        "5 millions",
+        "5 thousands",
+    ],
+)
+def test_a_scale_that_is_not_read_refuses_its_number(text: str) -> None:
+    assert refusal(text) == f'"{text[2:].rstrip(".").casefold()}" after it leaves the answer open'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 millimeters",
+        "5 militants",
+        "Es sind 5 Hunde.",
+        "Il y a 5 chats.",
+        "Hay 5 gatos.",
+        "Там 5 котов",
+        "答案：5",
+        "The length of the 5 lists",
+        "From the data, the answer is 5.",
+    ],
+)
+def test_words_that_resemble_a_limit_or_a_scale_leave_the_number_as_it_is(text: str) -> None:
+    assert find_number(text).value == 5

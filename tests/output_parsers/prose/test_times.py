@@ -1,0 +1,433 @@
+"""What text is read as a date, a time, both, or a span of time, by which rule, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+import time as clock
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from output_parsers.prose.numbers import Found, Unreadable
+from output_parsers.prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
+
+Reader = Callable[[str], Found[Any]]
+WORDS = "date in words"
+SENTENCE = "date in a sentence"
+INDIA = timezone(timedelta(hours=5, minutes=30))
+
+
+def refusal(read: Reader, text: str) -> str:
+    with pytest.raises(Unreadable) as error:
+        read(text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("1968-07-04", None),
+        (" 1968-07-04\n", None),
+        ('"1968-07-04"', "quotes, markup or full stop"),
+        ("**1968-07-04**", "quotes, markup or full stop"),
+        ("19680704", "ISO basic date"),
+        ("1968-W27-4", "ISO week date"),
+        ("1968/7/4", "year, month, day"),
+        ("1968年7月4日", "year, month, day"),
+        ("July 4, 1968", WORDS),
+        ("JULY 4 1968", WORDS),
+        ("Jul. 4th, 1968", WORDS),
+        ("4th of July 1968", WORDS),
+        ("the 4th of July, 1968", WORDS),
+        ("4-Jul-1968", WORDS),
+        ("1968 July 4", WORDS),
+        ("Thursday, 4 July 1968", WORDS),
+        ("Thursday, 1968-07-04", "weekday"),
+        ("1968-07-04T00:00:00", "midnight dropped"),
+        ("The date is 1968-07-04.", SENTENCE),
+        ("Born on July 4, 1968, in Ohio.", f"{WORDS}, {SENTENCE}"),
+        ("July 4, 1968 (1968-07-04)", f"{WORDS}, {SENTENCE}"),
+        ("1968-07-04 (Thursday)", SENTENCE),
+    ],
+)
+def test_a_date_is_read(text: str, rule: str | None) -> None:
+    assert read_date(text) == Found(date(1968, 7, 4), rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a date"),
+        ("7", "expected a date"),
+        ("May", "expected a date"),
+        ("1968", "expected a date"),
+        ("1968-07", "expected a date"),
+        ("July 1968", "expected a date"),
+        ("July 4", "expected a date"),
+        ("-0044-03-15", "expected a date"),
+        ("1720000000", "expected a date"),
+        ("昭和43年7月4日", "expected a date"),
+        ("tomorrow", "expected a date"),
+        ("2023-02-29", "no such date: 2023-02-29"),
+        ("31 February 2024", "no such date: 31 February 2024"),
+        ("31/31/2024", "no such date: 31/31/2024"),
+        ("July 4 0068", "no such date: July 4 0068"),
+        ("04/07/68", "04/07/68 has a year of two digits"),
+        ("01/02/2024", "01/02/2024 may be 2024-02-01 or 2024-01-02"),
+        ("Friday, 4 July 1968", "1968-07-04 is a Thursday, not a Friday"),
+        ("On Monday we learned of 1968-07-04", "1968-07-04 is a Thursday, not a Monday"),
+        ("1968-07-04 to 1968-07-06", "two dates: 1968-07-04 and 1968-07-06"),
+        ("1968-07-04T10:30:00", "expected a date without a time"),
+        ("not 1968-07-04", '"not" leaves the answer open'),
+        ("the day before July 4, 1968", '"before" before it leaves the answer open'),
+        ("the eve of July 4, 1968", '"eve" beside the date may change it'),
+        ("July 4, 1968 BC", '"bc" beside the date may change it'),
+        ("1968-07-04, row 7", "a number beside the date: '7'"),
+        ("ticket 19680704", "eight digits in a sentence may be any number"),
+        ('{"date": "1968-07-04"}', "JSON, markup or a reference stands beside it"),
+    ],
+)
+def test_a_text_that_is_not_plainly_one_date_is_refused(text: str, message: str) -> None:
+    assert refusal(read_date, text) == message
+
+
+def test_the_order_says_how_a_date_of_three_numbers_is_meant() -> None:
+    assert read_date("01/02/2024", DateOrder.DMY) == Found(date(2024, 2, 1), "day, month, year")
+    assert read_date("01/02/2024", DateOrder.MDY) == Found(date(2024, 1, 2), "month, day, year")
+    assert read_date("2024/02/01", DateOrder.MDY) == Found(date(2024, 2, 1), "year, month, day")
+    assert read_datetime("1.2.2024 10:30", DateOrder.DMY).value == datetime(2024, 2, 1, 10, 30)
+    with pytest.raises(Unreadable, match=r"^13/02/2024 is not in the order month, day, year$"):
+        read_date("13/02/2024", DateOrder.MDY)
+    with pytest.raises(Unreadable, match=r"^01/02/2024 is not in the order year, month, day$"):
+        read_date("01/02/2024", DateOrder.YMD)
+
+
+def test_without_an_order_only_a_date_of_one_meaning_is_read() -> None:
+    assert read_date("13/02/2024").value == date(2024, 2, 13)
+    assert read_date("02-13-2024").value == date(2024, 2, 13)
+    assert read_date("01.01.2024").value == date(2024, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("23:45", time(23, 45), None),
+        ("T23:45:00", time(23, 45), None),
+        ("23:45:00.5", time(23, 45, 0, 500000), None),
+        ("23:45:00Z", time(23, 45, tzinfo=UTC), None),
+        ("23:45+05:30", time(23, 45, tzinfo=INDIA), None),
+        ("23:45 UTC", time(23, 45, tzinfo=UTC), "named zone"),
+        ("23:45:00.1234567", time(23, 45, 0, 123456), "cut to microseconds"),
+        ("11:45 PM", time(23, 45), "12-hour clock"),
+        ("9 am", time(9), "12-hour clock"),
+        ("12:00 AM", time(0), "12-hour clock"),
+        ("12:30 pm", time(12, 30), "12-hour clock"),
+        ("noon", time(12), "time in words"),
+        ("Midnight", time(0), "time in words"),
+        ("The time is 23:45.", time(23, 45), "time in a sentence"),
+    ],
+)
+def test_a_time_is_read(text: str, value: time, rule: str | None) -> None:
+    found = read_time(text)
+    assert found == Found(value, rule)
+    assert found.value.tzinfo == value.tzinfo
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a time"),
+        ("10", "expected a time"),
+        ("1030", "expected a time"),
+        ("quarter to midnight", "expected a time"),
+        ("1968-07-04T23:45", "expected a time"),
+        ("24:00", "no such time: 24:00"),
+        ("14:30:60", "no such time: 14:30:60"),
+        ("13:00 PM", "no such time: 13:00 PM"),
+        ("10:30+25:00", "no such offset: +25:00"),
+        ("2:30", "2:30 may be in the morning or in the afternoon"),
+        ("10:30-11:30", "10:30-11:30 may be a span of time, or a time with an offset"),
+        ("10:30 or 11:30", "two times: 10:30:00 and 11:30:00"),
+        ("10:30 EST", "'EST' after the time may change it"),
+        ("this evening at 10:30", '"evening" beside the time may change it'),
+        ("after 10:30", '"after" before it leaves the answer open'),
+    ],
+)
+def test_a_text_that_is_not_plainly_one_time_is_refused(text: str, message: str) -> None:
+    assert refusal(read_time, text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("1968-07-04T23:45:00", datetime(1968, 7, 4, 23, 45), None),
+        ("1968-07-04 23:45", datetime(1968, 7, 4, 23, 45), None),
+        ("1968-07-04T23:45:00Z", datetime(1968, 7, 4, 23, 45, tzinfo=UTC), None),
+        ("1968-07-04T23:45-00:00", datetime(1968, 7, 4, 23, 45, tzinfo=UTC), None),
+        ("1968-07-04T23:45:00+0530", datetime(1968, 7, 4, 23, 45, tzinfo=INDIA), None),
+        (
+            "19680704T234500Z",
+            datetime(1968, 7, 4, 23, 45, tzinfo=UTC),
+            "ISO basic date, ISO basic time",
+        ),
+        ("July 4, 1968 at 11:45 p.m", datetime(1968, 7, 4, 23, 45), f"{WORDS}, 12-hour clock"),
+        ("11:45 PM on July 4, 1968", datetime(1968, 7, 4, 23, 45), f"{WORDS}, 12-hour clock"),
+        (
+            "Thu, 04 Jul 1968 23:45:00 GMT",
+            datetime(1968, 7, 4, 23, 45, tzinfo=UTC),
+            f"{WORDS}, named zone",
+        ),
+        ("The baby came at 1968-07-04 23:45.", datetime(1968, 7, 4, 23, 45), "date and time in a sentence"),
+    ],
+)
+def test_a_date_with_its_time_is_read(text: str, value: datetime, rule: str | None) -> None:
+    found = read_datetime(text)
+    assert found == Found(value, rule)
+    assert found.value.tzinfo == value.tzinfo
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1968-07-04", "expected a date with its time"),
+        ("1968-07-04 10", "expected a date with its time"),
+        ("midnight on July 4, 1968", "expected a date with its time"),
+        ("23:45", "expected a date"),
+        ("1720000000000", "expected a date"),
+        ("1968-07-04T24:00:00", "no such time: T24:00:00"),
+        ("1968-07-04T10:30:00 EST", "'EST' after the time may change it"),
+        ("1968-07-04T10:30:00[Europe/Paris]", "JSON, markup or a reference stands beside it"),
+        ("2024-03-10T02:30:00 America/New_York", "'America/New_York' after the time may change it"),
+        (
+            "1968-07-04 10:30-11:30",
+            "10:30-11:30 may be a span of time, or a time with an offset",
+        ),
+        ("01/02/2024 10:30", "01/02/2024 may be 2024-02-01 or 2024-01-02"),
+    ],
+)
+def test_a_text_that_is_not_plainly_a_date_with_its_time_is_refused(text: str, message: str) -> None:
+    assert refusal(read_datetime, text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rule"),
+    [
+        ("PT1H30M", timedelta(minutes=90), None),
+        ("P1W", timedelta(weeks=1), None),
+        ("P1DT2H", timedelta(hours=26), None),
+        ("PT0.5S", timedelta(milliseconds=500), None),
+        ("-PT1H", timedelta(hours=-1), None),
+        ("1:30:00", timedelta(minutes=90), "clock form"),
+        ("-1:30:00", timedelta(minutes=-90), "clock form"),
+        ("-1 day, 23:00:00", timedelta(hours=-1), "clock form"),
+        ("1h 30m", timedelta(minutes=90), "units"),
+        ("1h30m", timedelta(minutes=90), "units"),
+        ("1 day, 2 hours and 3 minutes", timedelta(days=1, hours=2, minutes=3), "units"),
+        ("1.5 hours", timedelta(minutes=90), "units"),
+        ("1,200 seconds", timedelta(minutes=20), "units"),
+        ("-5 min", timedelta(minutes=-5), "units"),
+        ("500ms", timedelta(milliseconds=500), "units"),
+        ("It takes about 90 seconds.", timedelta(seconds=90), "units, duration in a sentence"),
+        ("The duration is PT1H30M.", timedelta(minutes=90), "duration in a sentence"),
+    ],
+)
+def test_a_span_of_time_is_read(text: str, value: timedelta, rule: str | None) -> None:
+    assert read_timedelta(text) == Found(value, rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected a duration"),
+        ("90", "expected a duration"),
+        ("1:30", "expected a duration"),
+        ("P", "expected a duration"),
+        ("PT", "expected a duration"),
+        ("forever", "expected a duration"),
+        ("an hour and a half", "expected a duration"),
+        ("1,5 hours", "expected a duration"),
+        ("10-15 minutes", "expected a duration"),
+        ("60 km/h", "expected a duration"),
+        ("P1M", "months and years have no fixed length"),
+        ("2 years", "months and years have no fixed length"),
+        ("5m", "5m may be minutes or months"),
+        ("1h30", "a number beside the duration: '30'"),
+        ("2 to 3 hours", "a number beside the duration: '2'"),
+        ("30 minutes 1 hour", "the units of the duration are not each once and in falling order"),
+        ("less than 90 seconds", '"than" leaves the answer open'),
+        ("5 minutes ago", '"ago" leaves the answer open'),
+        ("- 5 minutes", '"-" before it leaves the answer open'),
+        ("-1 day 2 hours", "the minus sign may be that of the first unit or of all"),
+        ("PT0.0000001S", "the duration is finer than a microsecond"),
+        ("999999999999 weeks", "the duration is too long"),
+    ],
+)
+def test_a_text_that_is_not_plainly_one_span_of_time_is_refused(text: str, message: str) -> None:
+    assert refusal(read_timedelta, text) == message
+
+
+def test_spans_of_time_in_words_are_read_with_text2num() -> None:
+    pytest.importorskip("text_to_num")
+    assert read_timedelta("one hour and thirty minutes") == Found(
+        timedelta(minutes=90), "number in words, units"
+    )
+    assert refusal(read_timedelta, "two to three hours") == "a number beside the duration: 'two'"
+
+
+def test_without_text2num_spans_of_time_in_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "text_to_num", None)
+    message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+    assert refusal(read_timedelta, "two hours") == message
+
+
+def same_or_refused(read: Reader, text: str, value: object) -> None:
+    try:
+        found = read(text)
+    except Unreadable:
+        return
+    assert found.value == value, text
+
+
+@given(st.dates())
+def test_every_date_reads_back_from_each_form(value: date) -> None:
+    assert read_date(value.isoformat()) == Found(value, None)
+    year, month, day = f"{value.year:04d}", value.month, value.day
+    numeric = (
+        f"{year}/{month}/{day}",
+        f"{day}.{month}.{year}",
+        f"{month}/{day}/{year}",
+        f"{year}{month:02d}{day:02d}",
+    )
+    named = ("%d %B {}", "%B %d, {}", "%A, %d %b {}", "{}-%b-%d", "the %dth of %B, {}", "%G-W%V-%u")
+    for text in (*numeric, *(value.strftime(form.format(year)) for form in named)):
+        same_or_refused(read_date, text, value)
+        same_or_refused(read_date, f"It was {text}.", value)
+    assert read_date(f"{day}/{month}/{year}", DateOrder.DMY).value == value
+    assert read_date(f"{month}/{day}/{year}", DateOrder.MDY).value == value
+
+
+zones = st.none() | st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+@given(st.times(timezones=zones))
+def test_every_time_reads_back_from_each_form(value: time) -> None:
+    assert read_time(value.isoformat()) == Found(value, None)
+    same_or_refused(read_time, value.isoformat("minutes"), value.replace(second=0, microsecond=0))
+    half = value.replace(second=0, microsecond=0, tzinfo=None)
+    assert read_time(half.strftime("%I:%M %p")).value == half
+    same_or_refused(read_time, half.strftime("It is %I:%M %p."), half)
+
+
+@given(st.datetimes(timezones=zones))
+def test_every_datetime_reads_back_from_each_form(value: datetime) -> None:
+    for form in (value.isoformat(), str(value)):
+        assert read_datetime(form) == Found(value, None)
+        assert read_datetime(form).value.utcoffset() == value.utcoffset()
+    whole = value.replace(second=0, microsecond=0, tzinfo=None)
+    same_or_refused(
+        read_datetime, value.isoformat(timespec="minutes"), value.replace(second=0, microsecond=0)
+    )
+    for pattern in ("%A, %d %B {} at %I:%M %p", "%H:%M on %B %d, {}", "{}%m%dT%H%M", "%d/%m/{} %H:%M", "%c"):
+        text = whole.strftime(pattern.format(f"{value.year:04d}"))
+        same_or_refused(read_datetime, text, whole)
+        same_or_refused(read_datetime, f"It was {text}.", whole)
+
+
+@given(st.timedeltas())
+def test_every_span_of_time_reads_back_from_each_form(value: timedelta) -> None:
+    assert read_timedelta(str(value)).value == value
+    seconds, microseconds = divmod(value // timedelta(microseconds=1), 1_000_000)
+    same_or_refused(read_timedelta, f"PT{seconds}.{microseconds:06d}S", value)
+    same_or_refused(read_timedelta, f"{seconds} s {microseconds} us", value)
+    whole = timedelta(seconds=seconds)
+    same_or_refused(read_timedelta, f"{seconds} seconds", whole)
+    same_or_refused(read_timedelta, f"It takes {seconds:,} seconds.", whole)
+
+
+READERS: list[Reader] = [read_date, read_time, read_datetime, read_timedelta]
+LETTERS = "0123456789-/:.,TZPWDHMS+ ahdmsp\n年月日"
+
+
+@given(
+    st.text() | st.text(LETTERS) | st.from_regex(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}[T ]?[0-9:]{0,8}")
+)
+def test_any_text_gives_a_value_or_unreadable(text: str) -> None:
+    for read in READERS:
+        try:
+            read(text)
+        except Unreadable:
+            pass
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "1",
+        " ",
+        "January ",
+        "1 January ",
+        "2024-02-13T",
+        "2024-02-13 ",
+        "10:",
+        "10:30 ",
+        "1h ",
+        "two hours ",
+        "PT1H",
+        "july ",
+        "4/",
+    ],
+)
+def test_a_megabyte_takes_linear_time(unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    start = clock.perf_counter()
+    for read in READERS:
+        for form in (text, f"{text}-", f"x{text}"):
+            try:
+                read(form)
+            except Unreadable:
+                pass
+    assert clock.perf_counter() - start < 30  # what is quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "said"),
+    [
+        (read_date, "vor dem 2024-03-15", '"vor" before it leaves the answer open'),
+        (read_date, "jusqu'au 2024-03-15", '"jusqu\'au" before it leaves the answer open'),
+        (read_date, "antes del 2024-03-15", '"antes" before it leaves the answer open'),
+        (read_date, "2024-03-15 之后", '"之后" after it leaves the answer open'),
+        (read_time, "spätestens 14:30", '"spätestens" before it leaves the answer open'),
+        (read_time, "до 14:30", '"до" before it leaves the answer open'),
+        (read_timedelta, "moins de 2 h", '"moins" before it leaves the answer open'),
+        (read_timedelta, "über 2 hours", '"über" before it leaves the answer open'),
+    ],
+)
+def test_the_end_of_a_span_in_another_language_is_not_the_value(read: Reader, text: str, said: str) -> None:
+    assert refusal(read, text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("an hour and 15 minutes", '"hour" beside the duration may be a part of it'),
+        ("2 hours and some minutes", '"minutes" beside the duration may be a part of it'),
+        ("2 hours each", '"each" after the duration may change it'),
+        ("2 hours earlier", '"earlier" after the duration may change it'),
+    ],
+)
+def test_a_part_that_was_not_counted_is_not_left_out(text: str, said: str) -> None:
+    assert refusal(read_timedelta, text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the Friday following March 15, 2024", '"following" before the date may change it'),
+        ("the anniversary of March 15, 2024", '"anniversary" beside the date may change it'),
+    ],
+)
+def test_a_day_that_is_named_by_another_is_refused(text: str, said: str) -> None:
+    assert refusal(read_date, text) == said

@@ -1,0 +1,195 @@
+"""Items of a list are handed over as each is complete, each once, and none that is cut off."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import chain
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from pydantic import BaseModel
+
+from output_parsers import OutputParsingError
+from output_parsers.streaming import ItemError, ItemPolicy, ItemReader
+
+
+class Skill(BaseModel):
+    name: str
+    years: int = 0
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    name: str
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str
+
+
+def handed_over(reader: ItemReader[Any], *chunks: str) -> list[list[Any]]:
+    return [*(reader.feed(chunk) for chunk in chunks), reader.finish()]
+
+
+def all_items(reader: ItemReader[Any], *chunks: str) -> list[Any]:
+    return list(chain.from_iterable(handed_over(reader, *chunks)))
+
+
+A, B = Skill(name="a", years=1), Skill(name="b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"name": "a", "years": 1}, {"name": "b"}]',
+        "```json\n[{'name': 'a', years: 1}, {name: 'b',},]\n```\nThat is all [2].",
+        '{"value": [{"name": "a", "years": 1}, {"name": "b"}]}',
+        '<think>[{"name": "no"}]</think>{"skills": [{"name": "a", "years": 1}, {"name": "b"}]}',
+        '{"name": "a", "years": 1}\n{"name": "b"}\n',
+        '1. {"name": "a", "years": 1},\n2. {"name": "b"}\nHope this helps!',
+        '[{"name": "a", "years": "one"}, {"Name": "b", "more": [1, {"x": 2}]}]',
+    ],
+)
+def test_items_come_from_a_list_in_any_form(text: str) -> None:
+    for chunks in ([text], list(text), [text[:20], text[20:]]):
+        assert all_items(ItemReader(Skill), *chunks) == [A, B]
+
+
+def test_an_item_comes_as_soon_as_it_is_complete() -> None:
+    reader = ItemReader(Skill)
+    chunks = ['[{"name": "a", "ye', 'ars": 1', "}", ', {"name": "b"}', "]"]
+    assert handed_over(reader, *chunks) == [[], [], [A], [B], [], []]
+    numbers = ItemReader(int)
+    assert handed_over(numbers, "[1", "2", ", 3", "4]") == [[], [], [12], [34], []]
+    texts = ItemReader(str)
+    assert handed_over(texts, '["a', '", ', '"b, c', '"]') == [[], [], ["a"], ["b, c"], []]
+
+
+def test_scalars_and_unions_and_lists_are_items_too() -> None:
+    assert all_items(ItemReader(str), '["a", "b" , "say "hi" to"]') == ["a", "b", 'say "hi" to']
+    assert all_items(ItemReader(list[int]), "[[1, 2], [3], []]") == [[1, 2], [3], []]
+    assert all_items(ItemReader(dict[str, int]), '{"a": 1}\n{"b": 2}') == [{"a": 1}, {"b": 2}]
+    assert all_items(ItemReader(dict[str, int]), '{"items": [{"a": 1}]}') == [{"a": 1}]
+    text = '{"kind": "cat", "name": "T"}\n{"kind": "dog", "name": "R"}'
+    items = [Cat(kind="cat", name="T"), Dog(kind="dog", name="R")]
+    assert all_items(ItemReader(Cat | Dog), text) == items
+    assert handed_over(ItemReader(Skill), "[]") == [[], []]
+
+
+BAD = '[{"name": "a", "years": 1}, {"years": "x"}, {"name": "b"}]'
+
+
+def test_a_bad_item_is_raised_after_those_before_it() -> None:
+    reader = ItemReader(Skill)
+    assert reader.feed(BAD) == [A]
+    with pytest.raises(OutputParsingError) as error:
+        reader.feed("")
+    assert error.value.text == '{"years": "x"}'
+    assert {problem.path for problem in error.value.problems} == {"$[1].name", "$[1].years"}
+    assert reader.feed("") == [B]
+    assert reader.finish() == []
+
+
+def test_finish_raises_for_a_bad_item_that_was_not_told_yet() -> None:
+    reader = ItemReader(Skill)
+    assert reader.feed(BAD) == [A]
+    with pytest.raises(OutputParsingError, match=r"\$\[1\]\.name"):
+        reader.finish()
+    assert reader.finish() == [B]
+
+
+def test_a_bad_item_is_skipped_or_kept_by_policy() -> None:
+    assert all_items(ItemReader(Skill, ItemPolicy.SKIP), *BAD) == [A, B]
+    first, bad, last = all_items(ItemReader(Skill, on_error=ItemPolicy.KEEP), *BAD)
+    assert (first, last) == (A, B)
+    assert isinstance(bad, ItemError)
+    assert (bad.index, bad.text) == (1, '{"years": "x"}')
+    assert {problem.path for problem in bad.problems} == {"$[1].name", "$[1].years"}
+    numbers = all_items(ItemReader(int, ItemPolicy.KEEP), '[1, "x", 2.5, {"a": 1}, 3]')
+    assert [item.text if isinstance(item, ItemError) else item for item in numbers] == [
+        1,
+        '"x"',
+        "2.5",
+        '{"a": 1}',
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "$: expected a list of items, each an object (Skill); the reply holds none"),
+        ("I know of none.", "$: expected a list of items, each an object (Skill); the reply holds none"),
+        ("[", "$: the JSON is cut off: the list is not closed"),
+        ('[{"name": "a"}', "$: the JSON is cut off: the list is not closed"),
+        ('{"skills": [{"name": "a"}]', "$: the JSON is cut off: the list is not closed"),
+        ('{"name": "a"}\n{"name": "b', "$: the JSON is cut off: the list is not closed"),
+        ('{"skills": [{"name": "a"}], "x": 1}', "$: the object around the list has other keys too"),
+        ('{"name": "a"} or rather {"name": "b"}', "$: text stands between the items"),
+    ],
+)
+def test_a_list_that_is_not_whole_is_an_error(text: str, problem: str) -> None:
+    for chunks in ([text], list(text)):
+        reader = ItemReader(Skill, ItemPolicy.SKIP)
+        for chunk in chunks:
+            reader.feed(chunk)
+        with pytest.raises(OutputParsingError) as error:
+            reader.finish()
+        assert [str(found) for found in error.value.problems] == [problem]
+        assert error.value.text == text == reader.text
+
+
+def test_what_the_scan_leaves_is_read_at_the_end_and_nothing_twice() -> None:
+    text = '[{"name": "a", "years": 1}, {"name": """b"""}, {"name": "c"}]'
+    for policy in ItemPolicy:
+        assert handed_over(ItemReader(Skill, policy), *text)[-1] == [B, Skill(name="c")]
+        assert all_items(ItemReader(Skill, policy), *text) == [A, B, Skill(name="c")]
+    cut = ItemReader(Skill)
+    assert cut.feed(text[:50]) == [A]
+    with pytest.raises(OutputParsingError, match="cut off"):
+        cut.finish()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.builds(Skill, name=st.text(max_size=20), years=st.integers(0, 9))), st.data())
+def test_any_chunks_give_the_items_of_the_whole(items: list[Skill], data: st.DataObject) -> None:
+    dumped = [item.model_dump() for item in items]
+    text = json.dumps(dumped, ensure_ascii=data.draw(st.booleans()))
+    text = data.draw(st.sampled_from(["{}", '{{"all": {}}}', "Here:\n```\n{}\n```"])).replace("{}", text)
+    if text.startswith("{{"):
+        text = text[1:-1]
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=20)))
+    chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert all_items(ItemReader(Skill), *chunks) == items
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet=st.sampled_from('{}[]":,name1 \n'), max_size=40), st.sampled_from([Skill, int, str]))
+def test_no_text_raises_anything_else(text: str, form: Any) -> None:
+    reader: ItemReader[Any] = ItemReader(form, ItemPolicy.KEEP)
+    items = [item for char in text for item in reader.feed(char)]
+    try:
+        items += reader.finish()
+    except OutputParsingError:
+        return
+    whole: ItemReader[Any] = ItemReader(form, ItemPolicy.KEEP)
+    assert _fitting(whole.feed(text) + whole.finish()) == _fitting(items)
+
+
+def _fitting(items: list[Any]) -> list[Any]:
+    return [item for item in items if not isinstance(item, ItemError)]
+
+
+def test_cost_is_linear_in_the_items() -> None:
+    def spent(count: int) -> float:
+        text = json.dumps([{"name": "a" * 20, "years": 1}] * count)
+        reader = ItemReader(Skill)
+        began = time.process_time()
+        assert sum(len(reader.feed(text[at : at + 40])) for at in range(0, len(text), 40)) == count
+        assert reader.finish() == []
+        return time.process_time() - began
+
+    assert spent(5000) < 25 * max(spent(500), 0.005)

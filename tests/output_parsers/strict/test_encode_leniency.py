@@ -1,0 +1,183 @@
+"""A reply in the encoded form is read as leniently as one in the plain form, and never as something else."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser
+from output_parsers.profiles import OPENAI
+from output_parsers.strict import encoded
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    tags: dict[str, int] = {}
+
+
+class Known(BaseModel):
+    nick: str | None = "joe"
+    tags: dict[str, int] = {}
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+    at: tuple[int, str]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    tricks: dict[str, str]
+    at: tuple[int, str]
+
+
+class Wrapper(BaseModel):
+    value: int
+
+
+class Holder(BaseModel):
+    inside: Wrapper | None = Wrapper(value=3)
+
+
+class Loose(BaseModel):
+    color: Color
+    rooms: dict[int, str]
+    data: Any
+
+
+def parser_of(form: Any) -> TypeParser[Any]:
+    parser = ParserRegistry().parser_for(form)
+    assert isinstance(parser, TypeParser)
+    return encoded(parser, OPENAI)[0]
+
+
+PAIRS = '[{"key": "x", "value": 1}]'
+ANN = Person(name="A", age=42, tags={"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value", "steps"),
+    [
+        (Person, f'{{"name": "A", "age": "42", "tags": {PAIRS}}}', ANN, ["$.age: number as text"]),
+        (Person, f'{{"Name": "A", "age": 42, "tags": {PAIRS}}}', ANN, ["$.Name: key in another form"]),
+        (
+            Person,
+            '{"name": "A", "age": 42, "tags": [{"Key": "x", "value": "1"}]}',
+            ANN,
+            ["$.tags: key in another form", "$.tags.x: number as text"],
+        ),
+        (Person, '{"name": "A", "age": 42, "tags": {"x": 1}}', ANN, ["$.tags: encoding left out"]),
+        (
+            list[Cat | Dog],
+            '{"value": [{"kind": "Cat", "lives": "9", "at": {"item_0": "1", "item_1": "b"}}]}',
+            [Cat(kind="cat", lives=9, at=(1, "b"))],
+            [
+                "$.value[0].kind: case or punctuation",
+                "$.value[0].lives: number as text",
+                "$.value[0].at[0]: number as text",
+            ],
+        ),
+        (
+            list[Cat | Dog],
+            '[{"kind": "dog", "tricks": [{"key": "a", "value": "b"}], "at": [1, "b"]}]',
+            [Dog(kind="dog", tricks={"a": "b"}, at=(1, "b"))],
+            ["$.value[0].at: encoding left out", "$: envelope left out"],
+        ),
+        (Holder, '{"inside": {"value": {"value": 1}}}', Holder(inside=Wrapper(value=1)), []),
+        (
+            Holder,
+            '{"inside": {"value": 1}}',
+            Holder(inside=Wrapper(value=1)),
+            ["$.inside: encoding left out"],
+        ),
+        (Holder, '{"inside": {"value": null}}', Holder(inside=None), []),
+        (
+            Loose,
+            '{"color": "Red", "rooms": [{"key": 1, "value": "a"}], "data": "hello"}',
+            Loose(color=Color.RED, rooms={1: "a"}, data="hello"),
+            ["$.rooms: number as text", "$.data: encoding left out", "$.color: case or punctuation"],
+        ),
+    ],
+)
+def test_it_is_read_and_noted(form: Any, text: str, value: Any, steps: list[str]) -> None:
+    reading = parser_of(form).read(text)
+    assert reading.value == value
+    assert [f"{step.path}: {step.rule}" for step in reading.coercions] == steps
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "problems"),
+    [
+        (
+            Person,
+            '{"age": "x", "tags": [{"key": "x", "value": "y"}, {"key": "x", "value": 1}, {"key": "z"}]}',
+            [
+                '$.tags[1].key: the key stands twice, found "x"',
+                "$.tags[2]: expected an object with key and value, found an object with key",
+                "$.name: the required field 'name' is missing",
+                '$.age: expected an integer, found "x"',
+                '$.tags.x: expected an integer, found "y"',
+            ],
+        ),
+        (
+            Person,
+            '{"name": "A", "age": 42, "tags": 5}',
+            ["$.tags: expected an array of keys and values, found 5"],
+        ),
+        (
+            Person,
+            '{"name": "A", "age": 42, "tags": {"key": "a", "value": 1}}',
+            ["$.tags: it can be read in more than one way, found an object with key, value"],
+        ),
+        (
+            Known,
+            '{"nick": null, "tags": {"x": 1}}',
+            [
+                "$: it can be read in more than one way: with its encoding and without, "
+                "found an object with nick, tags"
+            ],
+        ),
+        (
+            Loose,
+            '{"color": "RED", "rooms": [], "data": "{\\"a\\""}',
+            [
+                "$.data: expected JSON text in a string: this is not exact JSON: "
+                'Expecting \':\' delimiter (at character 4), found "{"a""'
+            ],
+        ),
+        (
+            tuple[int, str],
+            '{"value": {"item_0": 1, "item_2": "a"}}',
+            [
+                '$.value.item_2: no item of this name is expected, found "a"',
+                "$.value.item_1: the required key 'item_1' is missing",
+            ],
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_together_each_with_its_path(
+    form: Any, text: str, problems: list[str]
+) -> None:
+    with pytest.raises(OutputParsingError) as caught:
+        parser_of(form).parse(text)
+    assert [str(problem) for problem in caught.value.problems] == problems
+
+
+def test_without_leniency_only_the_encoded_form_is_read() -> None:
+    parser = parser_of(Person)
+    assert parser.parse(f'{{"name": "A", "age": 42, "tags": {PAIRS}}}', Leniency.NONE) == ANN
+    with pytest.raises(OutputParsingError) as caught:
+        parser.parse('{"name": "A", "age": 42, "tags": {"x": 1}}', Leniency.NONE)
+    assert [str(problem) for problem in caught.value.problems] == [
+        "$.tags: encoding left out is not permitted with Leniency.NONE"
+    ]

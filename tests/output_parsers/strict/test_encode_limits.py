@@ -1,0 +1,194 @@
+"""References, drafts, words for what is not enforced, and what is done where a schema does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from output_parsers.profiles import ANTHROPIC, GEMINI, LLAMA_CPP, OPENAI, VLLM
+from output_parsers.strict import Finding, encode
+
+INTEGER, STRING = {"type": "integer"}, {"type": "string"}
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "#/definitions/node",
+        "#/properties/a",
+        "#there",
+        "http://example.org/root.json#/properties/a",
+        "node.json",
+    ],
+)
+def test_references_of_all_kinds_become_definitions(reference: str) -> None:
+    node = {"$id": "node.json", "$anchor": "there", "type": "integer"}
+    if reference == "#there":
+        del node["$id"]
+    schema = {
+        "$id": "http://example.org/root.json",
+        "type": "object",
+        "properties": {"a": INTEGER, "b": {"$ref": reference, "description": "the other"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+        "definitions": {"node": node},
+    }
+    encoding = encode(schema, OPENAI)
+    ((name, definition),) = encoding.schema["$defs"].items()
+    assert definition == INTEGER
+    assert encoding.schema["properties"]["b"] == {
+        "anyOf": [{"$ref": f"#/$defs/{name}"}],
+        "description": "the other",
+    }
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    schema = closed(kids={"type": "array", "items": {"$ref": "#"}})
+    kids = {"type": "array", "items": {"$ref": "#/$defs/Root"}}
+    encoding = encode(schema, OPENAI)
+    assert encoding.schema == {**closed(kids=kids), "$defs": {"Root": closed(kids=kids)}}
+    assert encoding.identity
+
+
+def test_what_is_not_enforced_is_said_in_words() -> None:
+    schema = closed(
+        name={"type": "string", "minLength": 2, "format": "uri", "description": "a place"},
+        ids={"type": "array", "items": INTEGER, "uniqueItems": True},
+    )
+    encoding = encode(schema, OPENAI)
+    assert encoding.schema["properties"] == {
+        "name": {"type": "string", "description": "a place (format uri; at least 2 characters)"},
+        "ids": {"type": "array", "items": INTEGER, "description": "no item twice"},
+    }
+    assert encoding.findings == (
+        Finding("#/properties/name", "format 'uri'", "not sent; enforced when read"),
+        Finding("#/properties/name", "minLength", "not sent; enforced when read"),
+        Finding("#/properties/ids", "uniqueItems", "not sent; enforced when read"),
+    )
+    assert encoding.identity
+
+
+def test_a_pattern_that_looks_around_is_not_sent() -> None:
+    encoding = encode(closed(a={"type": "string", "pattern": "^(?!x)"}), OPENAI)
+    assert encoding.schema == closed(a={"type": "string", "description": "matching ^(?!x)"})
+
+
+def test_a_reference_out_of_the_document_gives_strict_mode_up() -> None:
+    schema = closed(a={"$ref": "https://example.org/other.json"})
+    encoding = encode(schema, OPENAI)
+    assert (encoding.schema, encoding.fits, encoding.identity) == (schema, False, True)
+    what = "a reference out of the document (https://example.org/other.json)"
+    assert Finding("#/properties/a", what, "strict mode is given up", lossless=False) in encoding.findings
+
+
+def test_nothing_at_all_gives_strict_mode_up() -> None:
+    encoding = encode({"not": {}, "enum": []}, OPENAI)
+    assert not encoding.fits
+
+
+def test_too_many_properties_give_strict_mode_up() -> None:
+    encoding = encode(closed(**{f"p{number}": INTEGER for number in range(5001)}), OPENAI)
+    assert not encoding.fits
+    assert [str(finding) for finding in encoding.findings if not finding.lossless] == [
+        "#: 5001 properties, where openai takes 5000: strict mode is given up"
+    ]
+
+
+def test_a_long_enum_is_left_to_the_reader() -> None:
+    schema = closed(a={"type": "string", "enum": [f"value {number}" for number in range(1001)]})
+    encoding = encode(schema, OPENAI)
+    assert encoding.fits
+    assert "enum" not in encoding.schema["properties"]["a"]
+    assert encoding.findings == (
+        Finding("#/properties/a", "an enum of 1001 values", "not sent; enforced when read"),
+    )
+
+
+def test_what_lies_too_deep_is_json_text() -> None:
+    schema: dict[str, Any] = INTEGER
+    value: Any = 1
+    for _ in range(12):
+        schema, value = closed(a=schema), {"a": value}
+    encoding = encode(schema, OPENAI)
+    assert encoding.fits
+    assert encoding.decode(encoding.encode(value)) == value
+
+
+def test_draft_4_says_some_things_otherwise() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
+            "b": {"type": "array", "items": [INTEGER], "additionalItems": False, "minItems": 1},
+            "c": {"type": "string", "const": "no keyword of this draft"},
+        },
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+    sent = encode(schema, OPENAI).schema["properties"]
+    assert sent["a"] == {"type": "number", "exclusiveMinimum": 0}
+    assert sent["b"]["properties"] == {"item_0": INTEGER}
+    assert sent["c"] == STRING
+
+
+def test_a_profile_that_takes_more_is_sent_more() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"age": INTEGER, "at": {"type": "array", "prefixItems": [INTEGER], "items": False}},
+        "additionalProperties": STRING,
+    }
+    for profile in (GEMINI, VLLM):
+        encoding = encode(schema, profile)
+        assert encoding.schema == {**schema, "required": []}
+        assert encoding.identity
+    assert not encode(schema, LLAMA_CPP).identity  # it has no tuples
+
+
+def test_an_enum_of_booleans_is_not_sent_where_enums_are_of_texts_and_numbers() -> None:
+    encoding = encode(closed(a={"enum": [True, "x"]}), GEMINI)
+    sent = [{"type": "boolean"}, {"type": "string", "enum": ["x"]}]
+    assert encoding.schema["properties"]["a"] == {"anyOf": sent, "description": 'one of [true, "x"]'}
+    assert encoding.findings == (
+        Finding("#/properties/a", "an enum of booleans", "not sent; enforced when read"),
+    )
+
+
+def test_unevaluated_properties_are_additional_where_nothing_evaluates_them() -> None:
+    schema = {"allOf": [{"properties": {"a": INTEGER}, "required": ["a"]}], "type": "object"}
+    assert encode({**schema, "unevaluatedProperties": False}, OPENAI).schema == closed(a=INTEGER)
+
+
+def test_where_there_is_no_recursion_it_ends_in_json_text() -> None:
+    schema = closed(kids={"type": "array", "items": {"$ref": "#"}})
+    encoding = encode(schema, ANTHROPIC)
+    value = {"kids": [{"kids": [{"kids": []}]}]}
+    assert encoding.decode(encoding.encode(value)) == value
+    assert Finding("#", "recursion", "sent as JSON text") in encoding.findings
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": 3},
+        {"properties": []},
+        {"enum": 1},
+        {"required": 1},
+        {"anyOf": {}},
+        {"$ref": "#/a"},
+        {"items": 1},
+    ],
+)
+def test_what_is_no_schema_is_refused_in_words_or_taken_for_less(schema: Any) -> None:
+    encoding = encode(schema, OPENAI)
+    assert encoding.fits or any(not finding.lossless for finding in encoding.findings)

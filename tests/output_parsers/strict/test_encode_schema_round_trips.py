@@ -1,0 +1,260 @@
+"""For schemas of all shapes: what is valid is encoded, fits what is sent, and comes back as it was."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
+
+from output_parsers.profiles import OPENAI, PROFILES, Profile
+from output_parsers.strict import EncodingFault, encode
+from output_parsers.strict.schema_queries import kind_of, same_json
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed; it judges the schemas")
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+strict_subset = load("strict_subset")
+nulls = load("null_defaults")
+
+THOROUGH = settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+KEYS = st.sampled_from(["a", "b", "c", "value", "key", "additional_properties", "item_0"])
+SCALARS = st.sampled_from([None, True, False, 0, 1, 2.5, "", "a", "1", "null", '{"a": 1}', "[1]"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+LEAVES = st.one_of(
+    st.sampled_from(["null", "boolean", "integer", "number", "string", "array", "object"]).map(
+        lambda t: {"type": t}
+    ),
+    st.lists(
+        st.sampled_from(["null", "integer", "string", "array", "object"]), min_size=2, max_size=3, unique=True
+    ).map(lambda types: {"type": types}),
+    st.lists(VALUES, min_size=1, max_size=3).map(lambda values: {"enum": values}),
+    VALUES.map(lambda value: {"const": value}),
+    st.sampled_from(
+        [
+            True,
+            {},
+            {"minLength": 1},
+            {"$ref": "#/$defs/Tree"},
+            {"$ref": "#"},
+            {"not": {"type": "null"}},
+            {"required": ["a"]},
+        ]
+    ),
+)
+
+
+@st.composite
+def records(draw: Any, inner: st.SearchStrategy[Any]) -> Any:
+    schema: dict[str, Any] = {"properties": draw(st.dictionaries(KEYS, inner, max_size=3))}
+    if draw(st.booleans()):
+        schema["type"] = "object"
+    schema["required"] = draw(st.lists(KEYS, max_size=2, unique=True))
+    if draw(st.booleans()):
+        schema["additionalProperties"] = draw(st.just(False) | inner)
+    if draw(st.integers(0, 3)) == 0:
+        schema["patternProperties"] = {draw(st.sampled_from(["^a", "e", "."])): draw(inner)}
+    if draw(st.integers(0, 3)) == 0:
+        schema["minProperties"] = 1
+    return schema
+
+
+@st.composite
+def tuples(draw: Any, inner: st.SearchStrategy[Any]) -> Any:
+    schema: dict[str, Any] = {"type": "array", "prefixItems": draw(st.lists(inner, min_size=1, max_size=2))}
+    schema["items"] = draw(st.just(False) | inner)
+    if draw(st.booleans()):
+        schema["minItems"] = draw(st.integers(0, 3))
+    if draw(st.booleans()):
+        schema["maxItems"] = draw(st.integers(1, 3))
+    return schema
+
+
+def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    optional = st.tuples(inner, SCALARS).map(
+        lambda p: {**p[0], "default": p[1]} if isinstance(p[0], dict) and "$ref" not in p[0] else p[0]
+    )
+    return st.one_of(
+        records(inner | optional),
+        tuples(inner),
+        inner.map(lambda item: {"type": "array", "items": item, "uniqueItems": True}),
+        inner.map(lambda item: {"type": "object", "additionalProperties": item}),
+        several.map(lambda options: {"anyOf": options}),
+        several.map(lambda options: {"oneOf": options}),
+        several.map(lambda parts: {"allOf": parts}),
+        st.tuples(records(inner), several).map(lambda p: {**p[0], "anyOf": p[1]}),
+    )
+
+
+TREE = {
+    "type": "object",
+    "properties": {"value": {"type": "integer"}, "a": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+SCHEMAS = st.recursive(LEAVES, compound, max_leaves=6).map(
+    lambda schema: {**schema, "$defs": {"Tree": TREE}} if isinstance(schema, dict) else schema
+)
+
+
+def is_valid(schema: Any, value: Any) -> bool | None:
+    """What jsonschema says; None where it has no answer, as when a schema refers to itself alone."""
+    try:
+        return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+    except RecursionError:
+        return None
+
+
+def shows(schema: Any, value: Any, profile: Profile) -> None:
+    encoding = encode(schema, profile)
+    if not encoding.fits:
+        lost = [finding.what for finding in encoding.findings if not finding.lossless]
+        assert lost
+        assert not any("no JSON Schema" in what for what in lost)
+        return
+    valid = is_valid(schema, value)
+    try:
+        written = encoding.encode(value)
+    except EncodingFault:
+        assert not valid, f"a valid value is refused: {json.dumps(encoding.schema)}"
+        return
+    assert is_valid(encoding.schema, written), f"{written} does not fit {json.dumps(encoding.schema)}"
+    back = encoding.decode(json.loads(json.dumps(written)))
+    names = nulls.null_by_default(schema)
+    assert nulls.same_but_for(names, back, value), f"{written} came back as {back}"
+    if valid:
+        assert is_valid(schema, back) is not False, f"{written} came back as {back}, which is not valid"
+    if encoding.identity:
+        assert nulls.same_but_for(names, written, value)
+
+
+@THOROUGH
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
+def test_what_is_valid_goes_there_and_back(schema: Any, values: list[Any]) -> None:
+    for value in values:
+        shows(schema, value, OPENAI)
+
+
+@THOROUGH
+@given(SCHEMAS)
+def test_what_is_sent_lies_in_the_strict_subset(schema: Any) -> None:
+    encoding = encode(schema, OPENAI)
+    assert not encoding.fits or strict_subset.faults(encoding.schema) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@settings(THOROUGH, max_examples=150)
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=5))
+def test_it_is_so_for_each_profile(profile: Profile, schema: Any, values: list[Any]) -> None:
+    for value in values:
+        shows(schema, value, profile)
+
+
+@settings(THOROUGH, max_examples=200)
+@given(SCHEMAS, VALUES)
+def test_any_json_is_decoded_or_refused(schema: Any, value: Any) -> None:
+    encoding = encode(schema, OPENAI)
+    try:
+        encoding.decode(value)
+    except EncodingFault:
+        return
+
+
+def written_by_a_model(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values that fit a schema of the strict subset, as a model held to it would write them."""
+    if "$ref" in schema:
+        return written_by_a_model(definitions[schema["$ref"].rpartition("/")[2]], definitions, depth + 1)
+    if "anyOf" in schema:
+        every = schema["anyOf"]
+        if len(every) == 2 and {"type": "null"} in every:  # what is said of both is said of the value
+            every = [part if part == {"type": "null"} else {**schema, **part} for part in every]
+            every = [{key: part[key] for key in part if key != "anyOf"} for part in every]
+        options = [option for option in every if option == {"type": "null"}] if depth > 6 else []
+        return st.one_of([written_by_a_model(part, definitions, depth + 1) for part in options or every])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema["type"] == "array":
+        least, most = schema.get("minItems", 0), schema.get("maxItems", 2 if depth < 4 else 0)
+        if most == 0:
+            return st.just([])
+        items = written_by_a_model(schema["items"], definitions, depth + 1)
+        return st.lists(items, min_size=least, max_size=max(least, most))
+    if schema["type"] == "object":
+        return st.fixed_dictionaries(
+            {key: written_by_a_model(p, definitions, depth + 1) for key, p in schema["properties"].items()}
+        )
+    if schema["type"] == "string" and JSON_TEXT in schema.get("description", ""):
+        return json_texts(schema["description"])
+    return {
+        "null": st.none(),
+        "boolean": st.booleans(),
+        "integer": st.integers(-2, 2),
+        "number": st.sampled_from([0, 2.5]),
+        "string": st.sampled_from(["a", "b", "1", "null", "[1]", '{"a": 1}', "{"]),
+    }[schema["type"]]
+
+
+# What no schema says: that a key stands once in a list of pairs, and that what is left out stands last.
+REFUSALS = {
+    "the key stands twice",
+    "an item before it is left out",
+    "no item of this name is expected",  # the same, where a branch of a union has fewer items
+}
+JSON_TEXT = "written as JSON text in this string"
+
+
+def json_texts(description: str) -> st.SearchStrategy[str]:
+    """JSON texts of the kinds of value that a description asks for."""
+    kinds = set(description.split(f", {JSON_TEXT}")[0].rpartition("(")[2].split(" or "))
+    wanted = VALUES if "any JSON value" in kinds else VALUES.filter(lambda value: kind_of(value) in kinds)
+    return wanted.map(json.dumps)
+
+
+def has_twins(written: Any) -> bool:
+    """Whether a key stands twice in a list of pairs, anywhere."""
+    if isinstance(written, dict):
+        return any(map(has_twins, written.values()))
+    if not isinstance(written, list):
+        return False
+    keys = [item["key"] for item in written if isinstance(item, dict) and item.keys() == {"key", "value"}]
+    return len(keys) > len(set(map(str, keys))) or any(map(has_twins, written))
+
+
+@THOROUGH
+@given(SCHEMAS, st.data())
+def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.DataObject) -> None:
+    encoding = encode(schema, OPENAI)
+    assume(encoding.fits)
+    try:
+        values = written_by_a_model(encoding.schema, encoding.schema.get("$defs", {}))
+    except RecursionError:  # an object that holds itself without end
+        assume(False)
+    written = data.draw(values)
+    try:
+        back = encoding.decode(written)
+    except EncodingFault as fault:
+        # of a key that stands twice, a union may tell what is wrong with its next branch instead
+        refusal = "" if has_twins(written) else fault.message.partition(", found ")[0]
+    else:
+        refusal = ""
+        assert not is_valid(schema, back) or same_json(encoding.decode(encoding.encode(back)), back)
+    assert refusal in {"", *REFUSALS}

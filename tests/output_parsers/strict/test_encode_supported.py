@@ -1,0 +1,87 @@
+"""What can be said as it stands is sent as it is, just as if it had been taken apart."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from output_parsers import ParserRegistry, TypeParser
+from output_parsers.profiles import ANTHROPIC, OPENAI, PROFILES, Profile
+from output_parsers.strict import EncodingFault, encoded
+from output_parsers.strict.codec import Where
+from output_parsers.strict.encode import says, taken_apart
+
+
+class Size(Enum):
+    S = "s"
+    L = "l"
+
+
+class Address(BaseModel):
+    street: str
+    number: Annotated[int, Field(ge=1)]
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+    size: Size
+    homes: list[Address]
+    nick: str | None
+    boss: Person | None
+
+
+class Short(BaseModel):
+    name: str = Field(min_length=2)
+    kind: Literal["a"]
+
+
+FORMS = [
+    int,
+    str,
+    bool,
+    float,
+    list[int],
+    Size,
+    Address,
+    Person,
+    list[Person],
+    int | str,
+    Short,
+    dict[str, int],
+]
+
+
+def schema_of(form: Any, profile: Profile) -> Any:
+    parser = ParserRegistry().parser_for(form)
+    assert isinstance(parser, TypeParser)
+    return encoded(parser.enveloped(), profile)[1].schema
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_one_look_and_taking_apart_agree(form: Any, profile: Profile) -> None:
+    schema = schema_of(form, profile)
+    if says(schema, profile):
+        whole = taken_apart(schema, profile, Where("#", named=False))
+        assert (whole.schema, whole.identity, whole.fits, whole.findings) == (schema, True, True, ())
+
+
+def test_one_look_is_enough_for_closed_records() -> None:
+    assert [form for form in FORMS if not says(schema_of(form, OPENAI), OPENAI)] == []
+    assert not says(schema_of(Person, OPENAI), ANTHROPIC)  # it has no recursion, and no bounds
+
+
+def test_values_are_checked_all_the_same() -> None:
+    parser = ParserRegistry().parser_for(Address)
+    assert isinstance(parser, TypeParser)
+    encoding = encoded(parser, OPENAI)[1]
+    value = {"street": "a", "number": 1}
+    assert encoding.encode(value) == encoding.decode(value) == value
+    with pytest.raises(EncodingFault) as caught:
+        encoding.encode({"street": "a", "number": 0})
+    assert str(caught.value) == "$.number: expected at least 1, found 0"

@@ -1,0 +1,295 @@
+"""What the tool parsers make of a model's calls, as LangChain's do, and what their errors say."""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+
+from output_parsers import Coercion, Leniency, OutputParser, OutputParsingError, UnsupportedTypeError
+from output_parsers.tool_calls import (
+    JsonOutputKeyToolsParser,
+    JsonOutputToolsParser,
+    PydanticToolsParser,
+    ToolCallLike,
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    arguments: str
+    id: str | None = None
+
+
+class NameCollector(BaseModel):
+    """Records the names of everyone and a nickname."""
+
+    names: list[str] = Field(description="all names")
+    person: dict[str, int | str] = {}
+
+
+@dataclass
+class Forecast:
+    temperature: int
+    forecast: Literal["sunny", "rain"]
+
+
+NAMES = Call("NameCollector", '{"names": ["suz", "jermaine"], "person": {"age": 39}}', "call_1")
+WEATHER = Call("Forecast", '{"temperature": 25, "forecast": "sunny"}', "call_2")
+CALLS = [NAMES, WEATHER]
+NAMES_ARGS = {"names": ["suz", "jermaine"], "person": {"age": 39}}
+WEATHER_ARGS = {"temperature": 25, "forecast": "sunny"}
+NAMES_VALUE = NameCollector(names=["suz", "jermaine"], person={"age": 39})
+WEATHER_VALUE = Forecast(25, "sunny")
+TYPED: PydanticToolsParser[list[Any]] = PydanticToolsParser(tools=[NameCollector, Forecast])
+
+
+@pytest.mark.parametrize(
+    ("parser", "value", "value_of_none"),
+    [
+        (TYPED, [NAMES_VALUE, WEATHER_VALUE], []),
+        (PydanticToolsParser([NameCollector, Forecast], first_tool_only=True), NAMES_VALUE, None),
+        (
+            JsonOutputToolsParser(),
+            [{"type": "NameCollector", "args": NAMES_ARGS}, {"type": "Forecast", "args": WEATHER_ARGS}],
+            [],
+        ),
+        (
+            JsonOutputToolsParser(return_id=True),
+            [
+                {"type": "NameCollector", "args": NAMES_ARGS, "id": "call_1"},
+                {"type": "Forecast", "args": WEATHER_ARGS, "id": "call_2"},
+            ],
+            [],
+        ),
+        (
+            JsonOutputToolsParser(first_tool_only=True, return_id=True),
+            {"type": "NameCollector", "args": NAMES_ARGS, "id": "call_1"},
+            None,
+        ),
+        (JsonOutputKeyToolsParser(key_name="Forecast"), [WEATHER_ARGS], []),
+        (JsonOutputKeyToolsParser("Forecast", first_tool_only=True), WEATHER_ARGS, None),
+        (
+            JsonOutputKeyToolsParser("Forecast", return_id=True),
+            [{"type": "Forecast", "args": WEATHER_ARGS, "id": "call_2"}],
+            [],
+        ),
+        (
+            JsonOutputKeyToolsParser("Forecast", first_tool_only=True, return_id=True),
+            {"type": "Forecast", "args": WEATHER_ARGS, "id": "call_2"},
+            None,
+        ),
+        (JsonOutputKeyToolsParser("Other"), [], []),
+        (JsonOutputKeyToolsParser("Other", first_tool_only=True), None, None),
+    ],
+)
+def test_calls_are_given_in_the_shape_of_langchain(parser: Any, value: Any, value_of_none: Any) -> None:
+    assert parser.parse_calls(CALLS) == value
+    assert parser.parse_calls([]) == value_of_none
+    written = [{"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)} for call in CALLS]
+    assert parser.parse(f"I call:\n```json\n{json.dumps(written)}\n```") == value
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "null", "{}"])
+def test_a_call_without_arguments_has_none(arguments: str) -> None:
+    assert JsonOutputToolsParser().parse_calls([Call("now", arguments)]) == [{"type": "now", "args": {}}]
+
+
+def test_arguments_are_read_with_the_leniency_of_any_reply_and_every_step_is_told() -> None:
+    call = Call("Forecast", "{'temperature': '25', 'forecast': 'Sunny',}")
+    reading = TYPED.read_calls([NAMES, call])
+    assert reading.value == [NAMES_VALUE, WEATHER_VALUE]
+    assert reading.coercions == (
+        Coercion("$[1].arguments", "single-quoted string", "", ""),
+        Coercion("$[1].arguments", "trailing comma", "", ""),
+        Coercion("$[1].arguments.temperature", "number as text", '"25"', "25"),
+        Coercion("$[1].arguments.forecast", "case or punctuation", '"Sunny"', '"sunny"'),
+    )
+    with pytest.raises(OutputParsingError, match=r"not permitted with Leniency\.NONE"):
+        TYPED.read_calls([call], leniency=Leniency.NONE)
+
+
+def test_every_fault_of_every_call_is_told_with_its_path() -> None:
+    calls = [
+        Call("NameCollector", '{"names": [1, {}]}'),
+        Call("Weather", "{}"),
+        Call("Forecast", '{"temperature": 25, "forecast": "snow"}'),
+        Call("Forecast", '{"temperature": 25'),
+    ]
+    with pytest.raises(OutputParsingError) as error:
+        TYPED.parse_calls(calls)
+    assert error.value.text == "\n".join(f"{call.name}({call.arguments})" for call in calls)
+    assert [problem.path for problem in error.value.problems] == [
+        "$[0].arguments.names[1]",
+        "$[1].name",
+        "$[2].arguments.forecast",
+        "$[3].arguments",
+    ]
+    assert str(error.value.problems[1]) == (
+        '$[1].name: there is no such tool; the tools are: NameCollector, Forecast, found "Weather"'
+    )
+
+
+def test_a_written_call_of_an_unknown_tool_lists_the_known_ones() -> None:
+    text = '[{"name": "Forecast", "arguments": {}}, {"name": "Weather", "arguments": {}}]'
+    with pytest.raises(OutputParsingError) as error:
+        TYPED.parse(text)
+    assert str(error.value) == (
+        "cannot read the reply: $[1].name: there is no such tool; the tools are: NameCollector, Forecast, "
+        f'found "Weather" (the reply: {text!r})'
+    )
+
+
+def test_a_single_written_call_needs_no_array() -> None:
+    assert TYPED.parse(f'{{"name": "Forecast", "arguments": {WEATHER.arguments}}}') == [WEATHER_VALUE]
+    assert JsonOutputToolsParser(return_id=True).parse('{"name": "now", "arguments": {}}') == [
+        {"type": "now", "args": {}, "id": None}
+    ]
+    with pytest.raises(OutputParsingError, match="the required field 'temperature' is missing"):
+        TYPED.parse('{"name": "Forecast", "arguments": {}}')
+    with pytest.raises(OutputParsingError, match="cannot read the reply"):
+        TYPED.parse("I call nothing.")
+
+
+def test_a_partial_reading_leaves_out_values_of_calls_that_are_not_complete() -> None:
+    begun = Call("Forecast", '{"temperature": 25, "fore')
+    assert TYPED.parse_calls([NAMES, begun], partial=True) == [NAMES_VALUE]
+    first = PydanticToolsParser([NameCollector, Forecast], first_tool_only=True)
+    assert first.parse_calls([begun, NAMES], partial=True) is None
+    with pytest.raises(OutputParsingError, match="the JSON is cut off"):
+        TYPED.parse_calls([NAMES, begun])
+    with pytest.raises(OutputParsingError, match="there is no such tool"):
+        TYPED.parse_calls([Call("Weather", "{}")], partial=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args"),
+    [
+        ("", {}),
+        ("nul", {}),
+        ("{", {}),
+        ('{"names', {}),
+        ('{"names": ["su', {"names": ["su"]}),
+        ('{"names": ["suz", "jer', {"names": ["suz", "jer"]}),
+        ('{"names": ["suz"], "person": {"age": 3', {"names": ["suz"], "person": {}}),
+        ('{"names": ["suz"], "person": {"age": 39}', {"names": ["suz"], "person": {"age": 39}}),
+        ("{'names': ['su", {"names": ["su"]}),
+        ('{"degrees": 2.5, "wet": true, "wind": null, "', {"degrees": 2.5, "wet": True, "wind": None}),
+    ],
+)
+def test_plain_arguments_grow_while_a_call_is_written(arguments: str, args: dict[str, Any]) -> None:
+    calls = [WEATHER, Call("NameCollector", arguments, "call_3")]
+    done = {"type": "Forecast", "args": WEATHER_ARGS}
+    begun = {"type": "NameCollector", "args": args}
+    assert JsonOutputToolsParser().parse_calls(calls, partial=True) == [done, begun]
+    assert JsonOutputToolsParser(return_id=True).parse_calls(calls, partial=True) == [
+        {**done, "id": "call_2"},
+        {**begun, "id": "call_3"},
+    ]
+    key = "NameCollector"
+    assert JsonOutputKeyToolsParser(key).parse_calls(calls, partial=True) == [args]
+    assert JsonOutputKeyToolsParser(key, first_tool_only=True).parse_calls(calls, partial=True) == args
+    assert JsonOutputKeyToolsParser(key, first_tool_only=True).parse_calls([], partial=True) is None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+ARGS = st.dictionaries(st.text(max_size=5), VALUES, max_size=3)
+
+
+def grew(before: Any, now: Any) -> bool:
+    """Whether something is shown that was shown before, or more of it."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(key in now and grew(before[key], now[key]) for key in before)
+    if isinstance(before, list) and isinstance(now, list):
+        return len(before) <= len(now) and all(map(grew, before, now))
+    if isinstance(before, str) and isinstance(now, str):
+        return now.startswith(before)
+    return type(before) is type(now) and bool(before == now)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ARGS, st.booleans())
+def test_nothing_of_growing_arguments_is_taken_back(args: dict[str, Any], ascii_only: bool) -> None:
+    parser = JsonOutputKeyToolsParser("f", first_tool_only=True)
+    text = json.dumps(args, ensure_ascii=ascii_only)
+    shown: Any = {}
+    for end in range(len(text) + 1):
+        before, shown = shown, parser.parse_calls([Call("f", text[:end])], partial=True)
+        assert grew(before, shown)
+    assert shown == args
+
+
+class Noted(BaseModel):
+    notes: dict[str, Any]
+
+
+@settings(max_examples=25, deadline=None)
+@given(ARGS, st.booleans())
+def test_no_beginning_of_a_call_is_taken_for_the_whole(args: dict[str, Any], ascii_only: bool) -> None:
+    parser = PydanticToolsParser([Noted], first_tool_only=True)
+    text = json.dumps({"notes": args}, ensure_ascii=ascii_only)
+    assert parser.parse_calls([Call("Noted", text)], partial=True) == Noted(notes=args)
+    for end in range(len(text)):
+        assert parser.parse_calls([Call("Noted", text[:end])], partial=True) is None
+
+
+@given(st.text() | st.text(st.sampled_from('{}[]":,a1 \n\\')))
+def test_any_arguments_give_a_value_or_a_parsing_error(text: str) -> None:
+    call = Call("Forecast", text)
+    for read in (
+        lambda: TYPED.parse_calls([call]),
+        lambda: TYPED.parse_calls([call], partial=True),
+        lambda: JsonOutputToolsParser().parse_calls([call]),
+        lambda: TYPED.parse(text),
+        lambda: JsonOutputToolsParser().parse(text),
+    ):
+        seen = text
+        try:
+            read()
+        except OutputParsingError as error:
+            seen = error.text
+        assert text in seen
+
+
+class Titled(BaseModel):
+    model_config = ConfigDict(title="add_numbers")
+    a: int
+
+
+def test_a_tool_goes_by_its_title_or_the_name_of_its_type() -> None:
+    assert PydanticToolsParser([Titled]).parse_calls([Call("add_numbers", '{"a": 1}')]) == [Titled(a=1)]
+
+
+def test_tools_that_cannot_be_told_apart_or_read_are_the_programmers_error() -> None:
+    with pytest.raises(ValueError, match=r"^PydanticToolsParser needs at least one tool$"):
+        PydanticToolsParser([])
+    with pytest.raises(ValueError, match=r"^two tools have one name: Forecast, Forecast$"):
+        PydanticToolsParser([Forecast, Forecast])
+    with pytest.raises(UnsupportedTypeError):
+        PydanticToolsParser([types.FunctionType])
+
+
+def test_a_model_without_tools_is_told_how_to_write_a_call() -> None:
+    parser: OutputParser[Any] = PydanticToolsParser([Forecast])
+    said = parser.format_instructions()
+    assert '"name": "Forecast"' in said
+    assert '"arguments": {"temperature": integer, "forecast": "sunny" | "rain"}' in said
+    assert parser.schema is not None
+    assert parser.schema["type"] == "array"
+
+
+def test_the_calls_of_a_service_are_of_the_form_that_is_read() -> None:
+    from aiservices.models.messages import ToolCall
+
+    call: ToolCallLike = ToolCall("call_2", WEATHER.name, WEATHER.arguments)
+    assert TYPED.parse_calls([call]) == [WEATHER_VALUE]

@@ -1,0 +1,149 @@
+"""Lists, sets and tuples are read whole or not at all, from JSON, from lines and from JSON in a string."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set as AbstractSet
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from annotated_types import MaxLen
+from pydantic import RootModel
+
+from output_parsers import Leniency, OutputParsingError, parse, parser_for, read
+
+
+def problem(form: Any, text: str) -> str:
+    with pytest.raises(OutputParsingError) as error:
+        parse(form, text)
+    return "; ".join(map(str, error.value.problems))
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        (list[int], "[]", []),
+        (list[int], "[1, 2]", [1, 2]),
+        (list, '[1, "a", 0.5]', [1, "a", 0.5]),
+        (list[list[int]], "[[1], [], [2, 3]]", [[1], [], [2, 3]]),
+        (Sequence[int], "[1]", [1]),
+        (set[int], "[1, 1, 2]", {1, 2}),
+        (frozenset[str], '["a"]', frozenset({"a"})),
+        (AbstractSet[int], "[1]", frozenset({1})),
+        (tuple[int, ...], "[1, 2]", (1, 2)),
+        (tuple, '[1, "a"]', (1, "a")),
+        (tuple[int, str], '[1, "a"]', (1, "a")),
+        (tuple[()], "[]", ()),
+        (list[tuple[str, int]], '[["a", 1], ["b", 2]]', [("a", 1), ("b", 2)]),
+        (list[int], "Here you are: [1, 2]. Enjoy!", [1, 2]),
+        (list[int], "1\n2\n", [1, 2]),
+        (list[int], "- 1\n- 2", [1, 2]),
+        (list[int], "1. 10\n2. 20", [10, 20]),
+        (list[int], "* 1,000\n* 2", [1000, 2]),
+        (list[int], "1, 2", [1, 2]),
+        (tuple[int, ...], "1\n2", (1, 2)),
+        (list[int], '"[1, 2]"', [1, 2]),
+        (list[list[int]], '["[1]", [2]]', [[1], [2]]),
+        (list[list[int]], "[1]\n[2]", [[1], [2]]),
+        (tuple[int, str], '```\n(1, "a")\n```', (1, "a")),
+    ],
+)
+def test_a_sequence_is_read(form: Any, text: str, value: object) -> None:
+    found = parse(form, text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "said"),
+    [
+        (list[int], "", '$: expected an array; the reply is empty, found ""'),
+        (list[int], "null", "$: expected an array, found null"),
+        (list[int], "none", '$: expected an array, found "none"'),
+        (list[int], '{"items": [1]}', "$: expected an array, found an object with items"),
+        (
+            list[int],
+            '[1, "x", null]',
+            '$[1]: expected an integer, found "x"; $[2]: expected an integer, found null',
+        ),
+        (list[int], "1\nand more", '$[1]: expected an integer, found "and more"'),
+        (list[int], "- 1\nand 2", '$: expected an array, found "- 1\nand 2"'),
+        (tuple[int, str], "[1]", "$: expected an array of exactly 2, found an array of 1"),
+        (tuple[()], "[1]", "$: expected an array of exactly 0, found an array of 1"),
+        (tuple[int, str], '["x", "a"]', '$[0]: expected an integer, found "x"'),
+        (
+            set[list[int]],
+            "[[1]]",
+            "$: expected items that a set can hold: unhashable type: 'list', found an array of 1",
+        ),
+    ],
+)
+def test_what_is_no_such_sequence_is_refused_item_by_item(form: Any, text: str, said: str) -> None:
+    assert problem(form, text) == said
+
+
+@pytest.mark.parametrize("text", ["a\nb", "- a\n- b", "a, b"])
+@pytest.mark.parametrize(
+    ("form", "items"),
+    [
+        (list[str], ["a", "b"]),
+        (list[str | None], ["a", "b"]),
+        (list[Annotated[str, MaxLen(1)]], ["a", "b"]),
+        (list[RootModel[str]], [RootModel[str]("a"), RootModel[str]("b")]),
+        (list[Path], [Path("a"), Path("b")]),
+        (list[bytes], [b"a", b"b"]),
+    ],
+)
+def test_lines_of_any_text_are_items_only_where_guesses_are_permitted(
+    form: Any, items: object, text: str
+) -> None:
+    assert problem(form, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
+    assert parse(form, text, leniency=Leniency.ALL) == items
+
+
+def test_every_step_from_lines_to_items_is_recorded() -> None:
+    assert list(map(str, read(list[int], "- 1\n- 2").coercions)) == [
+        '$: items in a text: "- 1\n- 2" → an array of 2',
+        '$[0]: number as text: "1" → 1',
+        '$[1]: number as text: "2" → 2',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "schema", "hint"),
+    [
+        (list[int], {"type": "array", "items": {"type": "integer"}}, "[integer, ...]"),
+        (set[str], {"type": "array", "items": {"type": "string"}}, "[string, ...]"),
+        (list, {"type": "array", "items": {}}, "[any JSON, ...]"),
+        (
+            tuple[int, str],
+            {
+                "type": "array",
+                "minItems": 2,
+                "maxItems": 2,
+                "prefixItems": [{"type": "integer"}, {"type": "string"}],
+                "items": False,
+            },
+            "[integer, string]",
+        ),
+        (tuple[()], {"type": "array", "minItems": 0, "maxItems": 0}, "[]"),
+    ],
+)
+def test_the_schema_and_the_hint_show_the_items(form: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(form).schema == schema
+    assert parser_for(form).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (list[Literal["red", "blue"]], "I'd pick red, because blue is dull"),
+        (list[bool], "Yes, it is true"),
+    ],
+)
+def test_the_commas_of_a_sentence_make_no_list(form: Any, text: str) -> None:
+    assert problem(form, text).startswith("$: expected an array; its commas may be those of a sentence")
+
+
+def test_the_commas_between_bare_choices_make_a_list() -> None:
+    assert parse(list[Literal["red", "blue"]], "Red, **blue**") == ["red", "blue"]

@@ -1,0 +1,251 @@
+"""The schema of a whole type: what stands twice is written once, and its root is never a reference."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import pytest
+from pydantic import BaseModel, Field
+
+from output_parsers import Description, ParserRegistry, parser_for
+from output_parsers.types.node import is_strict
+
+T = TypeVar("T")
+
+
+class Size(enum.Enum):
+    S = "s"
+    """below ten"""
+    L = "l"
+
+
+class Address(BaseModel):
+    """Where one lives."""
+
+    city: str
+    zip: str | None = Field(default=None, pattern="^[0-9]+$")
+
+
+class Customer(BaseModel):
+    name: str = Field(description="in full")
+    home: Address
+    work: Address | None = Field(default=None, description="if any")
+    size: Size
+    scores: dict[str, float] = {}
+
+
+ADDRESS = {
+    "type": "object",
+    "title": "Address",
+    "properties": {
+        "city": {"type": "string"},
+        "zip": {"anyOf": [{"type": "string", "pattern": "^[0-9]+$"}, {"type": "null"}]},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+    "description": "Where one lives.",
+}
+
+
+def test_the_schema_of_a_record_is_whole() -> None:
+    assert parser_for(Customer).schema == {
+        "type": "object",
+        "title": "Customer",
+        "properties": {
+            "name": {"type": "string", "description": "in full"},
+            "home": {"$ref": "#/$defs/Address"},
+            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}], "description": "if any"},
+            "size": {"type": "string", "enum": ["s", "l"], "description": "s: below ten"},
+            "scores": {"type": "object", "additionalProperties": {"type": "number"}},
+        },
+        "required": ["name", "home", "size"],
+        "additionalProperties": False,
+        "$defs": {"Address": ADDRESS},
+    }
+
+
+def test_a_class_that_stands_once_is_written_in_its_place() -> None:
+    assert parser_for(list[Address]).schema == {"type": "array", "items": ADDRESS}
+
+
+@dataclass
+class Node:
+    label: str
+    kids: list[Node] = field(default_factory=list)
+
+
+NODE = {
+    "type": "object",
+    "title": "Node",
+    "properties": {
+        "label": {"type": "string"},
+        "kids": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+    },
+    "required": ["label"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        (Node, {**NODE, "$defs": {"Node": NODE}}),
+        (list[Node], {"type": "array", "items": {"$ref": "#/$defs/Node"}, "$defs": {"Node": NODE}}),
+        (
+            Node | None,
+            {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "$defs": {"Node": NODE}},
+        ),
+    ],
+)
+def test_what_holds_itself_refers_to_a_definition_at_the_root(form: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(form).schema == schema
+
+
+def test_a_reference_with_a_description_is_wrapped() -> None:
+    @dataclass
+    class Two:
+        one: Annotated[Address, Description("the first")]
+        other: Address
+
+    schema = ParserRegistry().parser_for(Two, namespace={"Address": Address}).schema
+    assert schema is not None
+    assert schema["properties"] == {
+        "one": {"anyOf": [{"$ref": "#/$defs/Address"}], "description": "the first"},
+        "other": {"$ref": "#/$defs/Address"},
+    }
+
+
+class Box(BaseModel, Generic[T]):
+    content: T
+
+
+class Boxes(BaseModel):
+    a: Box[int]
+    b: Box[int]
+    c: Box[str]
+    d: Box[str]
+
+
+def test_definitions_have_names_that_providers_take() -> None:
+    schema = parser_for(Boxes).schema
+    assert schema is not None
+    assert list(schema["$defs"]) == ["Box_int", "Box_str"]
+    assert schema["properties"]["d"] == {"$ref": "#/$defs/Box_str"}
+
+
+@dataclass
+class Cell(Generic[T]):
+    content: T
+
+
+@dataclass
+class Cells:
+    a: Cell[int]
+    b: Cell[int]
+    c: Cell[str]
+    d: Cell[str]
+
+
+def test_two_definitions_of_one_name_are_told_apart_by_a_number() -> None:
+    schema = parser_for(Cells).schema
+    assert schema is not None
+    assert schema["properties"] == {
+        "a": {"$ref": "#/$defs/Cell"},
+        "b": {"$ref": "#/$defs/Cell"},
+        "c": {"$ref": "#/$defs/Cell2"},
+        "d": {"$ref": "#/$defs/Cell2"},
+    }
+    assert schema["$defs"]["Cell2"]["properties"] == {"content": {"type": "string"}}
+
+
+def test_a_type_is_taken_apart_once_however_often_it_stands_there() -> None:
+    inner: Any = int
+    for level in range(30):  # taken apart twice on each level, it would not end
+        inner = type(
+            f"Level{level}",
+            (BaseModel,),
+            {"__annotations__": {"a": inner, "b": inner}, "__module__": __name__},
+        )
+    schema = parser_for(inner).schema
+    assert schema is not None
+    assert len(schema["$defs"]) == 29
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        (Annotated[int, Description("in metres")], {"type": "integer", "description": "in metres"}),
+        (
+            Annotated[int, Field(description="outer"), Description("nearest")],
+            {"type": "integer", "description": "nearest"},
+        ),
+        (
+            Annotated[Size, Description("how big")],
+            {"type": "string", "enum": ["s", "l"], "description": "how big (s: below ten)"},
+        ),
+    ],
+)
+def test_the_root_is_described_too(form: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(form).schema == schema
+
+
+@pytest.mark.parametrize("form", [str, Annotated[str, Field(max_length=3)]])
+def test_plain_text_has_no_schema(form: Any) -> None:
+    assert parser_for(form).schema is None
+
+
+class Closed(BaseModel):
+    a: int
+    b: Literal["x", "y"] | None
+
+
+class Open(BaseModel):
+    a: int
+    b: int = 1
+
+
+class Mapped(BaseModel):
+    a: dict[str, int]
+
+
+@pytest.mark.parametrize(
+    ("form", "strict"),
+    [
+        (Closed, True),
+        (Open, False),
+        (Mapped, False),
+        (list[Closed], False),
+        (int, False),
+    ],
+)
+def test_a_schema_is_strict_where_every_object_is_closed_and_whole(form: Any, strict: bool) -> None:
+    assert is_strict(parser_for(form).schema or {}) is strict
+
+
+@pytest.mark.parametrize(
+    ("form", "strict"),
+    [
+        (int, True),
+        (list[Closed], True),
+        (Closed | int, True),
+        (Any, False),
+        (tuple[int, str], False),
+        (Annotated[list[int], Field(max_length=3)], True),
+        (Annotated[str, Field(max_length=3)], False),
+        (list[Open], False),
+    ],
+)
+def test_an_envelope_is_strict_where_its_value_is(form: Any, strict: bool) -> None:
+    assert is_strict(parser_for(form).enveloped().schema or {}) is strict
+
+
+def test_an_unknown_format_is_not_strict() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "format": "path"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert not is_strict(schema)
