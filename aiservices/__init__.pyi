@@ -18,20 +18,20 @@ from output_parsers import (
 
 from .engine.approval import (
     ApprovalRequiredError as ApprovalRequiredError,
-    TurnState as TurnState,
+    SuspendedCall as SuspendedCall,
 )
 from .engine.budget import (
     Budget as Budget,
-    CallContext as CallContext,
+    CallState as CallState,
     Price as Price,
 )
 from .engine.effects import (
-    All as All,
-    Ask as Ask,
-    Do as Do,
+    CallModel as CallModel,
     Emit as Emit,
     Flow as Flow,
-    Pause as Pause,
+    Gather as Gather,
+    Run as Run,
+    Sleep as Sleep,
 )
 from .engine.events import (
     AnswerRejected as AnswerRejected,
@@ -49,7 +49,7 @@ from .engine.pipeline import (
     Listener as Listener,
     Proceed as Proceed,
 )
-from .engine.plan import Turn as Turn
+from .engine.plan import Invocation as Invocation
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry
 from .engine.streams import (
@@ -86,7 +86,7 @@ from .models.errors import (
     BudgetExceededError as BudgetExceededError,
     ContentFilterError as ContentFilterError,
     DefinitionError as DefinitionError,
-    Fault as Fault,
+    DefinitionProblem as DefinitionProblem,
     FinishError as FinishError,
     InvalidReplyError as InvalidReplyError,
     ModelConnectionError as ModelConnectionError,

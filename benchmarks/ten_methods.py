@@ -66,7 +66,7 @@ def new_interface() -> tuple[type[Any], list[type[BaseModel]]]:
         points: dict[str, int]
         won: bool
 
-    class Route(BaseModel):
+    class TenRoute(BaseModel):
         stops: list[Address]
         kilometres: float
 
@@ -93,8 +93,8 @@ def new_interface() -> tuple[type[Any], list[type[BaseModel]]]:
         @user_message("How did it end? {{text}}")
         def score(self, text: str) -> Score: ...
         @user_message("Where does it go? {{text}}")
-        def route(self, text: str) -> Route: ...
+        def route(self, text: str) -> TenRoute: ...
         @user_message("What was measured? {{text}}")
         def reading(self, text: str) -> Reading: ...
 
-    return Registry, [Person, Customer, Booking, Price, Ticket, Car, Recipe, Score, Route, Reading]
+    return Registry, [Person, Customer, Booking, Price, Ticket, Car, Recipe, Score, TenRoute, Reading]

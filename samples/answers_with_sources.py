@@ -14,11 +14,11 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     Description,
+    Invocation,
     Result,
     ScriptedChatModel,
     ToolCall,
     ToolMessage,
-    Turn,
     UserMessage,
     create,
     system_message,
@@ -67,9 +67,9 @@ def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
     return retriever
 
 
-def cited(answer: Answer, turn: Turn) -> Verdict:
+def cited(answer: Answer, invocation: Invocation) -> Verdict:
     """Has the model answer again where it cites what the tool did not find in this call."""
-    found = found_by(turn.context.tool_runs)
+    found = found_by(invocation.state.tool_runs)
     invented = [number for number in answer.sources if str(number) not in found]
     if not invented:
         return passed()

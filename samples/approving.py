@@ -11,9 +11,9 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     ScriptedChatModel,
+    SuspendedCall,
     ToolCall,
     ToolMessage,
-    TurnState,
     create,
     resume,
     system_message,
@@ -56,7 +56,7 @@ def main(model: ChatModel | str | None = None) -> None:
         kept = error.state.to_json()  # in a file, say, from which another process takes it
         for call in error.calls:
             print(f"waits: {call.name}({call.arguments})")
-    state = TurnState.from_json(kept)
+    state = SuspendedCall.from_json(kept)
     permitted = dict.fromkeys(state.pending, True)
     print(f"yes → {resume(desk.answer, state, permitted)}")
     refused = dict.fromkeys(state.pending, "above 20 euros a manager decides")

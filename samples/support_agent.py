@@ -18,9 +18,9 @@ from aiservices import (
     MemoryId,
     Result,
     ScriptedChatModel,
+    SuspendedCall,
     ToolCall,
     ToolException,
-    TurnState,
     create,
     resume,
     system_message,
@@ -150,7 +150,7 @@ def main(model: ChatModel | str | None = None) -> None:
             support = open_support(asked, store)
             if waiting is not None:
                 print("the refund is approved")
-                state = TurnState.from_json(waiting)
+                state = SuspendedCall.from_json(waiting)
                 show(resume(support.write, state, dict.fromkeys(state.pending, True)))
             write(support, "ann", "Which lamp was it?")
             for customer in ("ann", "ben"):

@@ -13,11 +13,11 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.types.target import type_name
 
-from ..engine.approval import ApprovalRequiredError, TurnState
-from ..engine.budget import Budget, CallContext
+from ..engine.approval import ApprovalRequiredError, SuspendedCall
+from ..engine.budget import Budget, CallState
 from ..engine.effects import Flow
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.tool_execution import ToolRun
 from ..models.errors import Attempt, ToolError
 from ..models.media import Media
@@ -73,14 +73,14 @@ class Msg(Generic[T_co]):
 Heard: TypeAlias = str | UserMessage | Msg[Any] | Sequence[Msg[Any] | UserMessage]
 
 
-def messages_for(agent: str, heard: Heard) -> tuple[Message, ...]:
+def messages_for(agent: str, notify: Heard) -> tuple[Message, ...]:
     """What an agent heard, as its model is told: its own words as the model's, all others as a user's.
 
     Raises TypeError for what nobody can have said.
     """
-    if isinstance(heard, str):
-        return (UserMessage(heard),)
-    said = heard if isinstance(heard, Sequence) else (heard,)
+    if isinstance(notify, str):
+        return (UserMessage(notify),)
+    said = notify if isinstance(notify, Sequence) else (notify,)
     return tuple(_message(agent, one) for one in said)
 
 
@@ -136,23 +136,26 @@ Approvals: TypeAlias = Mapping[str, bool | str]
 _KEPT = "agent"
 
 
-def keeping(turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+def keeping(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
     """Has the state of a reply that waits keep what it is to give, and the rounds so far."""
     try:
-        return (yield from proceed(turn))
+        return (yield from proceed(invocation))
     except ApprovalRequiredError as error:
-        kept = {"form": _form(turn.plan), "trace": [_to_dict(one) for one in trace_of(turn.context)]}
+        kept = {
+            "form": _form(invocation.plan),
+            "trace": [_to_dict(one) for one in trace_of(invocation.state)],
+        }
         error.state = error.state._replace(kept={**error.state.kept, _KEPT: kept})
         raise
 
 
-def resumed(plan: MethodPlan, budget: Budget, state: TurnState, approvals: Approvals) -> Turn:
+def resumed(plan: MethodPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
     """The turn of a reply that waited, at that place.
 
     Raises ValueError when the state is none of this agent, when the reply was to give another type, and what
     ``resumed_turn`` raises.
     """
-    turn = resumed_turn(plan, budget, state, approvals, {})
+    invocation = resumed_turn(plan, budget, state, approvals, {})
     kept = state.kept.get(_KEPT)
     if kept is None:
         raise ValueError(f"the state is one of the method {state.where} of a service, not of an agent")
@@ -161,10 +164,10 @@ def resumed(plan: MethodPlan, budget: Budget, state: TurnState, approvals: Appro
             f"{plan.where}: the reply that waits is to give {kept['form']}, not {_form(plan)}; pass the "
             "structured_model that it had"
         )
-    return turn
+    return invocation
 
 
-def trace_of(context: CallContext) -> tuple[Round, ...]:
+def trace_of(context: CallState) -> tuple[Round, ...]:
     """All rounds of a reply, those before it waited included."""
     before = [_from_dict(one) for one in context.kept.get(_KEPT, {}).get("trace", ())]
     left = deque(context.tool_runs)

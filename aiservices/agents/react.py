@@ -14,27 +14,27 @@ from typing_extensions import TypedDict, TypeForm
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
-from output_parsers.result.reading import Json, Misfit, Place, gathered
+from output_parsers.result.reading import Cursor, Json, ValidationFailure, gathered
 from output_parsers.types.containers import opened
 from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
 from output_parsers.types.records import plain_key
 from output_parsers.types.target import Description, Target, type_name
 
-from ..engine.approval import TurnState
-from ..engine.budget import Budget, CallContext
-from ..engine.effects import All, Ask, Do, Emit, Flow, Need, arun, run, through
+from ..engine.approval import SuspendedCall
+from ..engine.budget import Budget, CallState
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, run, through
 from ..engine.events import ToolStarted
-from ..engine.model_route import Route
-from ..engine.output_format import Wire
+from ..engine.model_route import ModelRoute
+from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Answer, Interceptor, Pipeline, Proceed
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.results import Returns, Shape
 from ..engine.retry import Retry
-from ..engine.strategy_selection import Ladder, Rung, StrategyFault, ladder_for
+from ..engine.strategy_selection import StrategyFallbacks, StrategyFault, StrategyOption, ladder_for
 from ..engine.tool_execution import ToolErrors, ToolRun
 from ..interface.parameters import inside_of, is_async, name_of
 from ..models.base import ChatModel, find_model, members_of
-from ..models.errors import DefinitionError, Fault, ToolLimitError
+from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
@@ -88,29 +88,29 @@ class FinishNode(Node[Finished]):
         rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
         return f'{{\n  "{_RESPONSE}": string,  // {_SAID}\n{rows}\n}}'
 
-    def read(self, found: Json, at: Place) -> Finished:
+    def read(self, found: Json, at: Cursor) -> Finished:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit(f"expected {self.kind}", found)
         key = _key_of_response(found)
-        misfits: list[Misfit] = []
+        misfits: list[ValidationFailure] = []
         response, metadata = "", None
         try:
             response = self._response(found, key, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             misfits.append(misfit)
         try:
             metadata = self._record.read({name: value for name, value in found.items() if name != key}, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             misfits.append(misfit)
         if misfits:
             raise gathered(misfits)
         return Finished(response, metadata)
 
-    def _response(self, found: dict[str, Json], key: str | None, at: Place) -> str:
+    def _response(self, found: dict[str, Json], key: str | None, at: Cursor) -> str:
         if key is None:
             said = f"the required field {_RESPONSE!r} is missing"
-            raise Misfit(Problem(at.at(_RESPONSE).path, said))
+            raise ValidationFailure(Problem(at.at(_RESPONSE).path, said))
         if key != _RESPONSE:
             at.at(key).took("key in another form", key, _RESPONSE)
         return self._text.read(found[key], at.at(key))
@@ -148,25 +148,27 @@ def finish_parser(form: Any) -> TypeParser[Finished]:
     return FinishParser(FinishNode(node))
 
 
-def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> Ladder[Any]:
+def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks[Any]:
     """The ways of asking a model; where it calls tools, the finish function comes first."""
     every = ladder_for(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
         by_tool = ladder_for(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).rungs
         others = (rung for rung in every.rungs if rung.strategy is not Strategy.OUTPUT_TOOL)
-        every = Ladder((*by_tool, *others), partial(_wire, every))
+        every = StrategyFallbacks((*by_tool, *others), partial(_wire, every))
     every.prepare()
     return every
 
 
-def _wire(ladder: Ladder[Any], rung: Rung, reasons: tuple[str, ...]) -> Wire[Any]:
+def _wire(
+    ladder: StrategyFallbacks[Any], rung: StrategyOption, reasons: tuple[str, ...]
+) -> OutputFormat[Any]:
     wire = ladder.wire(rung)
     return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
 
 
-def as_spoken(turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+def as_spoken(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
     """The answer as it was spoken: a memory is to hold the text, and not the call that gave it."""
-    answer = yield from proceed(turn)
+    answer = yield from proceed(invocation)
     if not isinstance(answer.value, Finished):
         return answer
     return replace(answer, said=(*answer.said[:-1], AiMessage(answer.value.response)))
@@ -189,7 +191,7 @@ class _Only(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._record.hint(within)
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return self._record.read(found, at)["metadata"]
 
     def write(self, value: Any) -> Json:
@@ -210,7 +212,10 @@ def _in_place(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
 
 
 def around(
-    where: str, memory: Interceptor | None, interceptors: Sequence[Interceptor], faults: list[Fault]
+    where: str,
+    memory: Interceptor | None,
+    interceptors: Sequence[Interceptor],
+    faults: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
     """The interceptors of an agent and its memory, the outermost first; what is wrong goes to ``faults``.
 
@@ -272,19 +277,19 @@ class Hooks:
         hooks = (hook for hooks in self._of.values() for hook in hooks)
         return [name_of(inside_of(hook)) for hook in hooks if is_async(hook)]
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        return through(proceed(turn), self._fulfilled)
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        return through(proceed(invocation), self._fulfilled)
 
-    def _fulfilled(self, need: Need) -> Flow[Any]:
+    def _fulfilled(self, need: Effect) -> Flow[Any]:
         """The outcome of a need, with the hooks around those that are a step."""
-        if isinstance(need, Ask):
+        if isinstance(need, CallModel):
             request = yield from self._passed("pre_reasoning", need.request)
             reply = yield need._replace(request=request)
             return (yield from self._passed("post_reasoning", reply))
         if isinstance(need, Emit) and isinstance(need.event, ToolStarted):
             yield from self._passed("pre_acting", need.event.call)
         outcome = yield need
-        if isinstance(need, All):
+        if isinstance(need, Gather):
             changed = []
             for one in outcome:
                 is_run = isinstance(one, ToolRun)
@@ -295,7 +300,7 @@ class Hooks:
     def _passed(self, step: Step, value: Any) -> Flow[Any]:
         """A value as the hooks of a step leave it."""
         for hook in tuple(self._of[step]):
-            changed = yield Do(_named(hook, value))
+            changed = yield Run(_named(hook, value))
             if changed is not None:
                 _check(step, hook, changed)
                 value = changed
@@ -358,7 +363,7 @@ class ReActAgent:
         self._hooks = Hooks()
         limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_iters - 1))
         self._remembers = memory is not None
-        faults: list[Fault] = []
+        faults: list[DefinitionProblem] = []
         ordered = around(self._where, memory, interceptors, faults)
         self._members, self._toolbox = self._checked(model, tools, limits, faults)
         again = () if retry is None else (retry,)
@@ -379,8 +384,8 @@ class ReActAgent:
         Raises DefinitionError for a type that cannot be asked for, ToolLimitError, and what a service raises:
         where a tool needs approval, an ApprovalRequiredError, with whose ``state`` ``resume`` goes on.
         """
-        turn = self._turn(msg, self._blocking(structured_model))
-        return self._said(run(self._pipeline.flow(turn)), turn)
+        invocation = self._turn(msg, self._blocking(structured_model))
+        return self._said(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
     async def areply(self, msg: Heard, structured_model: None = ...) -> Msg[None]: ...
@@ -388,14 +393,16 @@ class ReActAgent:
     async def areply(self, msg: Heard, structured_model: TypeForm[T]) -> Msg[T]: ...
     async def areply(self, msg: Heard, structured_model: Any = None) -> Msg[Any]:
         """As ``reply``, awaited; tools and hooks may be async."""
-        turn = self._turn(msg, self._plan(structured_model))
-        return self._said(await arun(self._pipeline.flow(turn)), turn)
+        invocation = self._turn(msg, self._plan(structured_model))
+        return self._said(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    def resume(self, state: TurnState, approvals: Approvals, structured_model: None = ...) -> Msg[None]: ...
+    def resume(
+        self, state: SuspendedCall, approvals: Approvals, structured_model: None = ...
+    ) -> Msg[None]: ...
     @overload
-    def resume(self, state: TurnState, approvals: Approvals, structured_model: TypeForm[T]) -> Msg[T]: ...
-    def resume(self, state: TurnState, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
+    def resume(self, state: SuspendedCall, approvals: Approvals, structured_model: TypeForm[T]) -> Msg[T]: ...
+    def resume(self, state: SuspendedCall, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
         """The answer of a reply that waited for approval, in another process too.
 
         ``approvals`` are as in ``aiservices.resume``, ``structured_model`` is that of the reply. The rounds
@@ -403,21 +410,23 @@ class ReActAgent:
         not approved is a step for hooks too. Raises ValueError for the state of another agent, or of a reply
         with another type, and what ``aiservices.resume`` raises.
         """
-        turn = resumed(self._blocking(structured_model), self._budget, state, approvals)
-        return self._said(run(self._pipeline.flow(turn)), turn)
+        invocation = resumed(self._blocking(structured_model), self._budget, state, approvals)
+        return self._said(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
     async def aresume(
-        self, state: TurnState, approvals: Approvals, structured_model: None = ...
+        self, state: SuspendedCall, approvals: Approvals, structured_model: None = ...
     ) -> Msg[None]: ...
     @overload
     async def aresume(
-        self, state: TurnState, approvals: Approvals, structured_model: TypeForm[T]
+        self, state: SuspendedCall, approvals: Approvals, structured_model: TypeForm[T]
     ) -> Msg[T]: ...
-    async def aresume(self, state: TurnState, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
+    async def aresume(
+        self, state: SuspendedCall, approvals: Approvals, structured_model: Any = None
+    ) -> Msg[Any]:
         """As ``resume``, awaited."""
-        turn = resumed(self._plan(structured_model), self._budget, state, approvals)
-        return self._said(await arun(self._pipeline.flow(turn)), turn)
+        invocation = resumed(self._plan(structured_model), self._budget, state, approvals)
+        return self._said(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
     def on(
@@ -455,31 +464,35 @@ class ReActAgent:
         model: ChatModel | str | None,
         tools: Sequence[ToolSource],
         limits: ToolLimits,
-        faults: list[Fault],
+        faults: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
         faults += self._options.faults(self._where)
         if self.max_iters < 1:
-            faults.append(Fault(self._where, f"max_iters is {self.max_iters}; it must be at least 1"))
+            faults.append(
+                DefinitionProblem(self._where, f"max_iters is {self.max_iters}; it must be at least 1")
+            )
         members: tuple[ChatModel, ...] = ()
         try:
             members = members_of(find_model(model))
         except LookupError as error:
-            faults.append(Fault(self._where, str(error.args[0])))
+            faults.append(DefinitionProblem(self._where, str(error.args[0])))
         toolbox = plan_toolbox(
             tools, limits, (), members, asynchronous=True, where=self._where, faults=faults
         )
         if toolbox is not None and FINISH in toolbox.tools:
-            faults.append(Fault(self._where, f"a tool has the name {FINISH}, by which the agent answers"))
+            faults.append(
+                DefinitionProblem(self._where, f"a tool has the name {FINISH}, by which the agent answers")
+            )
         faults += self._budget.faults(self._where, dict.fromkeys(one.name for one in members))
         if faults:
             raise DefinitionError(faults)
         return members, toolbox if self.max_iters > 1 else None  # the only iteration is for the answer
 
-    def _turn(self, msg: Heard, plan: MethodPlan) -> Turn:
+    def _turn(self, msg: Heard, plan: MethodPlan) -> Invocation:
         said = messages_for(self.name, msg)
         said = together(self.name, said) if self._remembers else said
         request = ChatRequest((self._system, *said), self._options)
-        return Turn(plan, {}, request, CallContext(self._budget), None, {})
+        return Invocation(plan, {}, request, CallState(self._budget), None, {})
 
     def _blocking(self, structured_model: Any) -> MethodPlan:
         """How the model is asked in a call that blocks. Raises TypeError for what cannot run in it."""
@@ -503,9 +516,9 @@ class ReActAgent:
     def _planned(self, structured_model: Any) -> MethodPlan:
         try:
             parser = parser_for(str) if structured_model is None else finish_parser(structured_model)
-            routes = tuple(Route(model, finish_ladder(parser, model)) for model in self._members)
+            routes = tuple(ModelRoute(model, finish_ladder(parser, model)) for model in self._members)
         except (FinishFault, UnsupportedTypeError, StrategyFault) as error:
-            raise DefinitionError([Fault(self._where, str(error))]) from error
+            raise DefinitionError([DefinitionProblem(self._where, str(error))]) from error
         form = str if structured_model is None else structured_model
         return MethodPlan(
             where=self._where,
@@ -523,15 +536,15 @@ class ReActAgent:
             tool_errors=self._tool_errors,
         )
 
-    def _said(self, answer: Answer, turn: Turn) -> Msg[Any]:
+    def _said(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
         value = answer.value if isinstance(answer.value, Finished) else Finished(str(answer.value), None)
-        return Msg(self.name, value.response, value.metadata, trace=trace_of(turn.context))
+        return Msg(self.name, value.response, value.metadata, trace=trace_of(invocation.state))
 
-    def _within_iters(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+    def _within_iters(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         try:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
         except ToolLimitError as error:
-            if turn.context.rounds < self.max_iters:
+            if invocation.state.rounds < self.max_iters:
                 raise
             said = f"{self._where}: there is no answer after {self.max_iters} iterations; raise max_iters"
             raise ToolLimitError(said, call=error.call) from error

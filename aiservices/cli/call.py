@@ -63,7 +63,7 @@ class _Account:
 
     def __call__(self, event: Any) -> None:
         if isinstance(event, CallCompleted):
-            self.result = result_of(event.answer, event.turn)
+            self.result = result_of(event.answer, event.invocation)
 
     def as_json(self) -> dict[str, Any] | None:
         return None if self.result is None else account_of(self.result)

@@ -13,15 +13,15 @@ from ..models.errors import AiServiceError
 from ..models.messages import Message, ToolCall, message_from_dict, message_to_dict
 from ..models.requests import ChatOptions
 from .output_format import INSTRUCTIONS_PLACE
-from .plan import Turn
+from .plan import Invocation
 
 T = TypeVar("T")
 
 
-class TurnState(NamedTuple):
+class SuspendedCall(NamedTuple):
     """Where a call stands that waits: what was said, and what the model wants to have done.
 
-    ``messages`` are those of the request, ``exchanged`` what was said since; its last message holds the
+    ``messages`` are those of the request, ``tool_messages`` what was said since; its last message holds the
     calls that wait, of which those with an id in ``pending`` have to be approved. ``kept`` is what
     interceptors want to know when it goes on. ``model`` is the name of the model that made the calls, which
     are read in the form in which it was told to write them; "" where that is not known. ``memory_id`` and
@@ -31,7 +31,7 @@ class TurnState(NamedTuple):
 
     where: str
     messages: tuple[Message, ...]
-    exchanged: tuple[Message, ...]
+    tool_messages: tuple[Message, ...]
     pending: tuple[str, ...] = ()
     memory_id: Any = None
     rounds: int = 0
@@ -48,7 +48,7 @@ class TurnState(NamedTuple):
                 "place": INSTRUCTIONS_PLACE,
                 "where": self.where,
                 "messages": [message_to_dict(message) for message in self.messages],
-                "exchanged": [message_to_dict(message) for message in self.exchanged],
+                "exchanged": [message_to_dict(message) for message in self.tool_messages],
                 "pending": list(self.pending),
                 "memory_id": self.memory_id,
                 "rounds": self.rounds,
@@ -63,7 +63,7 @@ class TurnState(NamedTuple):
         )
 
     @staticmethod
-    def from_json(text: str) -> TurnState:
+    def from_json(text: str) -> SuspendedCall:
         """The state of ``to_json``, also of a version that kept less of it.
 
         Raises ValueError for what is none.
@@ -75,7 +75,7 @@ class TurnState(NamedTuple):
                 raise TypeError("place is empty")
             # the place of the instructions has another mark in each process
             said = json.loads(json.dumps(said, ensure_ascii=False).replace(place, INSTRUCTIONS_PLACE))
-            return TurnState(
+            return SuspendedCall(
                 _of(said, "where", str),
                 tuple(map(message_from_dict, _of(said, "messages", list))),
                 tuple(map(message_from_dict, _of(said, "exchanged", list))),
@@ -113,32 +113,32 @@ class ApprovalRequiredError(AiServiceError):
     goes on; the state can be kept as text until then, in another process too.
     """
 
-    def __init__(self, where: str, calls: tuple[ToolCall, ...], state: TurnState) -> None:
+    def __init__(self, where: str, calls: tuple[ToolCall, ...], state: SuspendedCall) -> None:
         names = ", ".join(f"{call.name}({call.arguments})" for call in calls)
         super().__init__(f"{where}: somebody has to approve {names}; go on with resume")
         self.calls = calls
         self.state = state
 
 
-def state_of(turn: Turn, pending: Sequence[ToolCall], since: int) -> TurnState:
+def state_of(invocation: Invocation, pending: Sequence[ToolCall], since: int) -> SuspendedCall:
     """Where a turn stands whose last message calls tools that have to be approved.
 
     ``since`` is how much of what was said since the first request is in the present one.
     """
-    context = turn.context
-    named = (p.name for p in turn.plan.parameters if p.role is Role.USER_NAME)
-    return TurnState(
-        where=turn.plan.where,
-        messages=turn.request.messages,
-        exchanged=tuple(context.exchanged[since:]),
+    context = invocation.state
+    named = (p.name for p in invocation.plan.parameters if p.role is Role.USER_NAME)
+    return SuspendedCall(
+        where=invocation.plan.where,
+        messages=invocation.request.messages,
+        tool_messages=tuple(context.tool_messages[since:]),
         pending=tuple(call.id for call in pending),
-        memory_id=turn.memory_id,
+        memory_id=invocation.memory_id,
         rounds=context.rounds - 1,
-        options=replace(turn.request.options, extra_headers=None),  # they may hold a key
+        options=replace(invocation.request.options, extra_headers=None),  # they may hold a key
         kept=dict(context.kept),
         model="" if context.route is None else context.route.model.name,
-        user_name=next((turn.arguments.get(name) for name in named), None),
-        before=tuple(context.exchanged[:since]),
+        user_name=next((invocation.arguments.get(name) for name in named), None),
+        before=tuple(context.tool_messages[:since]),
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..models.errors import Attempt, BudgetExceededError, DefinitionError, Fault, ModelError
+from ..models.errors import Attempt, BudgetExceededError, DefinitionError, DefinitionProblem, ModelError
 from ..models.messages import Usage
 
 if TYPE_CHECKING:
     from ..models.messages import Message
-    from .model_route import Route, Way
-    from .output_format import Wire
+    from .model_route import ModelFailover, ModelRoute
+    from .output_format import OutputFormat
     from .tool_execution import ToolRun
 
 _LONGEST_WAIT = 30.0
@@ -61,25 +61,28 @@ class Budget:
     def __post_init__(self) -> None:
         faults = []
         if self.attempts < 1:
-            faults.append(Fault("Budget", f"attempts is {self.attempts}; it must be at least 1"))
+            faults.append(DefinitionProblem("Budget", f"attempts is {self.attempts}; it must be at least 1"))
         for name in ("seconds", "tokens", "money"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                faults.append(Fault("Budget", f"{name} is {value}; it must be greater than 0"))
+                faults.append(DefinitionProblem("Budget", f"{name} is {value}; it must be greater than 0"))
         if self.money is not None and not self.prices:
-            faults.append(Fault("Budget", "money is limited, but prices names no model"))
+            faults.append(DefinitionProblem("Budget", "money is limited, but prices names no model"))
         if not self.first_wait >= 0:
-            faults.append(Fault("Budget", f"first_wait is {self.first_wait}; it must not be negative"))
+            faults.append(
+                DefinitionProblem("Budget", f"first_wait is {self.first_wait}; it must not be negative")
+            )
         if faults:
             raise DefinitionError(faults)
 
-    def faults(self, where: str, models: Iterable[str]) -> list[Fault]:
+    def faults(self, where: str, models: Iterable[str]) -> list[DefinitionProblem]:
         """What stands against the budget for these models: money cannot be counted without a price."""
         if self.money is None:
             return []
         unknown = [name for name in models if self.price_of(name) is None]
         return [
-            Fault(where, f"the budget limits money, but its prices do not name {name}") for name in unknown
+            DefinitionProblem(where, f"the budget limits money, but its prices do not name {name}")
+            for name in unknown
         ]
 
     def price_of(self, *names: str) -> Price | None:
@@ -89,11 +92,11 @@ class Budget:
 
 
 @dataclass(slots=True)
-class CallContext:
+class CallState:
     """The account of one call: its budget, when it began, each attempt, and whether text was handed out.
 
     ``wire`` is how the last request was asked, ``route`` of whom. ``ways`` are those taken so far, by the
-    models that were to be asked. ``exchanged`` is what was said with tools since the request, in so many
+    models that were to be asked. ``tool_messages`` is what was said with tools since the request, in so many
     ``rounds`` and ``calls``, and ``tool_runs`` what ran; of a call that waited for approval, the first
     ``before`` of what was said are in its request. ``aside`` counts the attempts that were not made at the
     answer, as those at a summary. ``kept`` is what interceptors want to know of the call when it goes on
@@ -104,10 +107,10 @@ class CallContext:
     began: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
     text_shown: bool = False
-    wire: Wire[Any] | None = None
-    route: Route | None = None
-    ways: dict[tuple[Route, ...], Way] = field(default_factory=dict)
-    exchanged: list[Message] = field(default_factory=list)
+    wire: OutputFormat[Any] | None = None
+    route: ModelRoute | None = None
+    ways: dict[tuple[ModelRoute, ...], ModelFailover] = field(default_factory=dict)
+    tool_messages: list[Message] = field(default_factory=list)
     tool_runs: list[ToolRun] = field(default_factory=list)
     before: int = 0
     rounds: int = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
+def streamed(need: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     """The pieces of a reply, and at the end the whole. Raises ModelTimeoutError after the deadline."""
     reply = None
     deltas = need.model.stream(need.request)
@@ -44,7 +44,7 @@ def streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
     return whole(reply, need)
 
 
-async def astreamed(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
+async def astreamed(need: CallModel) -> AsyncGenerator[ReplyDelta, None]:
     """The pieces of a reply; the last one should have the whole. Raises ModelTimeoutError at the deadline."""
     deltas = need.model.astream(need.request)
     try:
@@ -56,7 +56,7 @@ async def astreamed(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
             await close()
 
 
-async def in_time(awaited: Awaitable[T], need: Ask) -> T:
+async def in_time(awaited: Awaitable[T], need: CallModel) -> T:
     """What is awaited, or ModelTimeoutError when the deadline of the request comes first."""
     if need.request.deadline is None:
         return await awaited
@@ -72,19 +72,19 @@ async def in_time(awaited: Awaitable[T], need: Ask) -> T:
         raise _too_late(need) from error
 
 
-def whole(reply: ChatReply | None, need: Ask) -> ChatReply:
+def whole(reply: ChatReply | None, need: CallModel) -> ChatReply:
     """The reply that the last delta of a stream carried."""
     if reply is None:
         raise InvalidReplyError(f"the stream of {need.model.name} ended without the whole reply")
     return reply
 
 
-def _check_time(need: Ask) -> None:
+def _check_time(need: CallModel) -> None:
     if need.request.deadline is not None and time.monotonic() > need.request.deadline:
         raise _too_late(need)
 
 
-def _too_late(need: Ask) -> ModelTimeoutError:
+def _too_late(need: CallModel) -> ModelTimeoutError:
     said = f"{need.model.name}: the answer was not whole when the time for it was over"
     return ModelTimeoutError(said, retryable=True)
 
@@ -92,7 +92,7 @@ def _too_late(need: Ask) -> ModelTimeoutError:
 _END: Any = object()
 
 
-class Withheld(Exception):
+class ReplyBlocked(Exception):
     """A reply may not be shown; ``reply`` is the whole of it, None where the request was ended before."""
 
     def __init__(self, reply: ChatReply | None) -> None:
@@ -126,7 +126,7 @@ def stream_gated(
     reading.add_done_callback(lambda _: held.put(_END))
     try:
         if not opens():
-            raise Withheld(_come_of(reading))
+            raise ReplyBlocked(_come_of(reading))
         decided.set()
         while (delta := held.get()) is not _END:
             yield delta
@@ -156,7 +156,7 @@ async def astream_gated(
     async with _abegun(read()) as reading:
         reading.add_done_callback(lambda _: held.put_nowait(_END))
         if not await opens():
-            raise Withheld(_come_of(reading))
+            raise ReplyBlocked(_come_of(reading))
         while (delta := await held.get()) is not _END:
             yield delta
         await reading
@@ -168,7 +168,7 @@ async def agated(
     """A whole reply, once ``opens`` has said yes. Raises Withheld, and ends the request, where it says no."""
     async with _abegun(answering) as reading:
         if not await opens():
-            raise Withheld(_come_of(reading))
+            raise ReplyBlocked(_come_of(reading))
         return await reading
 
 
@@ -208,7 +208,7 @@ def _come_of(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply
     return None if failed else reading.result()
 
 
-class Do(NamedTuple):
+class Run(NamedTuple):
     """Call a function without arguments; the outcome is what it returns. It may be async in async calls.
 
     ``in_thread``: one that blocks is not to block an event loop.
@@ -218,7 +218,7 @@ class Do(NamedTuple):
     in_thread: bool = False
 
 
-class Ask(NamedTuple):
+class CallModel(NamedTuple):
     """Put a request to a model; the outcome is its ChatReply.
 
     ``gates`` run beside it, and return whether the reply may be shown: a stream holds what comes before all
@@ -228,16 +228,16 @@ class Ask(NamedTuple):
 
     model: ChatModel
     request: ChatRequest
-    gates: tuple[Do, ...] = ()
+    gates: tuple[Run, ...] = ()
 
 
-class All(NamedTuple):
+class Gather(NamedTuple):
     """Fulfil several needs side by side; the outcome is the list of theirs, in the same order.
 
     ``at_once`` bounds how many run at one time.
     """
 
-    needs: tuple[Ask | Do, ...]
+    needs: tuple[CallModel | Run, ...]
     at_once: int | None = None
 
 
@@ -251,19 +251,19 @@ class Emit(NamedTuple):
     shown: bool = True
 
 
-class Pause(NamedTuple):
+class Sleep(NamedTuple):
     """Wait for some seconds; the outcome is None."""
 
     seconds: float
 
 
-Need: TypeAlias = Ask | Do | All | Emit | Pause
-Flow: TypeAlias = Generator[Need, Any, T]
+Effect: TypeAlias = CallModel | Run | Gather | Emit | Sleep
+Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 def run(flow: Flow[T]) -> T:
     """Drive a flow to its end in this thread."""
-    step: Callable[[Any], Need] = flow.send
+    step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     try:
         while True:
@@ -279,7 +279,7 @@ def run(flow: Flow[T]) -> T:
 
 async def arun(flow: Flow[T]) -> T:
     """Drive a flow to its end in the running event loop."""
-    step: Callable[[Any], Need] = flow.send
+    step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     try:
         while True:
@@ -295,7 +295,7 @@ async def arun(flow: Flow[T]) -> T:
 
 def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
     """Drive a flow and yield its events: each piece that a model writes, and what is emitted."""
-    step: Callable[[Any], Need] = flow.send
+    step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     with closing(flow):
         try:
@@ -306,7 +306,7 @@ def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
                         if need.shown:
                             yield need.event
                         outcome, step = None, flow.send
-                    elif isinstance(need, Ask):
+                    elif isinstance(need, CallModel):
                         outcome = yield from _streamed(need)
                         step = flow.send
                     else:
@@ -321,7 +321,7 @@ def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
 
 async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
     """As ``stream``, in the running event loop."""
-    step: Callable[[Any], Need] = flow.send
+    step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     with closing(flow):
         try:
@@ -332,7 +332,7 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
                         if need.shown:
                             yield need.event
                         outcome, step = None, flow.send
-                    elif isinstance(need, Ask):
+                    elif isinstance(need, CallModel):
                         outcome = None
                         async with aclosing(_astreamed(need)) as deltas:
                             async for delta in deltas:
@@ -349,16 +349,16 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
             return
 
 
-def _fulfil(need: Need) -> Any:
+def _fulfil(need: Effect) -> Any:
     match need:
-        case Ask(model, request, gates):
+        case CallModel(model, request, gates):
             if not gates:
                 return model.complete(request)
-            reply, *said = _fulfil(All((Ask(model, request), *gates)))
+            reply, *said = _fulfil(Gather((CallModel(model, request), *gates)))
             if not all(said):
-                raise Withheld(reply)
+                raise ReplyBlocked(reply)
             return reply
-        case Do(function):
+        case Run(function):
             outcome = function()
             if outcome is not None and inspect.isawaitable(outcome):
                 if inspect.iscoroutine(outcome):
@@ -367,7 +367,7 @@ def _fulfil(need: Need) -> Any:
                     f"{_name(function)} is async and cannot run in a blocking call: use async def"
                 )
             return outcome
-        case All(needs, at_once):
+        case Gather(needs, at_once):
             if len(needs) < 2 or at_once == 1:
                 return [_fulfil(one) for one in needs]
             from concurrent.futures import ThreadPoolExecutor  # not all calls need threads
@@ -375,24 +375,24 @@ def _fulfil(need: Need) -> Any:
             with ThreadPoolExecutor(min(len(needs), at_once or len(needs))) as pool:
                 runs = [pool.submit(copy_context().run, _fulfil, one) for one in needs]
                 return [run.result() for run in runs]
-        case Pause(seconds):
+        case Sleep(seconds):
             time.sleep(seconds)
         case Emit():
             pass
     return None
 
 
-async def _afulfil(need: Need) -> Any:
+async def _afulfil(need: Effect) -> Any:
     import asyncio  # a third of the cost of importing this package, and blocking calls do without
 
     match need:
-        case Ask(model, request, gates):
+        case CallModel(model, request, gates):
             answering = in_time(model.acomplete(request), need)
             return await (agated(answering, partial(_aopen, gates)) if gates else answering)
-        case Do(function, in_thread):
+        case Run(function, in_thread):
             outcome = await asyncio.to_thread(function) if in_thread else function()
             return await outcome if inspect.isawaitable(outcome) else outcome
-        case All(needs, at_once):
+        case Gather(needs, at_once):
             room = asyncio.Semaphore(at_once or len(needs) or 1)
             tasks = [asyncio.ensure_future(_in_turn(one, room)) for one in needs]
             try:
@@ -402,39 +402,39 @@ async def _afulfil(need: Need) -> Any:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
-        case Pause(seconds):
+        case Sleep(seconds):
             await asyncio.sleep(seconds)
         case Emit():
             pass
     return None
 
 
-async def _in_turn(need: Need, room: asyncio.Semaphore) -> Any:
+async def _in_turn(need: Effect, room: asyncio.Semaphore) -> Any:
     async with room:
         return await _afulfil(need)
 
 
-def _streamed(need: Ask) -> Generator[ReplyDelta, None, ChatReply]:
+def _streamed(need: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
     deltas = streamed(need)
-    return stream_gated(deltas, lambda: all(_fulfil(All(need.gates)))) if need.gates else deltas
+    return stream_gated(deltas, lambda: all(_fulfil(Gather(need.gates)))) if need.gates else deltas
 
 
-def _astreamed(need: Ask) -> AsyncGenerator[ReplyDelta, None]:
+def _astreamed(need: CallModel) -> AsyncGenerator[ReplyDelta, None]:
     deltas = astreamed(need)
     return astream_gated(deltas, partial(_aopen, need.gates)) if need.gates else deltas
 
 
-async def _aopen(gates: tuple[Do, ...]) -> bool:
-    return all(await _afulfil(All(gates)))
+async def _aopen(gates: tuple[Run, ...]) -> bool:
+    return all(await _afulfil(Gather(gates)))
 
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
 
 
-def through(flow: Flow[T], fulfil: Callable[[Need], Flow[Any]]) -> Flow[T]:
+def through(flow: Flow[T], fulfil: Callable[[Effect], Flow[Any]]) -> Flow[T]:
     """The same flow, of which ``fulfil`` gives the outcome of each need; it is closed with this one."""
-    step: Callable[[Any], Need] = flow.send
+    step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     with closing(flow):
         while True:
@@ -456,9 +456,9 @@ def held(flow: Flow[T]) -> Flow[T]:
     return through(flow, asked_as_a_whole)
 
 
-def asked_as_a_whole(need: Need) -> Flow[Any]:
+def asked_as_a_whole(need: Effect) -> Flow[Any]:
     """The outcome of a need; among needs that are fulfilled side by side, a model does not stream."""
-    if isinstance(need, Ask):
-        (reply,) = yield All((need,))
+    if isinstance(need, CallModel):
+        (reply,) = yield Gather((need,))
         return reply
     return (yield need)

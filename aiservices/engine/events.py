@@ -8,14 +8,14 @@ from ..models.messages import ChatReply, ToolCall
 
 if TYPE_CHECKING:
     from ..models.errors import ServiceOutputError
-    from .plan import Turn
+    from .plan import Invocation
     from .tool_execution import ToolRun
 
 
 class CallStarted(NamedTuple):
-    """A call has begun; ``turn`` has its arguments and its messages."""
+    """A call has begun; ``invocation`` has its arguments and its messages."""
 
-    turn: Turn
+    invocation: Invocation
 
 
 class ReplyReceived(NamedTuple):
@@ -53,14 +53,14 @@ class AnswerRejected(NamedTuple):
 
 
 class CallCompleted(NamedTuple):
-    """A call has its answer, as interceptors left it; its account is in ``turn.context``."""
+    """A call has its answer, as interceptors left it; its account is in ``invocation.state``."""
 
-    turn: Turn
+    invocation: Invocation
     answer: Any
 
 
 class CallFailed(NamedTuple):
     """A call ended with an error, which has all attempts on it where it is one of ours; or was cancelled."""
 
-    turn: Turn
+    invocation: Invocation
     error: BaseException

@@ -11,7 +11,7 @@ from output_parsers.result.errors import OutputParsingError, Problem
 from ..models.errors import ServiceOutputError
 from ..models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, ToolMessage
 from .effects import Flow, astream, stream
-from .plan import Turn
+from .plan import Invocation
 from .streams import Accepted, AttemptStarted
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _END = object()
 
 
-class Pieces(Protocol):
+class ChunkSource(Protocol):
     """Turns the events of a call into what its iterator gives."""
 
     def take(self, event: Any) -> Iterator[Any]: ...
 
 
-class Texts:
+class TextChunks:
     """The text of a reply, piece by piece."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._context = turn.context
+    def __init__(self, invocation: Invocation) -> None:
+        self._context = invocation.state
 
     def take(self, event: Any) -> Iterator[Any]:
         if type(event) is ReplyDelta and event.text:
@@ -46,11 +46,11 @@ class Texts:
         return self._context.text_shown and not of_tool
 
 
-class Items:
+class ItemStream:
     """The items of a list, each when it is complete."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
         self._reader: ItemReader[Any] | None = None
         self._piece: Callable[[ReplyDelta], str] = str
         self._answers_by_tool = False
@@ -72,7 +72,7 @@ class Items:
                 return
             piece = self._piece(event)
             while items := self._fed(self._reader, piece):
-                self._turn.context.text_shown = True
+                self._invocation.state.text_shown = True
                 self._given += len(items)
                 yield from items
                 piece = ""  # what does not fit is told when the items before it have been handed over
@@ -93,7 +93,9 @@ class Items:
             raise misfit from error
 
     def _misfit(self, text: str, problems: Sequence[Problem], reader: ItemReader[Any]) -> _Misfit:
-        failure = ServiceOutputError(self._turn.plan.where, text, problems, self._turn.context.attempts)
+        failure = ServiceOutputError(
+            self._invocation.plan.where, text, problems, self._invocation.state.attempts
+        )
         failure.reply = ChatReply(AiMessage(reader.text), FinishReason.OTHER)
         return _Misfit(failure)
 
@@ -115,7 +117,7 @@ class _Misfit(Exception):
 # What does not fit is thrown to where the reply is written, so that the pipeline can have it asked for again.
 
 
-def iterate(flow: Flow[None], pieces: Pieces) -> Generator[Any, None, None]:
+def iterate(flow: Flow[None], pieces: ChunkSource) -> Generator[Any, None, None]:
     with closing(stream(flow)) as events:
         event = next(events, _END)
         while event is not _END:
@@ -126,7 +128,7 @@ def iterate(flow: Flow[None], pieces: Pieces) -> Generator[Any, None, None]:
                 event = events.throw(misfit.error)
 
 
-async def aiterate(flow: Flow[None], pieces: Pieces) -> AsyncGenerator[Any, None]:
+async def aiterate(flow: Flow[None], pieces: ChunkSource) -> AsyncGenerator[Any, None]:
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)
         while event is not _END:

@@ -13,12 +13,12 @@ from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError
 from ..models.requests import ChatRequest, JsonSchemaFormat
 from ..models.strategy import Strategy
-from .budget import CallContext
-from .output_format import Wire
-from .strategy_selection import Ladder, Rung
+from .budget import CallState
+from .output_format import OutputFormat
+from .strategy_selection import StrategyFallbacks, StrategyOption
 
 
-class Refusal(NamedTuple):
+class UnsupportedFeature(NamedTuple):
     """What a provider refused: the names of the rungs, in which words, and whether of this one type only."""
 
     rungs: tuple[str, ...]
@@ -26,7 +26,7 @@ class Refusal(NamedTuple):
     of_type: bool
 
 
-class Route:
+class ModelRoute:
     """One model with the ladder of a type for it, and what is known of its refusals.
 
     What a provider refused is remembered for the model at its address, for all services of this process,
@@ -34,7 +34,7 @@ class Route:
     tried again: a server may have learnt.
     """
 
-    def __init__(self, model: ChatModel, ladder: Ladder[Any]) -> None:
+    def __init__(self, model: ChatModel, ladder: StrategyFallbacks[Any]) -> None:
         self.model = model
         self.ladder = ladder
         self._plain_tools = False
@@ -56,7 +56,7 @@ class Route:
         self._plain_tools = True
         return True
 
-    def standing(self, other_model: str | None = None) -> tuple[Rung, str]:
+    def standing(self, other_model: str | None = None) -> tuple[StrategyOption, str]:
         """The highest rung that was not refused, by the model or another one at its address; and why it."""
         rungs = self.ladder.rungs
         if not self._of_model and not self._of_type:
@@ -66,11 +66,13 @@ class Route:
         reasons = [refused[higher.name] for higher in rungs[: rungs.index(rung)] if higher.name in refused]
         return rung, reasons[-1] if reasons else ""
 
-    def wire(self, other_model: str | None = None) -> Wire[Any]:
+    def wire(self, other_model: str | None = None) -> OutputFormat[Any]:
         """What would be sent now."""
         return self.ladder.wire(*self.standing(other_model))
 
-    def below(self, rung: Rung, error: ModelError) -> tuple[Rung, Refusal] | None:
+    def below(
+        self, rung: StrategyOption, error: ModelError
+    ) -> tuple[StrategyOption, UnsupportedFeature] | None:
         """The rung to go down to after this one was refused; None when ``error`` is no refusal."""
         if not _refuses(error, rung):
             return None
@@ -85,9 +87,9 @@ class Route:
             return None
         names = tuple(one.name for one in rungs[rungs.index(rung) : rungs.index(below[0])])
         why = f"the provider refused {rung.name}: {_short(error)}"
-        return below[0], Refusal(names, why, _of_schema(error))
+        return below[0], UnsupportedFeature(names, why, _of_schema(error))
 
-    def remember(self, refusals: Iterable[Refusal], other_model: str | None) -> None:
+    def remember(self, refusals: Iterable[UnsupportedFeature], other_model: str | None) -> None:
         """Keep in mind what was refused on the way to what was accepted."""
         for refusal in refusals:
             kept = (self._of_type if refusal.of_type else self._of_model).setdefault(other_model or "", {})
@@ -140,7 +142,7 @@ def _said(error: ModelError) -> str:
     return (error.body or str(error)).lower()
 
 
-def _refuses(error: ModelError, rung: Rung) -> bool:
+def _refuses(error: ModelError, rung: StrategyOption) -> bool:
     """Whether a provider's error is about the way in which structure was asked for."""
     if error.status not in _REFUSING:
         return False
@@ -161,12 +163,12 @@ def _short(error: ModelError) -> str:
     return said if len(said) <= 200 else said[:199] + "…"
 
 
-def _same(one: Wire[Any], other: Wire[Any]) -> bool:
+def _same(one: OutputFormat[Any], other: OutputFormat[Any]) -> bool:
     """Whether two rungs send the same: a type that no strict mode can say goes without it on both."""
     return one.strategy is other.strategy and _is_strict(one) == _is_strict(other)
 
 
-def _is_strict(wire: Wire[Any]) -> bool:
+def _is_strict(wire: OutputFormat[Any]) -> bool:
     form = wire.response_format
     tools = () if wire.tooling is None else wire.tooling.tools
     return (isinstance(form, JsonSchemaFormat) and form.strict) or any(tool.strict for tool in tools)
@@ -175,19 +177,19 @@ def _is_strict(wire: Wire[Any]) -> bool:
 _AT_ONE_TIME = 0.005  # seconds; those who are ready within it keep their order
 
 
-class Standing:
+class ModelState:
     """How one model stands in a call. ``ready`` is when it may be asked; never, after what will not pass."""
 
-    def __init__(self, route: Route, other_model: str | None) -> None:
+    def __init__(self, route: ModelRoute, other_model: str | None) -> None:
         self.route = route
         self.other_model = other_model
-        self.rung: Rung | None = None  # that was stepped down to
+        self.rung: StrategyOption | None = None  # that was stepped down to
         self.asked_on = route.ladder.rungs[0]
-        self.refusals: list[Refusal] = []
+        self.refusals: list[UnsupportedFeature] = []
         self.failures = 0
         self.ready = 0.0
 
-    def wire(self) -> Wire[Any]:
+    def wire(self) -> OutputFormat[Any]:
         """How the model is asked now."""
         # fixed here, since other calls may learn of refusals while this one waits for its answer
         if self.rung is None:
@@ -207,7 +209,7 @@ class Standing:
         return lower is not None
 
 
-class Way:
+class ModelFailover:
     """A refused rung gives way to the one below it, and a model that failed to the next one, at once.
 
     When all have failed, those that may work later are asked again in their order, each when the time has
@@ -215,14 +217,14 @@ class Way:
     others may be of other providers, who do not know it.
     """
 
-    def __init__(self, routes: Sequence[Route], other_model: str | None) -> None:
+    def __init__(self, routes: Sequence[ModelRoute], other_model: str | None) -> None:
         self._standings = [
-            Standing(route, None if number else other_model) for number, route in enumerate(routes)
+            ModelState(route, None if number else other_model) for number, route in enumerate(routes)
         ]
         self._now = self._standings[0]
 
     @property
-    def route(self) -> Route:
+    def route(self) -> ModelRoute:
         """Who is asked now."""
         return self._now.route
 
@@ -232,7 +234,7 @@ class Way:
         own, other = self._now.route.model.name, self._now.other_model
         return own if other is None else f"{own.rpartition(':')[0]}:{other}".removeprefix(":")
 
-    def wire(self) -> Wire[Any]:
+    def wire(self) -> OutputFormat[Any]:
         """How it is asked now."""
         return self._now.wire()
 
@@ -242,7 +244,7 @@ class Way:
             return request
         return replace(request, options=replace(request.options, model=self._now.other_model))
 
-    def after(self, error: ModelError, context: CallContext, *, offers_tools: bool = False) -> float | None:
+    def after(self, error: ModelError, context: CallState, *, offers_tools: bool = False) -> float | None:
         """Seconds to wait before ``route`` is asked, which may be another one now; None to give up."""
         if self._now.step_down(error, offers_tools=offers_tools):
             return 0.0 if context.may_ask_again() else None

@@ -80,14 +80,14 @@ _LONGEST_DESCRIPTION = 1024  # characters that providers take of a tool; the sch
 INSTRUCTIONS_PLACE = f"\ue000{os.urandom(8).hex()}\ue001"
 
 
-class Shown(NamedTuple):
+class FewShotExample(NamedTuple):
     """An example that the model is shown: what the user says, and the value that answers it."""
 
     text: str
     value: Any
 
 
-class Wire(NamedTuple, Generic[T]):
+class OutputFormat(NamedTuple, Generic[T]):
     """One type on its way to a model and back, in one strategy.
 
     ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
@@ -108,7 +108,7 @@ class Wire(NamedTuple, Generic[T]):
     takes_text: bool = False
 
     def prepare(
-        self, request: ChatRequest, examples: Sequence[Shown] = (), tools: Tooling | None = None
+        self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
         """The request with what this strategy adds: the form of the answer, the tool, the instructions.
 
@@ -144,7 +144,7 @@ class Wire(NamedTuple, Generic[T]):
 
         return piece
 
-    def _shown(self, example: Shown, number: int) -> tuple[Message, ...]:
+    def _shown(self, example: FewShotExample, number: int) -> tuple[Message, ...]:
         """An example as a part of the conversation."""
         text = self.parser.write(example.value) if self.parser is not None else str(example.value)
         if self.tooling is None:
@@ -185,20 +185,20 @@ def _side_by_side(tools: Tooling | None, output: Tooling | None, takes_text: boo
     return Tooling((*tools.tools, *output.tools), "auto" if takes_text else "required")
 
 
-def text_wire(parser: OutputParser[T], why: str) -> Wire[T]:
+def text_wire(parser: OutputParser[T], why: str) -> OutputFormat[T]:
     """The reply itself is the value, as the parser reads it."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
     instructions = parser.format_instructions()
-    return Wire(Strategy.TEXT, (why,), typed, _reader(parser), instructions=instructions)
+    return OutputFormat(Strategy.TEXT, (why,), typed, _reader(parser), instructions=instructions)
 
 
-def wire_of_reply(read: Callable[[ChatReply], T]) -> Wire[T]:
+def wire_of_reply(read: Callable[[ChatReply], T]) -> OutputFormat[T]:
     """The wire of a method that hands back the reply itself, or a part of it."""
     why = "the method returns the reply itself"
-    return Wire(Strategy.TEXT, (why,), None, lambda reply: Reading(read(reply)))
+    return OutputFormat(Strategy.TEXT, (why,), None, lambda reply: Reading(read(reply)))
 
 
-class Form(NamedTuple, Generic[T]):
+class ObjectSchema(NamedTuple, Generic[T]):
     """A type as a JSON object: who reads it, its schema, and whether that is sent as strict."""
 
     parser: TypeParser[T]
@@ -206,13 +206,13 @@ class Form(NamedTuple, Generic[T]):
     strict: bool
 
 
-def schema_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+def schema_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
     """The provider is given the schema."""
     asked = JsonSchemaFormat(_schema_name(name), form.schema, form.strict)
-    return Wire(Strategy.JSON_SCHEMA, reasons, form.parser, _reader(form.parser), asked)
+    return OutputFormat(Strategy.JSON_SCHEMA, reasons, form.parser, _reader(form.parser), asked)
 
 
-def tool_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+def tool_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
     """The model is to call a tool whose parameters are the schema."""
     said = form.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
@@ -220,27 +220,27 @@ def tool_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
     )
     tooling = Tooling((tool,), tool.name, parallel=False)
     read = tool_reader(form.parser, tool.name)
-    return Wire(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
+    return OutputFormat(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
 
 
-def grammar_wire(form: Form[T], name: str, reasons: tuple[str, ...]) -> Wire[T]:
+def grammar_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
     """Decoding is constrained by the schema, and the prompt hints at it."""
     reasons = (*reasons, "the prompt gets a hint, for the model does not read the schema")
     asked = JsonSchemaFormat(_schema_name(name), form.schema, strict=True)
     parser = form.parser
-    return Wire(Strategy.GRAMMAR, reasons, parser, _reader(parser), asked, None, _hinted(parser))
+    return OutputFormat(Strategy.GRAMMAR, reasons, parser, _reader(parser), asked, None, _hinted(parser))
 
 
-def json_mode_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> Wire[T]:
+def json_mode_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
     """The provider is asked for JSON, and the prompt says which."""
     form = JsonObjectFormat()
-    return Wire(Strategy.JSON_MODE, reasons, parser, _reader(parser), form, None, _hinted(parser))
+    return OutputFormat(Strategy.JSON_MODE, reasons, parser, _reader(parser), form, None, _hinted(parser))
 
 
-def prompt_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> Wire[T]:
+def prompt_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
     """The prompt alone says what is wanted."""
     instructions = parser.format_instructions()
-    return Wire(Strategy.PROMPT, reasons, parser, _reader(parser), instructions=instructions)
+    return OutputFormat(Strategy.PROMPT, reasons, parser, _reader(parser), instructions=instructions)
 
 
 def _hinted(parser: TypeParser[Any]) -> str:

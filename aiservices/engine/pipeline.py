@@ -14,9 +14,9 @@ from output_parsers.types.target import type_name
 from ..models.errors import AiServiceError, ServiceOutputError, ToolError
 from ..models.messages import ChatReply, Message
 from ..models.strategy import Strategy
-from .effects import Do, Emit, Flow, Need, through
+from .effects import Effect, Emit, Flow, Run, through
 from .events import CallCompleted, CallFailed, CallStarted
-from .plan import Turn
+from .plan import Invocation
 from .tool_execution import ToolRun
 from .tool_loop import converse
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 Listener: TypeAlias = Callable[[Any], Awaitable[None] | None]
 
 
-def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
+def notify(flow: Flow[T], invocation: Invocation, listeners: Sequence[Listener]) -> Flow[T]:
     """A flow whose events are told to the listeners, one after the other, before all others see them."""
-    yield from _tell(CallStarted(turn), listeners)
+    yield from _tell(CallStarted(invocation), listeners)
 
-    def told(need: Need) -> Flow[Any]:
+    def told(need: Effect) -> Flow[Any]:
         if isinstance(need, Emit):
             yield from _tell(need.event, listeners)
         return (yield need)
@@ -39,9 +39,9 @@ def heard(flow: Flow[T], turn: Turn, listeners: Sequence[Listener]) -> Flow[T]:
     except GeneratorExit:  # nobody waits for the answer, nor for what listeners do
         raise
     except BaseException as error:
-        yield from _tell(CallFailed(turn, error), listeners)
+        yield from _tell(CallFailed(invocation, error), listeners)
         raise
-    yield from _tell(CallCompleted(turn, answer), listeners)
+    yield from _tell(CallCompleted(invocation, answer), listeners)
     return answer
 
 
@@ -54,7 +54,7 @@ def _tell(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
         try:
             told = listener(event)
             if told is not None:  # it is to be awaited
-                yield Do(partial(_given, told))
+                yield Run(partial(_given, told))
         except Exception:
             import logging  # listeners seldom fail
 
@@ -80,25 +80,26 @@ class Answer:
     sources: tuple[Any, ...] = ()
 
 
-Proceed: TypeAlias = Callable[[Turn], Flow[Answer]]
+Proceed: TypeAlias = Callable[[Invocation], Flow[Answer]]
 
 
 class Interceptor(Protocol):
-    """Wraps a call: ``answer = yield from proceed(turn)`` goes on inward; written once for all kinds of call.
+    """Code that runs around a call: ``answer = yield from proceed(invocation)``.
 
     It may change the turn before it proceeds, change or refuse the answer after, proceed again, or
-    not at all. What it needs done it yields as a need (Ask, Do, All, Emit, Pause). One that may rewrite or
-    refuse what was said has a true attribute ``holds_back``: then streams show nothing before it has passed.
-    Where its place matters, ``stands_as`` says what it is: "input guard", "memory", "memory as sent",
+    not at all. What it needs done it yields as a effect. One that may rewrite or
+    refuse what was said has a true attribute ``blocks_streaming``:
+    then streams show nothing before it has passed.
+    Where its place matters, ``position_name`` says what it is: "input guard", "memory", "memory as sent",
     "retrieval", "output guard", "answer check" or "retry"; and ``awaits`` names what is async in it.
     ``create`` refuses what cannot work.
     """
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]: ...
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]: ...
 
 
 # Around the calls of all services of this process, those made before too: they watch and change nothing.
-AROUND_ALL: list[Interceptor] = []
+GLOBAL_INTERCEPTORS: list[Interceptor] = []
 
 
 class Pipeline:
@@ -106,60 +107,60 @@ class Pipeline:
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
-        self.holds_back = any(getattr(interceptor, "holds_back", False) for interceptor in interceptors)
+        self.blocks_streaming = any(getattr(interceptor, "holds_back", False) for interceptor in interceptors)
         proceed: Proceed = self._ask
         for interceptor in reversed(interceptors):
             proceed = _wrapped(interceptor, proceed)
         self._proceed = proceed
 
-    def flow(self, turn: Turn) -> Flow[Answer]:
+    def flow(self, invocation: Invocation) -> Flow[Answer]:
         """One call as a flow. Errors of ours leave it with all attempts on them."""
-        flow = self._told(turn)
-        return heard(flow, turn, self._listeners) if self._listeners else flow
+        flow = self._told(invocation)
+        return notify(flow, invocation, self._listeners) if self._listeners else flow
 
-    def _told(self, turn: Turn) -> Flow[Answer]:
+    def _told(self, invocation: Invocation) -> Flow[Answer]:
         proceed = self._proceed
-        for interceptor in AROUND_ALL:
+        for interceptor in GLOBAL_INTERCEPTORS:
             proceed = _wrapped(interceptor, proceed)
         try:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
         except AiServiceError as error:
-            error.attempts = tuple(turn.context.attempts)
-            error.add_note(f"in {turn.plan.where}")
+            error.attempts = tuple(invocation.state.attempts)
+            error.add_note(f"in {invocation.plan.where}")
             raise
 
-    def _ask(self, turn: Turn) -> Flow[Answer]:
-        context = turn.context
-        reply, wire, result = yield from converse(turn)
+    def _ask(self, invocation: Invocation) -> Flow[Answer]:
+        context = invocation.state
+        reply, wire, result = yield from converse(invocation)
         if result is not None:
-            said, value = tuple(context.exchanged), _fitting(result, turn)
+            said, value = tuple(context.tool_messages), _fitting(result, invocation)
             return Answer(value, reply, (), wire.strategy, wire.reasons, said, tuple(context.tool_runs))
         try:
             reading = wire.read(reply)
         except OutputParsingError as error:
             attempts = context.attempts
             attempts[-1] = attempts[-1]._replace(error=error)
-            failure = ServiceOutputError(turn.plan.where, error.text, error.problems, attempts)
+            failure = ServiceOutputError(invocation.plan.where, error.text, error.problems, attempts)
             failure.reply = reply
             raise failure from error
-        said = (*context.exchanged, reply.message)
+        said = (*context.tool_messages, reply.message)
         runs = tuple(context.tool_runs)
         return Answer(reading.value, reply, reading.coercions, wire.strategy, wire.reasons, said, runs)
 
 
 def _wrapped(interceptor: Interceptor, proceed: Proceed) -> Proceed:
-    return lambda turn: interceptor(turn, proceed)
+    return lambda invocation: interceptor(invocation, proceed)
 
 
-def _fitting(run: ToolRun, turn: Turn) -> Any:
+def _fitting(run: ToolRun, invocation: Invocation) -> Any:
     """The result of a tool that is the answer. Raises ToolError when it is not of the method's type."""
-    parser = turn.plan.wire.parser
+    parser = invocation.plan.wire.parser
     try:
         if parser is None or same(parser.parse(parser.write(run.result)), run.result):
             return run.result
     except (OutputParsingError, ValueError):
         pass
-    kind = type_name(turn.plan.returns.form)
+    kind = type_name(invocation.plan.returns.form)
     raise ToolError(
-        f"{turn.plan.where}: the result of {run.name} is no {kind}: {run.result!r}", call=run.call
+        f"{invocation.plan.where}: the result of {run.name} is no {kind}: {run.result!r}", call=run.call
     )

@@ -16,9 +16,9 @@ from ..models.errors import DefinitionError
 from ..models.messages import AiMessage, Message, SystemMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest
 from ..tools.toolbox import Toolbox
-from .budget import Budget, CallContext
-from .model_route import Route
-from .output_format import INSTRUCTIONS_PLACE, Shown, Wire
+from .budget import Budget, CallState
+from .model_route import ModelRoute
+from .output_format import INSTRUCTIONS_PLACE, FewShotExample, OutputFormat
 from .results import Returns
 from .tool_execution import ToolErrors
 
@@ -51,7 +51,7 @@ class MethodPlan(NamedTuple):
     message_argument: str | None
     it: str | None
     system: SystemText | None
-    routes: tuple[Route, ...]
+    routes: tuple[ModelRoute, ...]
     options: ChatOptions
     transform: RequestTransformer | None
     examples: tuple[Example, ...] = ()
@@ -64,11 +64,11 @@ class MethodPlan(NamedTuple):
         return self.routes[0].model
 
     @property
-    def wire(self) -> Wire[Any]:
+    def wire(self) -> OutputFormat[Any]:
         """How it is asked now."""
         return self.routes[0].wire(self.options.model)
 
-    def turn(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Turn:
+    def invocation(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Invocation:
         """Bind the arguments of a call and render its messages.
 
         Raises TypeError, as any call does, when the arguments do not fit the signature.
@@ -86,11 +86,11 @@ class MethodPlan(NamedTuple):
         request = ChatRequest(self._messages(values, roles), options)
         context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
         shown = self.shown()
-        return Turn(self, values, request, CallContext(budget), roles.get(Role.MEMORY_ID), context, shown)
+        return Invocation(self, values, request, CallState(budget), roles.get(Role.MEMORY_ID), context, shown)
 
-    def shown(self) -> tuple[Shown, ...]:
+    def shown(self) -> tuple[FewShotExample, ...]:
         """The examples as they are put before the question."""
-        return tuple(Shown(self._asked(one.arguments), one.value) for one in self.examples)
+        return tuple(FewShotExample(self._asked(one.arguments), one.value) for one in self.examples)
 
     def _checked(self, given: ChatOptions) -> ChatOptions:
         faults = given.faults(self.where)
@@ -175,7 +175,7 @@ class MethodPlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Invocation:
     """One call on its way: its plan, its arguments by name, the request to be made, and its account.
 
     ``toolbox`` are the tools that the next request offers. ``approvals`` says by its id of each tool call
@@ -185,21 +185,21 @@ class Turn:
     plan: MethodPlan
     arguments: Mapping[str, Any]
     request: ChatRequest
-    context: CallContext
+    state: CallState
     memory_id: Any
     tool_context: Mapping[str, Any]
-    examples: tuple[Shown, ...] = ()
+    examples: tuple[FewShotExample, ...] = ()
     toolbox: Toolbox | None = None
     approvals: Mapping[str, bool | str] = field(default_factory=dict)
 
     @property
-    def goes_on(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether the call waited for approval: its request holds what was put into it before."""
-        exchanged = self.context.exchanged
-        last = exchanged[-1] if exchanged else None
+        tool_messages = self.state.tool_messages
+        last = tool_messages[-1] if tool_messages else None
         return isinstance(last, AiMessage) and bool(last.tool_calls)
 
     @property
     def told(self) -> int:
         """How much of what was said with tools in this call is in the request by now."""
-        return self.context.before if self.goes_on else len(self.context.exchanged)
+        return self.state.before if self.is_resumed else len(self.state.tool_messages)

@@ -10,13 +10,13 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem
 from output_parsers.result.reading import Coercion
 
-from ..models.errors import Attempt, DefinitionError, Fault, ServiceOutputError
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, ServiceOutputError
 from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .effects import Emit, Flow
 from .events import AnswerRejected
-from .model_route import Route
+from .model_route import ModelRoute
 from .pipeline import Answer, Proceed
-from .plan import Turn
+from .plan import Invocation
 from .strategy_selection import ladder_for
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def told(problems: Sequence[Problem], wish: str) -> str:
     return "\n".join(["That answer cannot be read:", *told, wish])
 
 
-def feedback(turn: Turn, said: str) -> tuple[Message, ...]:
+def feedback(invocation: Invocation, said: str) -> tuple[Message, ...]:
     """The last answer, and what is said of it."""
-    reply = turn.context.attempts[-1].reply
+    reply = invocation.state.attempts[-1].reply
     if reply is None or not (reply.text or reply.message.tool_calls):
         return (UserMessage(said),)
     calls = reply.message.tool_calls
@@ -60,52 +60,56 @@ class Retry:
 
     max_attempts: int | None = None
     mode: Mode = "whole"
-    stands_as: ClassVar = "retry"
+    position_name: ClassVar = "retry"
 
     def __post_init__(self) -> None:
         faults = []
         if self.max_attempts is not None and self.max_attempts < 1:
-            faults.append(Fault("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1"))
+            faults.append(
+                DefinitionProblem("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1")
+            )
         if self.mode not in get_args(Mode):
-            faults.append(Fault("Retry", f"mode is {self.mode!r}; it must be one of whole, fields"))
+            faults.append(
+                DefinitionProblem("Retry", f"mode is {self.mode!r}; it must be one of whole, fields")
+            )
         if faults:
             raise DefinitionError(faults)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         ask, made = proceed, 0
-        begun, since = turn, turn.told
+        begun, since = invocation, invocation.told
         while True:
             try:
-                return (yield from ask(turn))
+                return (yield from ask(invocation))
             except ServiceOutputError as error:
                 made += 1
-                if made == self.max_attempts or not turn.context.may_ask_again():
-                    _explain(error, turn)
+                if made == self.max_attempts or not invocation.state.may_ask_again():
+                    _explain(error, invocation)
                     raise
                 yield Emit(AnswerRejected(error), shown=False)
-                ask, turn = self._again(begun, since, error, proceed)
+                ask, invocation = self._again(begun, since, error, proceed)
 
     def _again(
-        self, begun: Turn, since: int, error: ServiceOutputError, proceed: Proceed
-    ) -> tuple[Proceed, Turn]:
+        self, begun: Invocation, since: int, error: ServiceOutputError, proceed: Proceed
+    ) -> tuple[Proceed, Invocation]:
         """How the next answer is asked for, and the turn to ask it with."""
-        rounds = begun.context.exchanged[since:]
+        rounds = begun.state.tool_messages[since:]
         if self.mode == "fields":
             parts = parts_of(begun, rounds, error, proceed)
             if parts is not None:
-                return parts.ask, parts.turn
+                return parts.ask, parts.invocation
         said = told(error.problems, "Answer again in full, with these problems put right.")
         return proceed, replace(begun, request=begun.request.plus(*rounds, *feedback(begun, said)))
 
 
-def _explain(error: ServiceOutputError, turn: Turn) -> None:
+def _explain(error: ServiceOutputError, invocation: Invocation) -> None:
     """Note what keeps the model from being asked again, where it is another limit than that of attempts."""
-    exceeded = turn.context.exceeded()
+    exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "attempts":
         error.add_note(f"not asked again: {exceeded}")
 
 
-class Unmended(ServiceOutputError):
+class FieldRepairError(ServiceOutputError):
     """An answer that does not fit with its new parts either; ``parser`` reads it."""
 
     def __init__(
@@ -120,30 +124,32 @@ class Unmended(ServiceOutputError):
         self.parser = parser
 
 
-class Parts:
-    """The parts of an answer that do not fit, to be asked for alone; ``turn`` asks for them."""
+class FieldRepair:
+    """The parts of an answer that do not fit, to be asked for alone; ``invocation`` asks for them."""
 
-    def __init__(self, patch: Patch[Any], error: ServiceOutputError, turn: Turn, proceed: Proceed) -> None:
+    def __init__(
+        self, patch: Patch[Any], error: ServiceOutputError, invocation: Invocation, proceed: Proceed
+    ) -> None:
         self._patch = patch
         self._error = error
         self._proceed = proceed
-        self.turn = turn
+        self.invocation = invocation
 
-    def ask(self, turn: Turn) -> Flow[Answer]:
+    def ask(self, invocation: Invocation) -> Flow[Answer]:
         """The answer with the parts that the model writes put into it.
 
         Raises Unmended when they do not fit either, or cannot be read: then the answer is what it was.
         """
-        last, attempts, whole = self._error, turn.context.attempts, self._patch.whole
+        last, attempts, whole = self._error, invocation.state.attempts, self._patch.whole
         try:
-            answer = yield from self._proceed(turn)
+            answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise Unmended(last.where, last.text, last.problems, attempts, whole) from error
+            raise FieldRepairError(last.where, last.text, last.problems, attempts, whole) from error
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise Unmended(last.where, error.text, error.problems, attempts, whole) from error
+            raise FieldRepairError(last.where, error.text, error.problems, attempts, whole) from error
         mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         steps = (*mended, *answer.coercions, *reading.coercions)
         said = (*answer.said[:-1], AiMessage(whole.write(reading.value)))  # and not the parts alone
@@ -151,16 +157,16 @@ class Parts:
 
 
 def parts_of(
-    begun: Turn, rounds: Sequence[Message], error: ServiceOutputError, proceed: Proceed
-) -> Parts | None:
+    begun: Invocation, rounds: Sequence[Message], error: ServiceOutputError, proceed: Proceed
+) -> FieldRepair | None:
     """The parts of an answer that do not fit; None where the whole of it has to be written again.
 
     ``rounds`` is what was said with tools since the request of ``begun``.
     """
     from output_parsers.strict.patch import patch_for  # few answers are mended
 
-    context = begun.context
-    parser = error.parser if isinstance(error, Unmended) else None
+    context = begun.state
+    parser = error.parser if isinstance(error, FieldRepairError) else None
     if parser is None and context.wire is not None:
         parser = context.wire.parser
     patch = None if parser is None else patch_for(parser, error.text, error.problems)
@@ -169,14 +175,14 @@ def parts_of(
     model = context.route.model
     ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name, shown=False)
     said = told(error.problems, "Write only these parts again, with the problems put right.")
-    if isinstance(error, Unmended):
+    if isinstance(error, FieldRepairError):
         conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(said))
     else:
         conversation = feedback(begun, said)
-    turn = replace(
+    invocation = replace(
         begun,
-        plan=begun.plan._replace(routes=(Route(model, ladder),), toolbox=None),
+        plan=begun.plan._replace(routes=(ModelRoute(model, ladder),), toolbox=None),
         request=begun.request.plus(*rounds, *conversation),
         examples=(),
     )
-    return Parts(patch, error, turn, proceed)
+    return FieldRepair(patch, error, invocation, proceed)

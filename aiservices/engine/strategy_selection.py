@@ -12,8 +12,8 @@ from output_parsers.types.node import OutputParser
 from ..models.base import Capabilities
 from ..models.strategy import Strategy
 from .output_format import (
-    Form,
-    Wire,
+    ObjectSchema,
+    OutputFormat,
     grammar_wire,
     json_mode_wire,
     prompt_wire,
@@ -29,7 +29,7 @@ class StrategyFault(ValueError):  # becomes a Fault once it is known where it st
     """A strategy was asked for that cannot carry the type, or that the model has not."""
 
 
-class Rung(NamedTuple):
+class StrategyOption(NamedTuple):
     """One way of asking; ``why`` says what makes it possible."""
 
     strategy: Strategy
@@ -41,26 +41,26 @@ class Rung(NamedTuple):
         return f"{self.strategy} in strict mode" if self.strict else str(self.strategy)
 
 
-Makes = Callable[[Rung, tuple[str, ...]], Wire[T]]
+Makes = Callable[[StrategyOption, tuple[str, ...]], OutputFormat[T]]
 
 
-class Ladder(Generic[T]):
+class StrategyFallbacks(Generic[T]):
     """The ways in which one type is asked of one model. Each is made when it is needed, and kept."""
 
-    def __init__(self, rungs: tuple[Rung, ...], make: Makes[T]) -> None:
+    def __init__(self, rungs: tuple[StrategyOption, ...], make: Makes[T]) -> None:
         self.rungs = rungs
         self._make = make
-        self._wires: dict[tuple[Rung, str], Wire[T]] = {}
+        self._wires: dict[tuple[StrategyOption, str], OutputFormat[T]] = {}
 
     @cached_property
-    def first(self) -> Wire[T]:
+    def first(self) -> OutputFormat[T]:
         return self.wire(self.rungs[0])
 
     def prepare(self) -> None:
         """Make the first wire now, and not at the first call."""
         self.first  # noqa: B018
 
-    def wire(self, rung: Rung, refusal: str = "") -> Wire[T]:
+    def wire(self, rung: StrategyOption, refusal: str = "") -> OutputFormat[T]:
         """What is sent and read on one rung; ``refusal`` says why it is not a higher one."""
         found = self._wires.get((rung, refusal))
         if found is None:
@@ -69,9 +69,11 @@ class Ladder(Generic[T]):
         return found
 
 
-def ladder_of_one(wire: Wire[T]) -> Ladder[T]:
+def ladder_of_one(wire: OutputFormat[T]) -> StrategyFallbacks[T]:
     """The ladder of a method that can be asked in one way only."""
-    return Ladder((Rung(wire.strategy, False, wire.reasons[0]),), lambda rung, reasons: wire)
+    return StrategyFallbacks(
+        (StrategyOption(wire.strategy, False, wire.reasons[0]),), lambda rung, reasons: wire
+    )
 
 
 def ladder_for(
@@ -82,7 +84,7 @@ def ladder_for(
     *,
     growing: bool = False,
     shown: bool = True,
-) -> Ladder[T]:
+) -> StrategyFallbacks[T]:
     """The ladder of a type for a model. Raises StrategyFault when ``asked`` cannot be had.
 
     ``growing`` says that the value is shown while it is written, so that it must travel in its own shape;
@@ -99,12 +101,14 @@ def ladder_for(
         _all_rungs(typed, capabilities, model) if asked is None else _asked(typed, capabilities, asked, model)
     )
     make = builder.wire
-    return Ladder(
+    return StrategyFallbacks(
         tuple(rungs), make if shown else lambda rung, reasons: make(rung, reasons)._replace(shown=False)
     )
 
 
-def _asked(parser: TypeParser[Any], capabilities: Capabilities, asked: Strategy, model: str) -> list[Rung]:
+def _asked(
+    parser: TypeParser[Any], capabilities: Capabilities, asked: Strategy, model: str
+) -> list[StrategyOption]:
     why = "it was asked for"
     if asked is Strategy.TEXT:
         raise StrategyFault(f"the strategy text is for str; {parser.name} needs structure")
@@ -122,33 +126,35 @@ def _asked(parser: TypeParser[Any], capabilities: Capabilities, asked: Strategy,
     return _strict_first(asked, capabilities, why)
 
 
-def _strict_first(strategy: Strategy, capabilities: Capabilities, why: str) -> list[Rung]:
+def _strict_first(strategy: Strategy, capabilities: Capabilities, why: str) -> list[StrategyOption]:
     strict = strategy in (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL) and capabilities.strict_schema
-    rungs = [Rung(strategy, True, why)] if strict else []
-    return [*rungs, Rung(strategy, False, why)]
+    rungs = [StrategyOption(strategy, True, why)] if strict else []
+    return [*rungs, StrategyOption(strategy, False, why)]
 
 
-def _all_rungs(parser: TypeParser[Any], can: Capabilities, model: str) -> list[Rung]:
+def _all_rungs(parser: TypeParser[Any], can: Capabilities, model: str) -> list[StrategyOption]:
     if not any((can.constrained, can.json_schema, can.tools, can.json_mode)):
         why = f"{model} takes neither a JSON Schema nor tools nor JSON mode"
-        return [Rung(Strategy.PROMPT, False, why)]
-    rungs: list[Rung] = []
+        return [StrategyOption(Strategy.PROMPT, False, why)]
+    rungs: list[StrategyOption] = []
     last = "the prompt can say it to every model"
     if not (parser.schema or {}):
         last = "the type is any JSON, of which a schema says nothing"
         if can.json_mode and not can.constrained:
-            rungs.append(Rung(Strategy.JSON_MODE, False, f"{last}, and {model} has JSON mode"))
-        return [*rungs, Rung(Strategy.PROMPT, False, last)]
+            rungs.append(StrategyOption(Strategy.JSON_MODE, False, f"{last}, and {model} has JSON mode"))
+        return [*rungs, StrategyOption(Strategy.PROMPT, False, last)]
     lacks = "" if can.json_schema else "takes no JSON Schema, but "
     if can.constrained:
-        rungs.append(Rung(Strategy.GRAMMAR, False, f"{model} constrains its decoding to a JSON Schema"))
+        rungs.append(
+            StrategyOption(Strategy.GRAMMAR, False, f"{model} constrains its decoding to a JSON Schema")
+        )
     elif can.json_schema:
         rungs += _strict_first(Strategy.JSON_SCHEMA, can, f"{model} takes a JSON Schema")
     if can.tools and not can.constrained:
         rungs += _strict_first(Strategy.OUTPUT_TOOL, can, f"{model} {lacks}calls tools")
     if can.json_mode:
-        rungs.append(Rung(Strategy.JSON_MODE, False, f"{model} {lacks}has JSON mode"))
-    return [*rungs, Rung(Strategy.PROMPT, False, last)]
+        rungs.append(StrategyOption(Strategy.JSON_MODE, False, f"{model} {lacks}has JSON mode"))
+    return [*rungs, StrategyOption(Strategy.PROMPT, False, last)]
 
 
 class _Builder(Generic[T]):
@@ -164,7 +170,7 @@ class _Builder(Generic[T]):
         """The parser itself where its schema is an object, else the one of its envelope."""
         return self.parser if (self.parser.schema or {}).get("type") == "object" else self.parser.enveloped()
 
-    def wire(self, rung: Rung, reasons: tuple[str, ...]) -> Wire[T]:
+    def wire(self, rung: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
         if rung.strategy is Strategy.PROMPT:
             return prompt_wire(self.parser, reasons)
         if self.carried is not self.parser:
@@ -174,7 +180,7 @@ class _Builder(Generic[T]):
             return grammar_wire(form, self.parser.name, (*reasons, *said))
         if rung.strategy is Strategy.JSON_MODE:
             return json_mode_wire(self.carried, reasons)
-        form = Form(self.carried, self.carried.schema or {}, False)
+        form = ObjectSchema(self.carried, self.carried.schema or {}, False)
         if rung.strict:
             form, said = self._strict_form
             reasons = (*reasons, *said)
@@ -184,14 +190,14 @@ class _Builder(Generic[T]):
         return wire._replace(takes_text=self.parser.node.any_text)
 
     @cached_property
-    def _constrained_form(self) -> tuple[Form[T], tuple[str, ...]]:
+    def _constrained_form(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
         """The form of the type for constrained decoding: its own, where no other profile is known."""
         if self.capabilities.profile == "openai":
-            return Form(self.carried, self.carried.schema or {}, True), ()
+            return ObjectSchema(self.carried, self.carried.schema or {}, True), ()
         return self._strict_form
 
     @cached_property
-    def _strict_form(self) -> tuple[Form[T], tuple[str, ...]]:
+    def _strict_form(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
         """The form of the type for strict mode, and what was done for it."""
         from output_parsers.strict import encoded  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
@@ -199,10 +205,12 @@ class _Builder(Generic[T]):
         parser, encoding = encoded(self.carried, PROFILES[self.capabilities.profile])
         done = tuple(f"{found.path}: {found.done}" for found in encoding.findings)
         if encoding.fits and encoding.identity:  # the same text, hence read as before
-            return Form(self.carried, encoding.schema, True), done
+            return ObjectSchema(self.carried, encoding.schema, True), done
         if encoding.fits and not self.growing:
-            return Form(parser, parser.schema or {}, True), done
+            return ObjectSchema(parser, parser.schema or {}, True), done
         why = "the schema says more than strict mode can"
         if encoding.fits:
             why = "strict mode would change the shape of the value, which is shown while it is written"
-        return Form(self.carried, self.carried.schema or {}, False), (f"{why}; it is sent without strict",)
+        return ObjectSchema(self.carried, self.carried.schema or {}, False), (
+            f"{why}; it is sent without strict",
+        )

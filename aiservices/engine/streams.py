@@ -15,7 +15,7 @@ from .events import ToolFinished, ToolStarted
 if TYPE_CHECKING:
     from output_parsers.streaming import PartialReader, Snapshot
 
-    from .output_format import Wire
+    from .output_format import OutputFormat
     from .results import Result
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class AttemptStarted(NamedTuple):
 
     number: int
     model: str
-    wire: Wire[Any]
+    wire: OutputFormat[Any]
 
     @property
     def strategy(self) -> Strategy:
@@ -60,7 +60,7 @@ StreamEvent: TypeAlias = (
 )
 
 
-class Growth(Generic[T]):
+class StreamState(Generic[T]):
     """What has come of a value so far: takes the events of a call, one after the other."""
 
     def __init__(self, finish: Callable[[Any], Result[T]]) -> None:
@@ -89,7 +89,7 @@ class Growth(Generic[T]):
         self.result = self._finish(event.answer)
         return not same(self._last, self.result.value)
 
-    def _start(self, wire: Wire[T]) -> None:
+    def _start(self, wire: OutputFormat[T]) -> None:
         from output_parsers.streaming import PartialReader  # most calls are not streamed
 
         self._piece = wire.pieces()
@@ -190,7 +190,7 @@ class Stream(Generic[T_co]):
 
     def __init__(self, events: Generator[Any, None, None], finish: Callable[[Any], Result[T_co]]) -> None:
         self._events = events
-        self._growth = Growth(finish)
+        self._growth = StreamState(finish)
 
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
         for event in self._taken():
@@ -243,7 +243,7 @@ class AsyncStream(Generic[T_co]):
 
     def __init__(self, events: AsyncGenerator[Any, None], finish: Callable[[Any], Result[T_co]]) -> None:
         self._events = events
-        self._growth = Growth(finish)
+        self._growth = StreamState(finish)
 
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
         async for event in self._taken():

@@ -17,7 +17,7 @@ from output_parsers.result.errors import OutputParsingError
 from ..models.errors import AiServiceError, ToolError
 from ..models.messages import ToolCall, ToolMessage
 from ..tools.tool import Tool, ToolException
-from .effects import Do
+from .effects import Run
 from .results import Result
 
 
@@ -72,7 +72,7 @@ def run_of(
     injected: Mapping[str, Any],
     errors: ToolErrors,
     timeout: float | None,
-) -> Do:
+) -> Run:
     """The need that runs a call; its outcome is a ToolRun. Raises what ``errors`` raises, as ToolError."""
     tool = tools.get(call.name)
     if tool is None:
@@ -93,10 +93,10 @@ def run_of(
     return _running(call, tool, given, context, errors, timeout)
 
 
-def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Do:
+def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Run:
     run = ToolRun(call, given, None, said, error, 0.0)
     failed = _told(told, run)
-    return Do(lambda: failed)
+    return Run(lambda: failed)
 
 
 def _told(told: Told, run: ToolRun) -> ToolRun:
@@ -131,7 +131,7 @@ def _running(
     context: Mapping[str, Any],
     errors: ToolErrors,
     timeout: float | None,
-) -> Do:
+) -> Run:
     function = tool.function
 
     def done(result: Any, began: float) -> ToolRun:
@@ -166,7 +166,7 @@ def _running(
                 raise
             return failed(_cancelled(error), began)
 
-    return Do(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
+    return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
 
 
 def _cancelled(error: BaseException) -> Exception:

@@ -15,7 +15,7 @@ from ..models.errors import (
     BudgetExceededError,
     ContentFilterError,
     DefinitionError,
-    Fault,
+    DefinitionProblem,
     FinishError,
     ModelError,
     RefusalError,
@@ -29,46 +29,46 @@ from ..models.requests import ChatRequest
 from ..tools.tool import ReturnBehavior, Tool, tools_of
 from ..tools.toolbox import Toolbox, ToolLimits, faults_of
 from .approval import ApprovalRequiredError, state_of
-from .budget import CallContext
-from .effects import All, Ask, Do, Emit, Flow, Pause
+from .budget import CallState
+from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
 from .events import ReplyFailed, ReplyReceived, ToolFinished, ToolStarted
-from .model_route import Way
-from .output_format import Wire
-from .plan import MethodPlan, Turn
+from .model_route import ModelFailover
+from .output_format import OutputFormat
+from .plan import Invocation, MethodPlan
 from .streams import AttemptStarted
 from .tool_execution import ToolRun, run_of, shortened
 
 
-class Asked(NamedTuple):
+class ModelResponse(NamedTuple):
     """A reply, and the wire that it is to be read by."""
 
     reply: ChatReply
-    wire: Wire[Any]
+    wire: OutputFormat[Any]
 
 
-def ask(turn: Turn) -> Flow[Asked]:
+def ask(invocation: Invocation) -> Flow[ModelResponse]:
     """The reply to a turn. All requests made for it are in the turn's context, and within its budget.
 
     Raises ModelError when no model can be asked any more, BudgetExceededError when the budget forbids it.
     """
-    context = turn.context
-    way = _way(turn)
+    context = invocation.state
+    way = _way(invocation)
     while True:
         exceeded = context.exceeded()
         if exceeded is not None:
             raise exceeded
         wire, model, name = way.wire(), way.route.model, way.name
         context.wire, context.route = wire, way.route
-        offered = None if turn.toolbox is None else turn.toolbox.offered(way.route.capabilities)
+        offered = None if invocation.toolbox is None else invocation.toolbox.offered(way.route.capabilities)
         tooling = None if offered is None else offered.tooling
-        request = wire.prepare(way.addressed(turn.request), turn.examples, tooling)
+        request = wire.prepare(way.addressed(invocation.request), invocation.examples, tooling)
         request = _in_time(request, context)
-        if turn.plan.transform is not None:
-            request = turn.plan.transform(request)
+        if invocation.plan.transform is not None:
+            request = invocation.plan.transform(request)
         yield Emit(AttemptStarted(len(context.attempts) - context.aside + 1, name, wire))
         began = time.monotonic()
         try:
-            reply: ChatReply = yield Ask(model, request)
+            reply: ChatReply = yield CallModel(model, request)
         except ModelError as error:
             spent = time.monotonic() - began
             context.attempts.append(Attempt(name, None, error, spent, wire.strategy))
@@ -77,7 +77,7 @@ def ask(turn: Turn) -> Flow[Asked]:
             if wait is None:
                 raise _blamed(error, context) from error
             if wait:
-                yield Pause(wait)
+                yield Sleep(wait)
         except ServiceOutputError as error:  # whoever reads a stream has seen enough of it
             spent = time.monotonic() - began
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
@@ -89,29 +89,29 @@ def ask(turn: Turn) -> Flow[Asked]:
             context.attempts.append(Attempt(name, reply, None, spent, wire.strategy))
             way.accepted()
             yield Emit(ReplyReceived(name, reply, spent), shown=False)
-            return Asked(reply, wire)
+            return ModelResponse(reply, wire)
 
 
-def _way(turn: Turn) -> Way:
+def _way(invocation: Invocation) -> ModelFailover:
     """The way through the turn's models; what failed in this call before is known to it."""
-    context, routes, other = turn.context, turn.plan.routes, turn.request.options.model
+    context, routes, other = invocation.state, invocation.plan.routes, invocation.request.options.model
     way = context.ways.get(routes)
     if way is None:
-        way = context.ways[routes] = Way(routes, other)
+        way = context.ways[routes] = ModelFailover(routes, other)
         if other is not None:  # named by the call, hence not seen when the budget was checked
-            faults = context.budget.faults(turn.plan.where, [way.name])
+            faults = context.budget.faults(invocation.plan.where, [way.name])
             if faults:
                 raise DefinitionError(faults)
     return way
 
 
-def _blamed(error: ModelError, context: CallContext) -> ModelError | BudgetExceededError:
+def _blamed(error: ModelError, context: CallState) -> ModelError | BudgetExceededError:
     """The error itself; where the budget's time ran out, that instead."""
     left = context.seconds_left
     return error if left is None or left > 0 else context.exceeded() or error
 
 
-def _in_time(request: ChatRequest, context: CallContext) -> ChatRequest:
+def _in_time(request: ChatRequest, context: CallState) -> ChatRequest:
     """The request with a timeout, and a deadline, that end with the call's budget."""
     left = context.seconds_left
     if left is None:
@@ -139,63 +139,69 @@ def check_finish(reply: ChatReply, where: str) -> None:
     raise error
 
 
-class Conversed(NamedTuple):
+class ToolLoopResult(NamedTuple):
     """Where a conversation ended: the last reply, and the run of a tool whose result is the answer."""
 
     reply: ChatReply
-    wire: Wire[Any]
+    wire: OutputFormat[Any]
     result: ToolRun | None = None
 
 
-def converse(turn: Turn) -> Flow[Conversed]:
+def converse(invocation: Invocation) -> Flow[ToolLoopResult]:
     """The reply of a model that calls no more tools; each round is kept in the turn's context.
 
     Raises FinishError, ToolError, ToolLimitError, ApprovalRequiredError, and what ``ask`` raises; a round
     that an error ended leaves nothing behind.
     """
-    toolbox = turn.plan.toolbox
+    toolbox = invocation.plan.toolbox
     if toolbox is None:
-        asked = yield from ask(turn)
-        check_finish(asked.reply, turn.plan.where)
-        return Conversed(*asked)
-    toolbox = yield from _with_provided(toolbox, turn)
-    exchanged, waiting, since = turn.context.exchanged, _unanswered(turn.context), turn.told
+        asked = yield from ask(invocation)
+        check_finish(asked.reply, invocation.plan.where)
+        return ToolLoopResult(*asked)
+    toolbox = yield from _with_provided(toolbox, invocation)
+    tool_messages, waiting, since = (
+        invocation.state.tool_messages,
+        _unanswered(invocation.state),
+        invocation.told,
+    )
     while True:
         if waiting is None:
-            now = replace(turn, request=turn.request.plus(*exchanged[since:]), toolbox=toolbox)
+            now = replace(
+                invocation, request=invocation.request.plus(*tool_messages[since:]), toolbox=toolbox
+            )
             asked = yield from ask(now)
-            check_finish(asked.reply, turn.plan.where)
+            check_finish(asked.reply, invocation.plan.where)
             if _is_final(asked):
-                return Conversed(_answer_of(asked), asked.wire)
-            message = _told_apart(asked.reply.message, exchanged)
-            exchanged.append(message)
-            if turn.approvals:  # they are for the calls that waited, whatever ids come later
-                turn = replace(turn, approvals={})
+                return ToolLoopResult(_answer_of(asked), asked.wire)
+            message = _told_apart(asked.reply.message, tool_messages)
+            tool_messages.append(message)
+            if invocation.approvals:  # they are for the calls that waited, whatever ids come later
+                invocation = replace(invocation, approvals={})
         else:
             message, waiting = waiting, None
-        begun = len(exchanged) - 1
+        begun = len(tool_messages) - 1
         try:
-            runs = yield from _round(message, toolbox, turn, since)
+            runs = yield from _round(message, toolbox, invocation, since)
         except BaseException:
-            del exchanged[begun:]
+            del tool_messages[begun:]
             raise
         immediate = _immediate(runs, toolbox)
         if immediate is not None:
-            return _ended_by(immediate, message, turn)
+            return _ended_by(immediate, message, invocation)
 
 
-def _is_final(asked: Asked) -> bool:
+def _is_final(asked: ModelResponse) -> bool:
     """Whether the model is done: it calls nothing, or the tool whose arguments are the answer."""
     calls, output = asked.reply.message.tool_calls, _output_of(asked)
     return not calls or any(call.name == output for call in calls)
 
 
-def _output_of(asked: Asked) -> str | None:
+def _output_of(asked: ModelResponse) -> str | None:
     """The name of the tool whose arguments are the answer, where there is one."""
     return None if asked.wire.tooling is None else asked.wire.tooling.choice
 
 
-def _answer_of(asked: Asked) -> ChatReply:
+def _answer_of(asked: ModelResponse) -> ChatReply:
     """The reply without calls of other tools beside the answer: they are not run; the attempt has them."""
     message, output = asked.reply.message, _output_of(asked)
     calls = tuple(call for call in message.tool_calls if call.name == output)
@@ -204,23 +210,23 @@ def _answer_of(asked: Asked) -> ChatReply:
     return replace(asked.reply, message=replace(message, tool_calls=calls))
 
 
-def _ended_by(run: ToolRun, message: AiMessage, turn: Turn) -> Conversed:
+def _ended_by(run: ToolRun, message: AiMessage, invocation: Invocation) -> ToolLoopResult:
     """The end of a conversation by a tool whose result is the answer."""
-    context = turn.context
+    context = invocation.state
     last = context.attempts[-1].reply if context.attempts else None
     reply = last or ChatReply(message, FinishReason.TOOL_CALLS)  # a call that waited has asked nobody since
-    return Conversed(reply, context.wire or turn.plan.wire, run)
+    return ToolLoopResult(reply, context.wire or invocation.plan.wire, run)
 
 
-def _unanswered(context: CallContext) -> AiMessage | None:
+def _unanswered(context: CallState) -> AiMessage | None:
     """The tool calls that a call waited with, when it goes on now."""
-    last = context.exchanged[-1] if context.exchanged else None
+    last = context.tool_messages[-1] if context.tool_messages else None
     return last if isinstance(last, AiMessage) and last.tool_calls else None
 
 
-def _told_apart(message: AiMessage, exchanged: Sequence[Message]) -> AiMessage:
+def _told_apart(message: AiMessage, tool_messages: Sequence[Message]) -> AiMessage:
     """The message with an id of its own for each call; some servers give none, or the same again."""
-    known = {said.call_id for said in exchanged if isinstance(said, ToolMessage)}
+    known = {said.call_id for said in tool_messages if isinstance(said, ToolMessage)}
     calls = []
     for call in message.tool_calls:
         id, number = call.id, len(known)
@@ -233,27 +239,27 @@ def _told_apart(message: AiMessage, exchanged: Sequence[Message]) -> AiMessage:
     return message if told == message.tool_calls else replace(message, tool_calls=told)
 
 
-def _round(message: AiMessage, toolbox: Toolbox, turn: Turn, since: int) -> Flow[list[ToolRun]]:
+def _round(message: AiMessage, toolbox: Toolbox, invocation: Invocation, since: int) -> Flow[list[ToolRun]]:
     """Run what a message calls, side by side, and keep what came of it."""
-    context, calls = turn.context, message.tool_calls
+    context, calls = invocation.state, message.tool_calls
     context.rounds += 1
     context.calls += len(calls)
-    _check_limits(calls, toolbox.limits, turn)
-    _check_approvals(calls, toolbox, turn, since)
+    _check_limits(calls, toolbox.limits, invocation)
+    _check_approvals(calls, toolbox, invocation, since)
     for call in calls:
         yield Emit(ToolStarted(call))
-    needs = tuple(_need(call, toolbox, turn) for call in calls)
-    ended: list[ToolRun] = yield All(needs, toolbox.limits.parallel)
+    needs = tuple(_need(call, toolbox, invocation) for call in calls)
+    ended: list[ToolRun] = yield Gather(needs, toolbox.limits.parallel)
     runs = [shortened(run, toolbox.limits.characters) for run in ended]
     context.tool_runs.extend(runs)
-    context.exchanged.extend(run.message for run in runs)
+    context.tool_messages.extend(run.message for run in runs)
     for run in runs:
         yield Emit(ToolFinished(run))
     return runs
 
 
-def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, turn: Turn) -> None:
-    context = turn.context
+def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, invocation: Invocation) -> None:
+    context = invocation.state
     if context.rounds > limits.rounds:
         said = f"{limits.rounds} rounds"
     elif context.calls > limits.calls:
@@ -261,70 +267,70 @@ def _check_limits(calls: Sequence[ToolCall], limits: ToolLimits, turn: Turn) -> 
     else:
         return
     raise ToolLimitError(
-        f"{turn.plan.where}: the model called tools beyond the limit of {said}; raise ToolLimits",
+        f"{invocation.plan.where}: the model called tools beyond the limit of {said}; raise ToolLimits",
         call=calls[0],
     )
 
 
-def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, turn: Turn, since: int) -> None:
+def _check_approvals(calls: Sequence[ToolCall], toolbox: Toolbox, invocation: Invocation, since: int) -> None:
     pending = tuple(
         call
         for call in calls
         if call.name in toolbox.tools
         and toolbox.tools[call.name].needs_approval
-        and call.id not in turn.approvals
+        and call.id not in invocation.approvals
     )
     if pending:
-        raise ApprovalRequiredError(turn.plan.where, pending, state_of(turn, pending, since))
+        raise ApprovalRequiredError(invocation.plan.where, pending, state_of(invocation, pending, since))
 
 
-def _need(call: ToolCall, toolbox: Toolbox, turn: Turn) -> Do:
-    verdict = turn.approvals.get(call.id, True)
+def _need(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Run:
+    verdict = invocation.approvals.get(call.id, True)
     if verdict is not True:
         said = f"The call was not approved: {verdict or 'no reason was given'}."
         refused = ToolRun(call, None, None, said, ToolError(said, call=call), 0.0)
-        return Do(lambda: refused)
-    route = turn.context.route or turn.plan.routes[0]  # a state of old does not say who was asked
+        return Run(lambda: refused)
+    route = invocation.state.route or invocation.plan.routes[0]  # a state of old does not say who was asked
     offered = toolbox.offered(route.capabilities)
     readers = {} if offered is None else offered.readers
     tool = toolbox.tools.get(call.name)
-    timeout = None if tool is None else _timeout(tool, toolbox.limits, turn)
-    return run_of(call, toolbox.tools, readers, _injected(turn), turn.plan.tool_errors, timeout)
+    timeout = None if tool is None else _timeout(tool, toolbox.limits, invocation)
+    return run_of(call, toolbox.tools, readers, _injected(invocation), invocation.plan.tool_errors, timeout)
 
 
-def _injected(turn: Turn) -> Mapping[str, Any]:
+def _injected(invocation: Invocation) -> Mapping[str, Any]:
     """What tools may be given that the model does not see, by the names of the method's parameters."""
-    return {**turn.arguments, **turn.tool_context}
+    return {**invocation.arguments, **invocation.tool_context}
 
 
-def _timeout(tool: Tool, limits: ToolLimits, turn: Turn) -> float | None:
+def _timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
     """Seconds for a tool. One that blocks, and has no timeout, stays in its thread and cannot be stopped."""
-    timeout, left = tool.timeout or limits.timeout, turn.context.seconds_left
+    timeout, left = tool.timeout or limits.timeout, invocation.state.seconds_left
     if left is None or (timeout is None and not tool.asynchronous):
         return timeout
     return max(0.001, left if timeout is None else min(timeout, left))
 
 
-def _with_provided(toolbox: Toolbox, turn: Turn) -> Flow[Toolbox]:
+def _with_provided(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
     """The toolbox with the tools that its providers have for this call. Raises DefinitionError."""
     if not toolbox.providers:
         return toolbox
-    plan, more = turn.plan, []
+    plan, more = invocation.plan, []
     for provider in toolbox.providers:
         blocks = not inspect.iscoroutinefunction(provider.tools)
-        more += yield Do(partial(provider.tools, turn), in_thread=blocks)
+        more += yield Run(partial(provider.tools, invocation), in_thread=blocks)
     try:
         found = [tool for source in more for tool in tools_of(source)]
         whole = toolbox.with_tools(found)
     except ToolFault as error:
-        raise DefinitionError([Fault(plan.where, str(error))]) from error
+        raise DefinitionError([DefinitionProblem(plan.where, str(error))]) from error
     waits, answers = plan.returns.asynchronous, _names_of_answers(plan)
-    faults: list[Fault] = []
+    faults: list[DefinitionProblem] = []
     for tool in found:
-        faults += faults_of(tool, _injected(turn), asynchronous=waits, where=plan.where)
+        faults += faults_of(tool, _injected(invocation), asynchronous=waits, where=plan.where)
         if tool.name in answers:
             said = f"the tool {tool.name} has the name of the tool that gives the answer; give it another"
-            faults.append(Fault(plan.where, said))
+            faults.append(DefinitionProblem(plan.where, said))
     if faults:
         raise DefinitionError(faults)
     return whole if found else toolbox

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..engine.plan import Turn
-from ..models.errors import DefinitionError, Fault
+from ..engine.plan import Invocation
+from ..models.errors import DefinitionError, DefinitionProblem
 from .guard import Guard, On, Verdict, passed, refused, reprompt, rewritten
 
 # The verdict of a guard that finds something, made of what it has to say: refused, reprompt or retry.
@@ -22,9 +22,9 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Otherwi
     """A guard that is shown the value, and tells the model ``message`` where the predicate does not hold."""
     if inspect.iscoroutinefunction(predicate):
         said = 'the predicate is async; write an async guard instead, with on="value"'
-        raise DefinitionError([Fault("ensure", said)])
+        raise DefinitionError([DefinitionProblem("ensure", said)])
 
-    def guard(value: Any, turn: Turn) -> Verdict:
+    def guard(value: Any, invocation: Invocation) -> Verdict:
         return passed() if predicate(value) else otherwise(message)
 
     return Guard(guard, "ensure", "value")
@@ -33,9 +33,9 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Otherwi
 def max_length(characters: int, *, on: On = "text", otherwise: Otherwise = refused) -> Guard:
     """No text is longer than so many characters; of a value, none of the texts in it."""
     if characters < 1:
-        raise DefinitionError([Fault("max_length", f"it is {characters}; it must be at least 1")])
+        raise DefinitionError([DefinitionProblem("max_length", f"it is {characters}; it must be at least 1")])
 
-    def guard(subject: Any, turn: Turn) -> Verdict:
+    def guard(subject: Any, invocation: Invocation) -> Verdict:
         longest = max(map(len, _texts_in(subject)), default=0)
         if longest <= characters:
             return passed()
@@ -52,7 +52,7 @@ def forbidden(*words: str | re.Pattern[str], on: On = "text", otherwise: Otherwi
     """
     patterns = _any_of("forbidden", words)
 
-    def guard(subject: Any, turn: Turn) -> Verdict:
+    def guard(subject: Any, invocation: Invocation) -> Verdict:
         texts = list(_texts_in(subject))
         for pattern, named in patterns.items():
             for found in filter(None, map(pattern.search, texts)):
@@ -67,7 +67,7 @@ def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
     """What the words and patterns find in the text is replaced; they are read as ``forbidden`` reads them."""
     patterns = _any_of("masked", words)
 
-    def guard(text: str, turn: Turn) -> Verdict:
+    def guard(text: str, invocation: Invocation) -> Verdict:
         new = text
         for pattern in patterns:
             new = pattern.sub(lambda _: by, new)
@@ -85,7 +85,7 @@ def no_injection(*phrases: str, otherwise: Otherwise = refused) -> Guard:
     """
     known = [re.compile(re.escape(_plain(phrase))) for phrase in phrases]
 
-    def guard(text: str, turn: Turn) -> Verdict:
+    def guard(text: str, invocation: Invocation) -> Verdict:
         plain = _plain(text)
         if any(pattern.search(plain) for pattern in (*_INJECTIONS, *known)):
             return otherwise("the text seems to override the instructions of the model")
@@ -124,7 +124,7 @@ def _any_of(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Patt
     """Patterns that find the words, and what to call what they find: "" where that may be told as it is."""
     if not words or not all(words):
         said = "it takes words and patterns" + (", and one of them is empty" if words else "; none is given")
-        raise DefinitionError([Fault(name, said)])
+        raise DefinitionError([DefinitionProblem(name, said)])
     plain = [re.escape(word) for word in words if isinstance(word, str)]
     found = {word: f"what {word.pattern!r} finds" for word in words if isinstance(word, re.Pattern)}
     if plain:

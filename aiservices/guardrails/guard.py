@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from ..engine.effects import Do, Emit, Flow
-from ..engine.plan import Turn
+from ..engine.effects import Emit, Flow, Run
+from ..engine.plan import Invocation
 from ..interface.parameters import is_async
-from ..models.errors import AiServiceError, Fault
+from ..models.errors import AiServiceError, DefinitionProblem
 
 Where: TypeAlias = Literal["input", "output"]
 
@@ -96,7 +96,7 @@ class GuardrailError(AiServiceError):
 On: TypeAlias = Literal["text", "value"]
 
 # Is shown the text or the value, and the turn; gives a verdict, or in async calls also an awaitable of one.
-GuardFunction: TypeAlias = Callable[[Any, Turn], Verdict | Awaitable[Verdict]]
+GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Guard:
     name: str = ""
     on: On = "text"
 
-    def __call__(self, subject: Any, turn: Turn, /) -> Verdict | Awaitable[Verdict]:
-        return self.function(subject, turn)
+    def __call__(self, subject: Any, invocation: Invocation, /) -> Verdict | Awaitable[Verdict]:
+        return self.function(subject, invocation)
 
 
 def name_of(guard: GuardFunction) -> str:
@@ -118,18 +118,22 @@ def name_of(guard: GuardFunction) -> str:
     return getattr(guard, "__name__", None) or type(guard).__name__
 
 
-def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[Fault]:
+def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
     """What is wrong with the guards that are given."""
     if not guards:
-        return [Fault(owner, "no guard is given; pass functions of (subject, turn) that give a verdict")]
+        return [
+            DefinitionProblem(
+                owner, "no guard is given; pass functions of (subject, turn) that give a verdict"
+            )
+        ]
     faults = []
     for number, guard in enumerate(guards, 1):
         if not callable(guard):
             said = f"it takes functions of (subject, turn), and number {number} is {guard!r}"
-            faults.append(Fault(owner, said))
+            faults.append(DefinitionProblem(owner, said))
         elif isinstance(guard, Guard) and guard.on not in get_args(On):
             said = f"on is {guard.on!r} for {name_of(guard)}; it must be one of text, value"
-            faults.append(Fault(owner, said))
+            faults.append(DefinitionProblem(owner, said))
     return faults
 
 
@@ -138,36 +142,36 @@ def awaited(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
     return tuple(f"the guard {name_of(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
-def judged(guard: GuardFunction, subject: Any, where: Where, turn: Turn) -> Flow[Verdict]:
+def judged(guard: GuardFunction, subject: Any, where: Where, invocation: Invocation) -> Flow[Verdict]:
     """The verdict of a guard, told to listeners. Raises GuardrailError where it refuses, or fails itself."""
     name = name_of(guard)
     try:
-        verdict = yield _need(guard, name, subject, turn)
+        verdict = yield _need(guard, name, subject, invocation)
         if not isinstance(verdict, Verdict):
             said = "it must give passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
             raise TypeError(f"{said}, and gave {verdict!r}")
     except Exception as error:
-        raise failed(name, where, turn, error) from error
+        raise failed(name, where, invocation, error) from error
     yield Emit(GuardrailRan(name, where, verdict), shown=False)
     if isinstance(verdict, Refused):
-        said = f"{turn.plan.where}: the {where} guard {name} refused: {verdict.message}"
+        said = f"{invocation.plan.where}: the {where} guard {name} refused: {verdict.message}"
         raise GuardrailError(said, guard=name, where=where, reason=verdict.message)
     return verdict
 
 
-def failed(name: str, where: Where, turn: Turn, error: Exception) -> GuardrailError:
+def failed(name: str, where: Where, invocation: Invocation, error: Exception) -> GuardrailError:
     """What a guard did wrong, as an error of its own."""
     reason = f"{type(error).__name__}: {error}"
-    said = f"{turn.plan.where}: the {where} guard {name} failed: {reason}"
+    said = f"{invocation.plan.where}: the {where} guard {name} failed: {reason}"
     return GuardrailError(said, guard=name, where=where, reason=reason)
 
 
-def _need(guard: GuardFunction, name: str, subject: Any, turn: Turn) -> Do:
+def _need(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
     def judge() -> Any:
-        return guard(subject, turn)
+        return guard(subject, invocation)
 
     judge.__qualname__ = name
-    return Do(judge, in_thread=not is_async(_function_of(guard)))
+    return Run(judge, in_thread=not is_async(_function_of(guard)))
 
 
 def _function_of(guard: GuardFunction) -> GuardFunction:

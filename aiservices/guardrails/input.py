@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..engine.effects import Flow
 from ..engine.output_format import INSTRUCTIONS_PLACE
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..models.errors import DefinitionError
 from ..models.media import interleaved
 from ..models.messages import UserMessage
@@ -23,7 +23,7 @@ class Told(str):
     __slots__ = ()
 
 
-class Asked(NamedTuple):
+class UserTextCheck(NamedTuple):
     """The user's message in a turn: its text as guards are shown it, and where it stands.
 
     A single character stands in the text for the place of the format instructions, where it has one.
@@ -33,28 +33,28 @@ class Asked(NamedTuple):
     at: int
     place: str
 
-    def said_otherwise(self, text: str, turn: Turn) -> Turn:
+    def said_otherwise(self, text: str, invocation: Invocation) -> Invocation:
         """The turn with another text in the place of this one; images and files stay."""
         if self.place:
             text = text.replace(self.place, INSTRUCTIONS_PLACE)
-        messages = list(turn.request.messages)
+        messages = list(invocation.request.messages)
         was = messages[self.at]
         assert isinstance(was, UserMessage), "it was found as one"
         contents = tuple(interleaved(text, was.contents)) if was.contents else ()
         messages[self.at] = replace(was, text=text, contents=contents)
-        return replace(turn, request=replace(turn.request, messages=tuple(messages)))
+        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
 
 
-def asked_in(turn: Turn) -> Asked | None:
+def asked_in(invocation: Invocation) -> UserTextCheck | None:
     """The last message that is the user's; None where there is none."""
-    messages = turn.request.messages
+    messages = invocation.request.messages
     for at in range(len(messages) - 1, -1, -1):
         said = messages[at]
         if isinstance(said, UserMessage) and not isinstance(said.text, Told):
             if INSTRUCTIONS_PLACE not in said.text:
-                return Asked(said.text, at, "")
+                return UserTextCheck(said.text, at, "")
             place = next(sign for sign in map(chr, _PRIVATE_USE) if sign not in said.text)
-            return Asked(said.text.replace(INSTRUCTIONS_PLACE, place), at, place)
+            return UserTextCheck(said.text.replace(INSTRUCTIONS_PLACE, place), at, place)
     return None
 
 
@@ -69,7 +69,7 @@ class InputGuardrails:
     retrieved for the message is shown to those that stand after the retrieval.
     """
 
-    stands_as = "input guard"
+    position_name = "input guard"
 
     def __init__(self, *guards: GuardFunction) -> None:
         faults = check_guards("InputGuardrails", guards)
@@ -78,18 +78,18 @@ class InputGuardrails:
         self._guards = guards
         self.awaits = awaited(guards)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        for guard in () if turn.goes_on else self._guards:
-            asked = asked_in(turn)
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        for guard in () if invocation.is_resumed else self._guards:
+            asked = asked_in(invocation)
             if asked is None:
                 break
-            verdict = yield from judged(guard, asked.text, "input", turn)
+            verdict = yield from judged(guard, asked.text, "input", invocation)
             if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
-                turn = asked.said_otherwise(verdict.new, turn)
+                invocation = asked.said_otherwise(verdict.new, invocation)
             elif isinstance(verdict, Rewritten):
                 kind = type(verdict.new).__name__
-                raise failed(name_of(guard), "input", turn, TypeError(f"it rewrote a text as {kind}"))
+                raise failed(name_of(guard), "input", invocation, TypeError(f"it rewrote a text as {kind}"))
             elif isinstance(verdict, AskAgain):
                 said = "nothing was asked yet that could be asked again; use refused(…) or rewritten(…)"
-                raise failed(name_of(guard), "input", turn, TypeError(said))
-        return (yield from proceed(turn))
+                raise failed(name_of(guard), "input", invocation, TypeError(said))
+        return (yield from proceed(invocation))

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..engine.effects import All, Ask, Do, Emit, Flow, Need, Withheld, through
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, through
 from ..engine.events import ReplyFailed, ReplyReceived
 from ..engine.output_format import INSTRUCTIONS_PLACE
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..interface.parameters import is_async
 from ..models.errors import (
     AiServiceError,
     DefinitionError,
-    Fault,
+    DefinitionProblem,
     InvalidReplyError,
     ModelError,
     ServiceOutputError,
@@ -73,15 +73,17 @@ _TO_COME: Any = object()
 class Check:
     """One question to a moderator, asked beside a request; ``is_open`` until there is a verdict."""
 
-    def __init__(self, moderator: Moderator, texts: tuple[str, ...], where: Where, turn: Turn) -> None:
+    def __init__(
+        self, moderator: Moderator, texts: tuple[str, ...], where: Where, invocation: Invocation
+    ) -> None:
         self._moderator = moderator
         self._texts = texts
         self._where: Where = where
-        self._turn = turn
+        self._turn = invocation
         self._outcome: Any = _TO_COME
         self.is_open = bool(texts)
 
-    def need(self) -> Do:
+    def need(self) -> Run:
         """The need that asks the moderator; the outcome is whether all may pass. ``verdict`` says why not."""
         moderate, texts = self._moderator.moderate, self._texts
 
@@ -103,7 +105,7 @@ class Check:
         asynchronous = inspect.iscoroutinefunction(moderate)
         asked: Callable[[], Any] = aask if asynchronous else ask
         asked.__qualname__ = getattr(moderate, "__qualname__", "moderate")
-        return Do(asked, in_thread=not asynchronous)
+        return Run(asked, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
         """Ask the moderator. Raises what ``verdict`` gives."""
@@ -165,14 +167,14 @@ class _Refused(GeneratorExit):
     """Has ``through`` close a flow: nothing in it is to catch what is refused, or to go on."""
 
 
-def beside(flow: Flow[Answer], check: Check, turn: Turn) -> Flow[Answer]:
+def beside(flow: Flow[Answer], check: Check, invocation: Invocation) -> Flow[Answer]:
     """A flow with a check beside its first request. Raises what the check refuses with.
 
     Then the flow is told what came of the request, for its account, and is closed before it goes on.
     """
     refusal: AiServiceError | None = None
 
-    def fulfil(need: Need) -> Flow[Any]:
+    def fulfil(need: Effect) -> Flow[Any]:
         nonlocal refusal
         if refusal is not None:
             yield from _noted(need, refusal)
@@ -182,18 +184,18 @@ def beside(flow: Flow[Answer], check: Check, turn: Turn) -> Flow[Answer]:
             return (yield need)
         try:
             outcome = yield gated
-        except Withheld as withheld:
+        except ReplyBlocked as withheld:
             refusal = yield from check.verdict()
-            if refusal is None or isinstance(need, All):  # it is for another check to say why
+            if refusal is None or isinstance(need, Gather):  # it is for another check to say why
                 raise
             if withheld.reply is None:
-                raise _left(turn) from refusal
+                raise _left(invocation) from refusal
             return withheld.reply
         except Exception:
             refusal = yield from check.verdict()
             raise
         refusal = yield from check.verdict()
-        return outcome[:-1] if isinstance(need, All) else outcome
+        return outcome[:-1] if isinstance(need, Gather) else outcome
 
     try:
         answer = yield from through(flow, fulfil)
@@ -208,16 +210,16 @@ def beside(flow: Flow[Answer], check: Check, turn: Turn) -> Flow[Answer]:
     return answer
 
 
-def _gated(need: Need, check: Check) -> Need | None:
+def _gated(need: Effect, check: Check) -> Effect | None:
     """The need with the check beside it; None where it asks no model."""
-    if isinstance(need, Ask):
+    if isinstance(need, CallModel):
         return need._replace(gates=(*need.gates, check.need()))
-    if isinstance(need, All) and any(isinstance(one, Ask) for one in need.needs):
-        return All((*need.needs, check.need()), need.at_once and need.at_once + 1)
+    if isinstance(need, Gather) and any(isinstance(one, CallModel) for one in need.needs):
+        return Gather((*need.needs, check.need()), need.at_once and need.at_once + 1)
     return None
 
 
-def _noted(need: Need, refusal: AiServiceError) -> Flow[None]:
+def _noted(need: Effect, refusal: AiServiceError) -> Flow[None]:
     """Hand on what a flow notes of a request that is refused. Raises _Refused when it has, or goes on."""
     event = need.event if isinstance(need, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is refusal:  # the reply was left
@@ -228,9 +230,9 @@ def _noted(need: Need, refusal: AiServiceError) -> Flow[None]:
         raise _Refused
 
 
-def _left(turn: Turn) -> ServiceOutputError:
+def _left(invocation: Invocation) -> ServiceOutputError:
     """What a flow is told of a request whose reply is left before its end."""
-    return ServiceOutputError(turn.plan.where, "", (), turn.context.attempts)
+    return ServiceOutputError(invocation.plan.where, "", (), invocation.state.attempts)
 
 
 class Moderation:
@@ -246,24 +248,26 @@ class Moderation:
 
     def __init__(self, moderator: Moderator, *, answers: bool = False) -> None:
         if not callable(getattr(moderator, "moderate", None)):
-            raise DefinitionError([Fault("Moderation", f"{moderator!r} has no method moderate(texts)")])
+            raise DefinitionError(
+                [DefinitionProblem("Moderation", f"{moderator!r} has no method moderate(texts)")]
+            )
         self._moderator = moderator
         self._answers = answers
-        self.holds_back = answers
-        self.stands_as = "answer check" if answers else None
+        self.blocks_streaming = answers
+        self.position_name = "answer check" if answers else None
         self.awaits = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        texts = () if turn.goes_on else _said_by_users(turn)
-        check = Check(self._moderator, texts, "input", turn)
-        answer = yield from beside(proceed(turn), check, turn)
-        if self._answers and (text := text_of(answer, turn)).strip():
-            yield from Check(self._moderator, (text,), "output", turn).run()
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        texts = () if invocation.is_resumed else _said_by_users(invocation)
+        check = Check(self._moderator, texts, "input", invocation)
+        answer = yield from beside(proceed(invocation), check, invocation)
+        if self._answers and (text := text_of(answer, invocation)).strip():
+            yield from Check(self._moderator, (text,), "output", invocation).run()
         return answer
 
 
-def _said_by_users(turn: Turn) -> tuple[str, ...]:
-    said = (message.text for message in turn.request.messages if isinstance(message, UserMessage))
+def _said_by_users(invocation: Invocation) -> tuple[str, ...]:
+    said = (message.text for message in invocation.request.messages if isinstance(message, UserMessage))
     texts = (text.replace(INSTRUCTIONS_PLACE, "") for text in said)
     return tuple(text for text in texts if text.strip())
 

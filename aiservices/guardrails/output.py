@@ -10,10 +10,10 @@ from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Reading, same
 
 from ..engine.effects import Flow
-from ..engine.output_format import Wire
+from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Turn
-from ..models.errors import DefinitionError, Fault
+from ..engine.plan import Invocation
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply, Message, ToolMessage, UserMessage
 from .guard import (
     AskAgain,
@@ -39,7 +39,9 @@ def without_answer(said: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(said[: answers[-1]]) if answers else ()
 
 
-def asked_again(turn: Turn, since: int, answer: Answer, text: str, message: str | None) -> Turn:
+def asked_again(
+    invocation: Invocation, since: int, answer: Answer, text: str, message: str | None
+) -> Invocation:
     """The turn that has an answer given again: after what was said with tools, which do not run again.
 
     ``since`` is how much of that is in the request by now. With a message the model is shown its answer, and
@@ -47,7 +49,7 @@ def asked_again(turn: Turn, since: int, answer: Answer, text: str, message: str 
     """
     before = without_answer(answer.said)[since:]
     told = () if message is None else _rejected(answer, text, Told(message))
-    return replace(turn, request=turn.request.plus(*before, *told))
+    return replace(invocation, request=invocation.request.plus(*before, *told))
 
 
 def _rejected(answer: Answer, text: str, told: str) -> tuple[Message, ...]:
@@ -62,39 +64,41 @@ def _rejected(answer: Answer, text: str, told: str) -> tuple[Message, ...]:
     return (AiMessage(text), UserMessage(told)) if text else (UserMessage(told),)
 
 
-def text_of(answer: Answer, turn: Turn) -> str:
+def text_of(answer: Answer, invocation: Invocation) -> str:
     """What the model wrote: its text, or the arguments of the tool whose call is the answer.
 
     Where the value is not what the reply says (it is the result of a tool, or was mended, or made by another
     interceptor) it is the value: a str as it is, all else as a model would write it.
     """
-    wire = _wire_of(answer, turn)
+    wire = _wire_of(answer, invocation)
     if wire is None:
-        return _written(answer.value, turn)
+        return _written(answer.value, invocation)
     return answer.reply.message.tool_calls[0].arguments if _calls(answer.reply, wire) else answer.reply.text
 
 
-def with_text(answer: Answer, text: str, turn: Turn) -> Answer:
+def with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
     """The answer that says ``text`` instead, which is read again. Raises OutputParsingError."""
-    wire = _wire_of(answer, turn)
+    wire = _wire_of(answer, invocation)
     reply = _saying(answer.reply, text, keeps_call=_calls(answer.reply, wire))
-    reading = (wire or turn.plan.wire).read(reply) if _reads(wire, turn) else _read(text, turn)
+    reading = (
+        (wire or invocation.plan.wire).read(reply) if _reads(wire, invocation) else _read(text, invocation)
+    )
     return _said(answer, reply, text, reading)
 
 
-def with_value(answer: Answer, value: Any, turn: Turn) -> Answer:
+def with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
     """The answer with another value, and its text written anew. Raises ValueError for one of another type."""
-    if not _is_like(value, answer.value, turn):
+    if not _is_like(value, answer.value, invocation):
         raise ValueError(f"{value!r} is no value of the method's type")
-    text = _written(value, turn)
+    text = _written(value, invocation)
     return _said(
         answer, _saying(answer.reply, text, keeps_call=False), text, Reading(value, answer.coercions)
     )
 
 
-def _wire_of(answer: Answer, turn: Turn) -> Wire[Any] | None:
+def _wire_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None:
     """The wire that reads the reply as the value; None where the value came about in another way."""
-    wire = turn.context.wire
+    wire = invocation.state.wire
     if wire is None or (answer.said and isinstance(answer.said[-1], ToolMessage)):
         return None
     try:
@@ -103,37 +107,37 @@ def _wire_of(answer: Answer, turn: Turn) -> Wire[Any] | None:
         return None
 
 
-def _calls(reply: ChatReply, wire: Wire[Any] | None) -> bool:
+def _calls(reply: ChatReply, wire: OutputFormat[Any] | None) -> bool:
     """Whether the answer is the call of a tool."""
     return wire is not None and wire.tooling is not None and bool(reply.message.tool_calls)
 
 
-def _reads(wire: Wire[Any] | None, turn: Turn) -> bool:
+def _reads(wire: OutputFormat[Any] | None, invocation: Invocation) -> bool:
     """Whether a whole reply has to be read, and not a text."""
-    return wire is not None or turn.plan.wire.parser is None
+    return wire is not None or invocation.plan.wire.parser is None
 
 
-def _read(text: str, turn: Turn) -> Reading[Any]:
-    parser = turn.plan.wire.parser
+def _read(text: str, invocation: Invocation) -> Reading[Any]:
+    parser = invocation.plan.wire.parser
     assert parser is not None, "a reply is read where there is none"
     return parser.read(text)
 
 
-def _written(value: Any, turn: Turn) -> str:
+def _written(value: Any, invocation: Invocation) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):
         return value.text
-    parser = turn.plan.wire.parser
+    parser = invocation.plan.wire.parser
     try:
         return str(value) if parser is None else parser.write(value)
     except ValueError:  # a parser of the user's, whose texts only it knows
         return str(value)
 
 
-def _is_like(value: Any, before: Any, turn: Turn) -> bool:
+def _is_like(value: Any, before: Any, invocation: Invocation) -> bool:
     """Whether a value is of the method's type; by its class where the type cannot be written."""
-    parser = turn.plan.wire.parser
+    parser = invocation.plan.wire.parser
     if parser is None:
         return type(value) is type(before)
     try:
@@ -186,16 +190,18 @@ class OutputGuardrails:
     interceptor; put it after ChatMemory. Streams show nothing before an answer has passed.
     """
 
-    holds_back = True
-    stands_as = "output guard"
+    blocks_streaming = True
+    position_name = "output guard"
 
     def __init__(self, *guards: GuardFunction, on: On = "text", max_retries: int = 2) -> None:
         faults = check_guards("OutputGuardrails", guards)
         if on not in get_args(On):
-            faults.append(Fault("OutputGuardrails", f"on is {on!r}; it must be one of text, value"))
+            faults.append(
+                DefinitionProblem("OutputGuardrails", f"on is {on!r}; it must be one of text, value")
+            )
         if max_retries < 0:
             said = f"max_retries is {max_retries}; it must not be negative"
-            faults.append(Fault("OutputGuardrails", said))
+            faults.append(DefinitionProblem("OutputGuardrails", said))
         if faults:
             raise DefinitionError(faults)
         self._guards = guards
@@ -203,43 +209,43 @@ class OutputGuardrails:
         self._on: On = on
         self._max_retries = max_retries
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        exchanged, since, made = turn.context.exchanged, turn.told, 0
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        tool_messages, since, made = invocation.state.tool_messages, invocation.told, 0
         while True:
-            answer = yield from proceed(turn)
-            outcome = yield from self._judge(answer, turn)
+            answer = yield from proceed(invocation)
+            outcome = yield from self._judge(answer, invocation)
             if isinstance(outcome, Answer):
                 return outcome
             made += 1
-            self._check_again(outcome, made, turn)
-            text = text_of(answer, turn)
-            turn = asked_again(turn, since, answer, text, outcome.verdict.message)
-            exchanged[:] = without_answer(answer.said)
-            since = len(exchanged)
+            self._check_again(outcome, made, invocation)
+            text = text_of(answer, invocation)
+            invocation = asked_again(invocation, since, answer, text, outcome.verdict.message)
+            tool_messages[:] = without_answer(answer.said)
+            since = len(tool_messages)
 
-    def _judge(self, answer: Answer, turn: Turn) -> Flow[Answer | _Rejection]:
+    def _judge(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
         """The answer as the guards pass it on, or who rejects it."""
         text: str | None = None  # known once a guard wants it, as a reply is read for it
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on
             if on == "text" and text is None:
-                text = text_of(answer, turn)
-            verdict = yield from judged(guard, text if on == "text" else answer.value, "output", turn)
+                text = text_of(answer, invocation)
+            verdict = yield from judged(guard, text if on == "text" else answer.value, "output", invocation)
             if isinstance(verdict, Rewritten):
-                answer, text = _rewritten(answer, verdict, on, guard, turn), None
+                answer, text = _rewritten(answer, verdict, on, guard, invocation), None
             elif isinstance(verdict, AskAgain):
                 return _Rejection(name_of(guard), verdict)
         return answer
 
-    def _check_again(self, rejection: _Rejection, made: int, turn: Turn) -> None:
+    def _check_again(self, rejection: _Rejection, made: int, invocation: Invocation) -> None:
         """Raise GuardrailError when the model must not be asked again."""
-        context = turn.context
+        context = invocation.state
         may = context.may_ask_again()
         if made <= self._max_retries and may:
             return
         name, reason = rejection.guard, rejection.verdict.reason
         answers = "its only answer" if made == 1 else f"all {made} answers"
-        said = f"{turn.plan.where}: the output guard {name} rejected {answers}: {reason}"
+        said = f"{invocation.plan.where}: the output guard {name} rejected {answers}: {reason}"
         error = GuardrailError(said, guard=name, where="output", reason=reason)
         if made <= self._max_retries:
             why = context.exceeded() or "a stream has handed out text"
@@ -247,12 +253,14 @@ class OutputGuardrails:
         raise error
 
 
-def _rewritten(answer: Answer, verdict: Rewritten, on: On, guard: GuardFunction, turn: Turn) -> Answer:
+def _rewritten(
+    answer: Answer, verdict: Rewritten, on: On, guard: GuardFunction, invocation: Invocation
+) -> Answer:
     try:
         if on == "value":
-            return with_value(answer, verdict.new, turn)
+            return with_value(answer, verdict.new, invocation)
         if not isinstance(verdict.new, str):
             raise TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-        return with_text(answer, verdict.new, turn)
+        return with_text(answer, verdict.new, invocation)
     except (OutputParsingError, ValueError, TypeError) as error:
-        raise failed(name_of(guard), "output", turn, error) from error
+        raise failed(name_of(guard), "output", invocation, error) from error

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..engine.approval import ApprovalRequiredError
 from ..engine.events import CallCompleted, CallFailed, ReplyFailed, ReplyReceived, ToolFinished
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..models.errors import Attempt, usage_of
 from ..models.messages import Usage
 
@@ -22,13 +22,17 @@ def log_calls(event: Any, /) -> None:
     tokens, seconds, and the type of an error; no texts, not even those of errors, which may quote.
     """
     match event:
-        case CallCompleted(turn) if _LOGGER.isEnabledFor(logging.INFO):
-            _LOGGER.info("%s: answered, %s", turn.plan.where, _account(turn))
-        case CallFailed(turn, ApprovalRequiredError() as error):
+        case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
+            _LOGGER.info("%s: answered, %s", invocation.plan.where, _account(invocation))
+        case CallFailed(invocation, ApprovalRequiredError() as error):
             waiting = ", ".join(call.name for call in error.calls)
-            _LOGGER.info("%s: waits for approval of %s, %s", turn.plan.where, waiting, _account(turn))
-        case CallFailed(turn, error):
-            _LOGGER.warning("%s: failed with %s, %s", turn.plan.where, type(error).__name__, _account(turn))
+            _LOGGER.info(
+                "%s: waits for approval of %s, %s", invocation.plan.where, waiting, _account(invocation)
+            )
+        case CallFailed(invocation, error):
+            _LOGGER.warning(
+                "%s: failed with %s, %s", invocation.plan.where, type(error).__name__, _account(invocation)
+            )
         case ReplyReceived(model, reply, seconds):
             _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds)
         case ReplyFailed(model, error, seconds):
@@ -38,10 +42,10 @@ def log_calls(event: Any, /) -> None:
             _LOGGER.debug("tool %s: %s, %.3f s", run.name, outcome, run.seconds)
 
 
-def _account(turn: Turn) -> str:
-    attempts = turn.context.attempts
+def _account(invocation: Invocation) -> str:
+    attempts = invocation.state.attempts
     made = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
-    return f"{made}{_asked(attempts)}, {_tokens(usage_of(attempts))}, {turn.context.seconds:.3f} s"
+    return f"{made}{_asked(attempts)}, {_tokens(usage_of(attempts))}, {invocation.state.seconds:.3f} s"
 
 
 def _asked(attempts: list[Attempt]) -> str:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from ..engine.budget import Budget, Price
-from ..models.errors import Attempt, DefinitionError, Fault
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem
 from ..models.messages import Usage
 
 _MILLION = 1_000_000
@@ -64,13 +64,13 @@ class PriceTable(Prices):
         self.currency = currency
         self.as_of = as_of
         faults = [
-            Fault("PriceTable", f"the price of {name} is {price}; none of it must be negative")
+            DefinitionProblem("PriceTable", f"the price of {name} is {price}; none of it must be negative")
             for name, price in self._prices.items()
             if any(part is not None and not part >= 0 for part in price)
         ]
         if otherwise is not None and otherwise.currency != currency:
             said = f"prices are in {currency}, those of otherwise in {otherwise.currency}; use one currency"
-            faults.append(Fault("PriceTable", said))
+            faults.append(DefinitionProblem("PriceTable", said))
         if faults:
             raise DefinitionError(faults)
 
@@ -116,7 +116,7 @@ class PublishedPrices(Prices):
         if provider not in self._providers:
             known = ", ".join(sorted(self._providers))
             said = f"genai-prices knows no provider {provider!r}; it must be one of {known}"
-            raise DefinitionError([Fault("PublishedPrices", said)])
+            raise DefinitionError([DefinitionProblem("PublishedPrices", said)])
 
     def __getitem__(self, name: str) -> Price:
         found = self._found.get(name)

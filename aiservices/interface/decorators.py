@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from ..models.base import ChatModel
 from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
-from .stubs import names_around
+from .stubs import enclosing_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -211,7 +211,7 @@ def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
 
     def decorate(decorated: Decorated) -> Decorated:
         known = declaration_of(decorated)
-        around = names_around(frame, decorated)
+        around = enclosing_names(frame, decorated)
         news = {name: value for name, value in said.items() if value is not None}
         if "options" in news:
             news["options"] = news["options"].over(known.options)

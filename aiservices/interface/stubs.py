@@ -85,7 +85,7 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
     return frozenset(codes)
 
 
-def names_around(frame: FrameType | None, *written: object) -> dict[str, Any]:
+def enclosing_names(frame: FrameType | None, *written: object) -> dict[str, Any]:
     """The names that string annotations may use where functions were written: those of the scopes around.
 
     A frame counts when a function stands in its code, so that what callers have in their variables is

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from .decorators import TemplateSource, structured_prompt_of
 from .rendering import render_value
 
@@ -54,7 +54,9 @@ class Prompt:
         try:
             return self._render(known)
         except Exception as error:
-            raise DefinitionError([Fault(where, f"the prompt cannot be rendered: {error}")]) from error
+            raise DefinitionError(
+                [DefinitionProblem(where, f"the prompt cannot be rendered: {error}")]
+            ) from error
 
 
 def compile_prompt(source: TemplateSource) -> Prompt:

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
-from ..engine.effects import Do, Flow, Pause
+from ..engine.effects import Flow, Run, Sleep
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..interface.parameters import Role
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Message, SystemMessage, UserMessage, message_from_dict, message_to_dict
 from .conversation_lock import Line, MemoryBusyError, Place, line_of
 from .history import Exchange, Sent, asked_of, exchange_of, exchanges_of, flat, system_of
@@ -29,7 +29,7 @@ WhenBusy = Literal["wait", "refuse"]
 class _Recalled(NamedTuple):
     """A turn that holds the past, and how its exchange is to be written."""
 
-    turn: Turn
+    invocation: Invocation
     write: Callable[[Exchange], int]
 
 
@@ -69,7 +69,7 @@ class ChatMemory:
     ) -> None:
         if when_busy not in get_args(WhenBusy):
             said = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
-            raise DefinitionError([Fault("ChatMemory", said)])
+            raise DefinitionError([DefinitionProblem("ChatMemory", said)])
         self.window = window
         self.store: ChatMemoryStore = InMemoryChatMemoryStore() if store is None else store
         self._line: Line = line_of(self.store)
@@ -77,7 +77,7 @@ class ChatMemory:
         self._refuse = when_busy == "refuse"
         self._longest_wait = longest_wait
         self._as_sent = store_as_sent
-        self.stands_as = "memory as sent" if store_as_sent else "memory"
+        self.position_name = "memory as sent" if store_as_sent else "memory"
         self._forget = forget_evicted
 
     def messages(self, conversation: str = _CONVERSATION) -> tuple[Message, ...]:
@@ -88,24 +88,24 @@ class ChatMemory:
         """Remove a conversation from the store. Blocks as the store does."""
         self.store.delete(conversation)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        place = self._line.join(_conversation_of(turn))
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        place = self._line.join(_conversation_of(invocation))
         try:
-            yield from self._wait(place, turn)
+            yield from self._wait(place, invocation)
             place.enter()
-            stored = yield Do(partial(self.store.load, place.conversation), self._in_thread)
-            turn, write = yield from self._recall(place.conversation, stored, turn)
-            asked, sent = _asked(turn), Sent()
-            answer = yield from proceed(sent.noting(turn) if self._as_sent else turn)
+            stored = yield Run(partial(self.store.load, place.conversation), self._in_thread)
+            invocation, write = yield from self._recall(place.conversation, stored, invocation)
+            asked, sent = _asked(invocation), Sent()
+            answer = yield from proceed(sent.noting(invocation) if self._as_sent else invocation)
             exchange = exchange_of(sent.message or asked, answer)
-            yield Do(place.finishing(partial(write, exchange)), self._in_thread)
+            yield Run(place.finishing(partial(write, exchange)), self._in_thread)
             return answer
         finally:
             place.leave()
 
-    def _wait(self, place: Place, turn: Turn) -> Flow[None]:
+    def _wait(self, place: Place, invocation: Invocation) -> Flow[None]:
         """Wait until the conversation is free. Raises MemoryBusyError or BudgetExceededError."""
-        wait, waited, context = _FIRST_WAIT, 0.0, turn.context
+        wait, waited, context = _FIRST_WAIT, 0.0, invocation.state
         while not place.first:
             if self._refuse:
                 raise MemoryBusyError(place.conversation, "another call is in it; make this one later")
@@ -117,22 +117,22 @@ class ChatMemory:
                 raise exceeded
             left = context.seconds_left
             wait = wait if left is None else min(wait, max(left, 0.0))
-            yield Pause(wait)
+            yield Sleep(wait)
             waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
 
-    def _recall(self, conversation: str, stored: Stored, turn: Turn) -> Flow[_Recalled]:
+    def _recall(self, conversation: str, stored: Stored, invocation: Invocation) -> Flow[_Recalled]:
         """The turn with what was said before it."""
         append = partial(self.store.append, conversation, stored.version)
-        if turn.goes_on:
-            return _Recalled(turn, append)
-        own = turn.request.messages
+        if invocation.is_resumed:
+            return _Recalled(invocation, append)
+        own = invocation.request.messages
         system = system_of(own) or system_of(stored.messages)
         first: tuple[Message, ...] = () if system is None else (system,)
         rest = tuple(message for message in own if not isinstance(message, SystemMessage))
         past = exchanges_of(stored.messages)
-        seen: Seen = yield from self.window.view(past, (*first, *rest), turn)
-        request = replace(turn.request, messages=(*first, *flat(seen.exchanges), *rest))
-        recalled = replace(turn, request=request)
+        seen: Seen = yield from self.window.view(past, (*first, *rest), invocation)
+        request = replace(invocation.request, messages=(*first, *flat(seen.exchanges), *rest))
+        recalled = replace(invocation, request=request)
         evicted = self._forget and len(seen.exchanges) < len(past)
         if not (evicted if seen.instead is None else seen.instead):
             return _Recalled(recalled, append)
@@ -145,11 +145,13 @@ class ChatMemory:
         return _Recalled(recalled, rewrite)
 
 
-def _conversation_of(turn: Turn) -> str:
+def _conversation_of(invocation: Invocation) -> str:
     """The id of the conversation that a turn belongs to. Raises TypeError or ValueError when it is none."""
-    given: Any = turn.memory_id
-    where = turn.plan.where
-    if given is None and all(parameter.role is not Role.MEMORY_ID for parameter in turn.plan.parameters):
+    given: Any = invocation.memory_id
+    where = invocation.plan.where
+    if given is None and all(
+        parameter.role is not Role.MEMORY_ID for parameter in invocation.plan.parameters
+    ):
         return _CONVERSATION
     if isinstance(given, bool) or not isinstance(given, (str, int, UUID)):
         kind = "None" if given is None else type(given).__name__
@@ -161,13 +163,13 @@ def _conversation_of(turn: Turn) -> str:
     return named
 
 
-def _asked(turn: Turn) -> UserMessage | None:
+def _asked(invocation: Invocation) -> UserMessage | None:
     """What the user says; of a call that waited, what was said then, without what was put into it since."""
-    kept = turn.context.kept
-    if turn.goes_on and _KEPT in kept:
+    kept = invocation.state.kept
+    if invocation.is_resumed and _KEPT in kept:
         message = message_from_dict(kept[_KEPT])
         return message if isinstance(message, UserMessage) else None
-    asked = asked_of(turn)
+    asked = asked_of(invocation)
     if asked is not None:
         kept[_KEPT] = message_to_dict(asked)
     return asked

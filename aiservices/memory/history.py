@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ..engine.output_format import INSTRUCTIONS_PLACE
 from ..engine.pipeline import Answer
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..models.messages import (
     AiMessage,
     Message,
@@ -76,9 +76,9 @@ def flat(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
 _KEPT = "memory.sent"
 
 
-def asked_of(turn: Turn) -> UserMessage | None:
+def asked_of(invocation: Invocation) -> UserMessage | None:
     """What the user says in a turn, without the place for instructions; None when there is nothing."""
-    asked = _users(turn.request)
+    asked = _users(invocation.request)
     if not asked:
         return None
     last = asked[-1]
@@ -110,32 +110,32 @@ class Sent:
         self.message: UserMessage | None = None  # of the last request; None when none went out
         self._number: int | None = None
 
-    def noting(self, turn: Turn) -> Turn:
+    def noting(self, invocation: Invocation) -> Invocation:
         """The turn, with each request noted that goes out for it; a call that waited has noted it before."""
-        plan, kept = turn.plan, turn.context.kept
-        if turn.goes_on and _KEPT in kept:
+        plan, kept = invocation.plan, invocation.state.kept
+        if invocation.is_resumed and _KEPT in kept:
             message = message_from_dict(kept[_KEPT])
             self.message = message if isinstance(message, UserMessage) else None
-            return turn
+            return invocation
 
         def note(request: ChatRequest) -> ChatRequest:
             going = request if plan.transform is None else plan.transform(request)
-            self._note(going, turn)
+            self._note(going, invocation)
             return going
 
-        return replace(turn, plan=plan._replace(transform=note))
+        return replace(invocation, plan=plan._replace(transform=note))
 
-    def _note(self, going: ChatRequest, turn: Turn) -> None:
+    def _note(self, going: ChatRequest, invocation: Invocation) -> None:
         """Note the message in a request; what is said after it to have an answer again is not the user's."""
-        asked, wire = _users(going), turn.context.wire
+        asked, wire = _users(going), invocation.state.wire
         # the parts of an answer are asked for without the examples
-        examples = 0 if wire is None or not wire.shown else len(turn.examples)
+        examples = 0 if wire is None or not wire.shown else len(invocation.examples)
         if self._number is None:
             self._number = len(asked) - examples
         found = asked[: self._number + examples]
         self.message = found[-1] if found else None
         if self.message is not None:
-            turn.context.kept[_KEPT] = message_to_dict(self.message)
+            invocation.state.kept[_KEPT] = message_to_dict(self.message)
 
 
 def _users(request: ChatRequest) -> list[UserMessage]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ..engine.budget import CallContext
-from ..engine.effects import All, Ask, Flow
-from ..engine.plan import Turn
+from ..engine.budget import CallState
+from ..engine.effects import CallModel, Flow, Gather
+from ..engine.plan import Invocation
 from ..engine.tool_loop import check_finish
 from ..models.base import ChatModel, find_model
-from ..models.errors import Attempt, DefinitionError, Fault, FinishError, ModelError
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, FinishError, ModelError
 from ..models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest
 from .history import Exchange, flat
@@ -40,7 +40,9 @@ class Window(Protocol):
     seen are whole exchanges. A generator, as interceptors are, so that it may ask a model.
     """
 
-    def view(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], turn: Turn, /) -> Flow[Seen]: ...
+    def view(
+        self, past: tuple[Exchange, ...], beside: tuple[Message, ...], invocation: Invocation, /
+    ) -> Flow[Seen]: ...
 
 
 @runtime_checkable
@@ -66,7 +68,9 @@ class MessageWindow:
     def fitting(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], /) -> tuple[Exchange, ...]:
         return _newest(past, self.max_messages - len(beside), len)
 
-    def view(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], turn: Turn, /) -> Flow[Seen]:
+    def view(
+        self, past: tuple[Exchange, ...], beside: tuple[Message, ...], invocation: Invocation, /
+    ) -> Flow[Seen]:
         return Seen(self.fitting(past, beside))
         yield
 
@@ -111,7 +115,9 @@ class TokenWindow:
     def fitting(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], /) -> tuple[Exchange, ...]:
         return _newest(past, self.max_tokens - self._size(beside), self._size)
 
-    def view(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], turn: Turn, /) -> Flow[Seen]:
+    def view(
+        self, past: tuple[Exchange, ...], beside: tuple[Message, ...], invocation: Invocation, /
+    ) -> Flow[Seen]:
         return Seen(self.fitting(past, beside))
         yield
 
@@ -129,7 +135,7 @@ def _newest(past: tuple[Exchange, ...], room: int, size: Callable[[Exchange], in
 
 def _at_least_one(window: str, name: str, value: int) -> None:
     if value < 1:
-        raise DefinitionError([Fault(window, f"{name} is {value}; it must be at least 1")])
+        raise DefinitionError([DefinitionProblem(window, f"{name} is {value}; it must be at least 1")])
 
 
 _WISH = (
@@ -171,20 +177,22 @@ class SummarizingWindow:
         self._options = options or ChatOptions()
         self._wish = wish
 
-    def view(self, past: tuple[Exchange, ...], beside: tuple[Message, ...], turn: Turn, /) -> Flow[Seen]:
+    def view(
+        self, past: tuple[Exchange, ...], beside: tuple[Message, ...], invocation: Invocation, /
+    ) -> Flow[Seen]:
         fitting = self._within.fitting(past, beside)
         if len(fitting) == len(past):
             return Seen(past)
         kept = min(self._keep.fitting(past, beside), fitting, key=len)
-        summary = yield from self._summary(past[: len(past) - len(kept)], turn)
+        summary = yield from self._summary(past[: len(past) - len(kept)], invocation)
         if summary is None:
             return Seen(fitting, instead=False)
         told: Exchange = (UserMessage(_TITLE + summary), AiMessage(_TAKEN))
         return Seen((told, *kept), instead=True)
 
-    def _summary(self, older: tuple[Exchange, ...], turn: Turn) -> Flow[str | None]:
+    def _summary(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
         """The summary; None when there is none to be had. Raises BudgetExceededError."""
-        context, name, where = turn.context, self._model.name, turn.plan.where
+        context, name, where = invocation.state, self._model.name, invocation.plan.where
         exceeded, faults = context.exceeded(), context.budget.faults(where, [self._model.name])
         if exceeded is not None:
             raise exceeded
@@ -197,7 +205,7 @@ class SummarizingWindow:
         failure: Exception | None = None
         try:
             # a stream would hand on what a bare Ask gives
-            (answered,) = yield All((Ask(self._model, request),))
+            (answered,) = yield Gather((CallModel(self._model, request),))
             reply = answered
             check_finish(answered, where)
         except (ModelError, FinishError) as error:
@@ -226,7 +234,7 @@ def _told(messages: Iterable[Message]) -> str:
     return "\n".join(lines)
 
 
-def _in_time(request: ChatRequest, context: CallContext) -> ChatRequest:
+def _in_time(request: ChatRequest, context: CallState) -> ChatRequest:
     """The request with a deadline that ends with the call's budget."""
     left = context.seconds_left
     if left is None:

@@ -84,7 +84,7 @@ class Attempt(NamedTuple):
         return self.reply.text if self.reply is not None else ""
 
 
-class Fault(NamedTuple):
+class DefinitionProblem(NamedTuple):
     """One thing that is wrong with a declaration: where it is and what to do about it."""
 
     where: str
@@ -97,7 +97,7 @@ class Fault(NamedTuple):
 class DefinitionError(AiServiceError, TypeError):
     """The declaration of a service is wrong; ``faults`` holds everything that is, at once."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[DefinitionProblem]) -> None:
         self.faults = tuple(faults)
         if len(self.faults) == 1:
             text = str(self.faults[0])

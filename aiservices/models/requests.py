@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from .errors import Fault
+from .errors import DefinitionProblem
 from .messages import AiMessage, Message, SystemMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -47,18 +47,20 @@ class ChatOptions:
                 merged[option.name] = far if near is None else near
         return ChatOptions(**merged)
 
-    def faults(self, where: str) -> list[Fault]:
+    def faults(self, where: str) -> list[DefinitionProblem]:
         """What is wrong with these values, each with what to do."""
         faults = []
         limits = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
         for name, low, high in limits:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                faults.append(Fault(where, f"{name} is {value!r}; it must be from {low:g} to {high:g}"))
+                faults.append(
+                    DefinitionProblem(where, f"{name} is {value!r}; it must be from {low:g} to {high:g}")
+                )
         for name in ("max_tokens", "timeout"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                faults.append(Fault(where, f"{name} is {value!r}; it must be greater than 0"))
+                faults.append(DefinitionProblem(where, f"{name} is {value!r}; it must be greater than 0"))
         return faults
 
 
@@ -144,7 +146,7 @@ _ROLES: dict[Any, type[SystemMessage | UserMessage | AiMessage]] = {
 _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
-def messages_of(said: Said, where: str, faults: list[Fault]) -> tuple[Message, ...]:
+def messages_of(said: Said, where: str, faults: list[DefinitionProblem]) -> tuple[Message, ...]:
     """What is said as messages; what is wrong with any of them goes to ``faults``."""
     if isinstance(said, str):
         return (UserMessage(said),)
@@ -152,7 +154,7 @@ def messages_of(said: Said, where: str, faults: list[Fault]) -> tuple[Message, .
         return (said,)
     if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         wanted = f"it takes a text, a message, or a list in which each is {_FORMS}"
-        faults.append(Fault(where, f"what is said is {type(said).__name__}; {wanted}"))
+        faults.append(DefinitionProblem(where, f"what is said is {type(said).__name__}; {wanted}"))
         return ()
     messages = []
     for number, one in enumerate(said, 1):
@@ -160,11 +162,11 @@ def messages_of(said: Said, where: str, faults: list[Fault]) -> tuple[Message, .
         if message is not None:
             messages.append(message)
     if not messages and not faults:
-        faults.append(Fault(where, "nothing is said; give at least one message"))
+        faults.append(DefinitionProblem(where, "nothing is said; give at least one message"))
     return tuple(messages)
 
 
-def _message(said: Any, where: str, faults: list[Fault]) -> Message | None:
+def _message(said: Any, where: str, faults: list[DefinitionProblem]) -> Message | None:
     if isinstance(said, Message):
         return said
     if isinstance(said, Mapping):
@@ -172,12 +174,14 @@ def _message(said: Any, where: str, faults: list[Fault]) -> Message | None:
     elif isinstance(said, (tuple, list)) and len(said) == 2:
         role, text = said
     else:
-        faults.append(Fault(where, f"it is {type(said).__name__}; it must be {_FORMS}"))
+        faults.append(DefinitionProblem(where, f"it is {type(said).__name__}; it must be {_FORMS}"))
         return None
     known = isinstance(role, str) and role in _ROLES
     if not known:
-        faults.append(Fault(where, f"the role {role!r} is unknown; there are: {', '.join(_ROLES)}"))
+        faults.append(
+            DefinitionProblem(where, f"the role {role!r} is unknown; there are: {', '.join(_ROLES)}")
+        )
     if not isinstance(text, str):
-        faults.append(Fault(where, f"its content is {type(text).__name__}; it must be text"))
+        faults.append(DefinitionProblem(where, f"its content is {type(text).__name__}; it must be text"))
         return None
     return _ROLES[role](text) if known else None

@@ -11,14 +11,14 @@ from pydantic_core import to_jsonable_python
 
 from output_parsers.types.target import Description
 
-from ..engine.effects import All, Do, Emit, Flow
+from ..engine.effects import Emit, Flow, Gather, Run
 from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..engine.tool_execution import ToolRun
 from ..interface.decorators import TemplateSource
 from ..interface.parameters import is_async, name_of
 from ..interface.templates import Prompt, TemplateFault, compile_prompt
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import UserMessage
 from ..tools.tool import Tool, tool, tools_of
 from .content import Content, Query, Retriever, checked, doing, flowing, last_said
@@ -50,11 +50,11 @@ class Injection:
         try:
             prompt = compile_prompt(TemplateSource(self.template))
         except TemplateFault as error:
-            raise DefinitionError([Fault("Injection", str(error))]) from error
+            raise DefinitionError([DefinitionProblem("Injection", str(error))]) from error
         unknown = sorted(prompt.variables - _KNOWN)
         if unknown:
             said = f"its template names {{{{{unknown[0]}}}}}, but knows: {', '.join(sorted(_KNOWN))}"
-            raise DefinitionError([Fault("Injection", said)])
+            raise DefinitionError([DefinitionProblem("Injection", said)])
         object.__setattr__(self, "_prompt", prompt)
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str:
@@ -107,7 +107,7 @@ class RetrievalAugmentor:
     at_once: int | None
     awaits: tuple[str, ...]
 
-    stands_as = "retrieval"
+    position_name = "retrieval"
 
     def __init__(
         self,
@@ -120,9 +120,11 @@ class RetrievalAugmentor:
     ) -> None:
         if bool(retrievers) == (route is not None):
             said = "it takes retrievers, or a route that knows its own: one of them"
-            raise DefinitionError([Fault("RetrievalAugmentor", said)])
+            raise DefinitionError([DefinitionProblem("RetrievalAugmentor", said)])
         faults = [
-            Fault("RetrievalAugmentor", f"{name_of(one)} is no retriever: it has no method retrieve")
+            DefinitionProblem(
+                "RetrievalAugmentor", f"{name_of(one)} is no retriever: it has no method retrieve"
+            )
             for one in retrievers
             if not callable(getattr(one, "retrieve", None))
         ]
@@ -136,40 +138,40 @@ class RetrievalAugmentor:
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        kept = turn.context.kept
-        query = None if turn.goes_on else Query.of(turn)
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        kept = invocation.state.kept
+        query = None if invocation.is_resumed else Query.of(invocation)
         if query is None:  # what was found before the call waited is in its request
             contents = tuple(Content(**found) for found in kept.get(_KEPT, ()))
         else:
             contents = tuple((yield from self.retrieved(query)))
             kept[_KEPT] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
             yield Emit(Retrieved(contents))
-        augmented = self._augmented(turn, contents) if contents and query is not None else turn
+        augmented = self._augmented(invocation, contents) if contents and query is not None else invocation
         answer = yield from proceed(augmented)
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 
     def retrieved(self, query: Query) -> Flow[Sequence[Content]]:
         """What is found for a query, the best first."""
         queries = yield from flowing(self.transform, query)
-        needs: list[Do] = []
+        needs: list[Run] = []
         names: list[str] = []
         for one in queries:
             for retriever in (yield from flowing(self.route, one)):
                 names.append(f"{type(retriever).__name__}.retrieve")
                 needs.append(doing(retriever.retrieve, one))
-        found: Sequence[Any] = (yield All(tuple(needs), self.at_once)) if needs else ()
+        found: Sequence[Any] = (yield Gather(tuple(needs), self.at_once)) if needs else ()
         rankings = [checked(contents, name) for contents, name in zip(found, names, strict=True)]
         return checked((yield from flowing(self.fuse, query, rankings)), name_of(self.fuse))
 
-    def _augmented(self, turn: Turn, contents: Sequence[Content]) -> Turn:
-        messages = list(turn.request.messages)
+    def _augmented(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
+        messages = list(invocation.request.messages)
         at = last_said(messages)
         assert at is not None, "there is a user message that was looked for"
         said = messages[at]
         assert isinstance(said, UserMessage), "that is what was looked for"
         messages[at] = replace(said, text=self.inject(said.text, contents))
-        return replace(turn, request=replace(turn.request, messages=tuple(messages)))
+        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
 
 
 _NOTHING = "Nothing was found."

@@ -9,9 +9,9 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
-from ..engine.effects import Do, Flow
+from ..engine.effects import Flow, Run
 from ..engine.output_format import INSTRUCTIONS_PLACE
-from ..engine.plan import Turn
+from ..engine.plan import Invocation
 from ..interface.parameters import name_of
 from ..models.messages import Message, UserMessage
 
@@ -37,26 +37,30 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for. ``turn`` is the call that needs it, with its arguments and memory id, if any."""
+    """A search query. ``invocation`` is the call that needs it, if any."""
 
     text: str
-    turn: Turn | None = field(default=None, repr=False, compare=False)
+    invocation: Invocation | None = field(default=None, repr=False, compare=False)
 
     @property
     def history(self) -> tuple[Message, ...]:
         """What was said in the conversation before the message that is asked for now."""
-        if self.turn is None:
+        if self.invocation is None:
             return ()
-        messages = self.turn.request.messages
+        messages = self.invocation.request.messages
         at = last_said(messages)
         return () if at is None else messages[:at]
 
     @staticmethod
-    def of(turn: Turn) -> Query | None:
+    def of(invocation: Invocation) -> Query | None:
         """The query of a call: its last user message; None when it has none."""
-        messages = turn.request.messages
+        messages = invocation.request.messages
         at = last_said(messages)
-        return None if at is None else Query(messages[at].text.replace(INSTRUCTIONS_PLACE, "").strip(), turn)
+        return (
+            None
+            if at is None
+            else Query(messages[at].text.replace(INSTRUCTIONS_PLACE, "").strip(), invocation)
+        )
 
 
 class Retriever(Protocol):
@@ -149,14 +153,14 @@ def split(
 T = TypeVar("T")
 
 
-def doing(function: Callable[..., Any], *arguments: Any) -> Do:
+def doing(function: Callable[..., Any], *arguments: Any) -> Run:
     """Call a function with arguments; one that blocks runs beside an event loop, in a thread."""
 
     @wraps(function)  # so that what goes wrong names it
     def work() -> Any:
         return function(*arguments)
 
-    return Do(work, in_thread=not inspect.iscoroutinefunction(function))
+    return Run(work, in_thread=not inspect.iscoroutinefunction(function))
 
 
 def flowing(function: Callable[..., Flow[T]], *arguments: Any) -> Flow[T]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..engine.budget import Budget
-from ..engine.effects import Emit, Flow, Need, asked_as_a_whole, through
+from ..engine.effects import Effect, Emit, Flow, asked_as_a_whole, through
 from ..engine.pipeline import Pipeline
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, Message, UserMessage
 from ..service.create import create, plan_of
 from .content import Content, Query, Retriever, doing
@@ -32,12 +32,12 @@ class Question:
     def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
         self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
 
-    def ask(self, turn: Turn | None, arguments: Mapping[str, Any]) -> Flow[Any]:
+    def ask(self, invocation: Invocation | None, arguments: Mapping[str, Any]) -> Flow[Any]:
         """The value that the model answers with. Without a turn, the account is one of its own."""
-        begun = self._plan.turn((), arguments, Budget())
-        if turn is not None:
-            begun = replace(begun, context=turn.context)
-        context, before = begun.context, len(begun.context.attempts)
+        begun = self._plan.invocation((), arguments, Budget())
+        if invocation is not None:
+            begun = replace(begun, state=invocation.state)
+        context, before = begun.state, len(begun.state.attempts)
         try:
             answer = yield from aside(_PIPELINE.flow(begun))
         finally:
@@ -50,7 +50,7 @@ def aside(flow: Flow[T]) -> Flow[T]:
     return through(flow, _quietly)
 
 
-def _quietly(need: Need) -> Flow[Any]:
+def _quietly(need: Effect) -> Flow[Any]:
     if isinstance(need, Emit):
         need = need._replace(shown=False)
     return (yield from asked_as_a_whole(need))
@@ -92,7 +92,7 @@ class CompressingQueryTransformer:
         if not said:
             return [query]
         given = {"conversation": "\n".join(said), "query": query.text}
-        text: str = yield from self._question.ask(query.turn, given)
+        text: str = yield from self._question.ask(query.invocation, given)
         return [replace(query, text=text.strip())] if text.strip() else [query]
 
 
@@ -114,7 +114,7 @@ class ExpandingQueryTransformer:
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Query]]:
         given = {"query": query.text, "count": self._n}
-        texts: list[str] = yield from self._question.ask(query.turn, given)
+        texts: list[str] = yield from self._question.ask(query.invocation, given)
         others = dict.fromkeys(text.strip() for text in texts[: self._n])
         return [query, *(replace(query, text=text) for text in others if text and text != query.text)]
 
@@ -179,7 +179,7 @@ class RouteByModel:
         if not names or len(set(names)) < len(names):
             given = ", ".join(names) or "none"
             said = f"its sources are {given}; it takes one at least, and each has a name of its own"
-            raise DefinitionError([Fault("RouteByModel", said)])
+            raise DefinitionError([DefinitionProblem("RouteByModel", said)])
         form: Any = Literal[names]
         interface: Any = _Choosing
         self._question = Question(interface[form], "chosen", model)
@@ -188,7 +188,7 @@ class RouteByModel:
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Retriever]]:
         given = {"sources": self._described, "query": query.text}
-        names: list[str] = yield from self._question.ask(query.turn, given)
+        names: list[str] = yield from self._question.ask(query.invocation, given)
         return [self._sources[name] for name in dict.fromkeys(names)]
 
 
@@ -251,7 +251,7 @@ class ReRank:
         scores: Sequence[float] = yield doing(self.ranker.scores, query, contents)
         if len(scores) != len(contents):
             said = f"it gave {len(scores)} scores for {len(contents)} contents; it must give one for each"
-            raise DefinitionError([Fault(type(self.ranker).__name__, said)])
+            raise DefinitionError([DefinitionProblem(type(self.ranker).__name__, said)])
         scored = [replace(one, score=float(score)) for one, score in zip(contents, scores, strict=True)]
         best = sorted(scored, key=lambda content: -(content.score or 0.0))
         least = float("-inf") if self.at_least is None else self.at_least

@@ -14,7 +14,7 @@ from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
 from output_parsers.types.target import fillings_of, substitute, type_name
 
-from ..engine.model_route import Route
+from ..engine.model_route import ModelRoute
 from ..engine.output_format import wire_of_reply
 from ..engine.plan import Example, MethodPlan, RequestTransformer
 from ..engine.results import Returns, Shape, ShapeFault, shape_of
@@ -24,13 +24,13 @@ from ..interface.decorators import Declaration, SystemSource, declaration_of
 from ..interface.parameters import Parameter, RoleFault, parameters_of
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import ChatModel, find_model, members_of
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
 from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
 from ..tools.tool import ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
-from .prompt_binding import Wording, plan_examples, word
+from .prompt_binding import PromptBinding, plan_examples, word
 
 _REPLIES: dict[Any, Callable[[ChatReply], Any]] = {
     ChatReply: lambda reply: reply,
@@ -44,13 +44,15 @@ def routes_of(
     model: ChatModel | None,
     strategies: tuple[Strategy | None, Strategy | None],
     where: str,
-    faults: list[Fault],
-) -> tuple[Route, ...]:
+    faults: list[DefinitionProblem],
+) -> tuple[ModelRoute, ...]:
     """The models that may be asked, each with the ways to ask it for the type."""
     members = () if model is None else members_of(model)
     if parser is None:
         read = _REPLIES.get(returns.form)
-        return () if read is None else tuple(Route(m, ladder_of_one(wire_of_reply(read))) for m in members)
+        return (
+            () if read is None else tuple(ModelRoute(m, ladder_of_one(wire_of_reply(read))) for m in members)
+        )
     own, general = strategies
     # what holds for a whole service holds for its methods that need structure
     asked = own or (None if parser.schema is None else general)
@@ -60,13 +62,17 @@ def routes_of(
         for ladder in ladders:
             ladder.prepare()
     except (StrategyFault, UnsupportedTypeError) as error:
-        faults.append(Fault(where, str(error)))
+        faults.append(DefinitionProblem(where, str(error)))
         return ()
-    return tuple(map(Route, members, ladders))
+    return tuple(map(ModelRoute, members, ladders))
 
 
 def parser_of(
-    returns: Returns, parsers: ParserRegistry, namespace: Mapping[str, Any], where: str, faults: list[Fault]
+    returns: Returns,
+    parsers: ParserRegistry,
+    namespace: Mapping[str, Any],
+    where: str,
+    faults: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
     """The parser of what the model is to write; None where it is the reply itself, or nothing reads it."""
     if isinstance(returns.form, type) and returns.form in _REPLIES:
@@ -81,7 +87,7 @@ def parser_of(
         item = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
         return ItemListParser(item, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
     except UnsupportedTypeError as error:
-        faults.append(Fault(where, str(error)))
+        faults.append(DefinitionProblem(where, str(error)))
         return None
 
 
@@ -105,14 +111,16 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
-        raise DefinitionError([Fault(name, "it is no class; create takes a Protocol, an ABC or a class")])
-    faults: list[Fault] = []
+        raise DefinitionError(
+            [DefinitionProblem(name, "it is no class; create takes a Protocol, an ABC or a class")]
+        )
+    faults: list[DefinitionProblem] = []
     settings = _with_interface(settings, cls, name, faults)
     variables = getattr(cls, "__parameters__", ())
     if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
         named = ", ".join(variable.__name__ for variable in variables)
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
-        faults.append(Fault(name, f"it is generic; say what {named} stands for, as in {example}"))
+        faults.append(DefinitionProblem(name, f"it is generic; say what {named} stands for, as in {example}"))
         raise DefinitionError(faults)
     models = _Models(settings.model, name, faults)
     plans: dict[str, MethodPlan] = {}
@@ -130,33 +138,37 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
             faults.extend(error.faults)
     faults.extend(_construction(cls, name))
     if not found and not faults:
-        faults.append(Fault(name, "it has no method to implement: each has a body of its own"))
+        faults.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
     if faults:
         raise DefinitionError(faults)
     return plans
 
 
-def _construction(cls: type, name: str) -> list[Fault]:
+def _construction(cls: type, name: str) -> list[DefinitionProblem]:
     """What stands against making an object of a class: create gives it no arguments and no attributes."""
     said = "it is an attribute without a value, which a service cannot have; give it a value or leave it out"
-    faults = [Fault(f"{cls.__name__}.{attribute}", said) for attribute in attributes_without_value(cls)]
+    faults = [
+        DefinitionProblem(f"{cls.__name__}.{attribute}", said) for attribute in attributes_without_value(cls)
+    ]
     if has_own_init(cls):
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
         flexible = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         needed = [p.name for p in parameters if p.default is p.empty and p.kind not in flexible]
         if needed:
             named = ", ".join(needed)
-            faults.append(Fault(name, f"its __init__ needs {named}, and create calls it without arguments"))
+            faults.append(
+                DefinitionProblem(name, f"its __init__ needs {named}, and create calls it without arguments")
+            )
     return faults
 
 
-def _with_interface(settings: Settings, cls: type, name: str, faults: list[Fault]) -> Settings:
+def _with_interface(settings: Settings, cls: type, name: str, faults: list[DefinitionProblem]) -> Settings:
     """The settings of ``create`` with what the interface itself says over them."""
     said = declaration_of(cls)
     options = (said.options or ChatOptions()).over(settings.options)
     faults.extend(options.faults(name))
     if said.examples:
-        faults.append(Fault(name, "an example belongs to a method, and stands on the interface"))
+        faults.append(DefinitionProblem(name, "an example belongs to a method, and stands on the interface"))
     return settings._replace(
         model=settings.model if said.model is None else said.model,
         options=options,
@@ -174,19 +186,19 @@ def plan_method(
     model: ChatModel | None,
 ) -> MethodPlan:
     """The plan of one stub. Raises DefinitionError with all of its faults."""
-    faults: list[Fault] = []
+    faults: list[DefinitionProblem] = []
     declared = declaration_of(function)
     namespace = {**settings.namespace, **declared.namespace}
     hints = _hints(function, namespace, filling, where, faults)
     signature = inspect.signature(function)
     own_options = declared.options or ChatOptions()
     faults.extend(own_options.faults(where))
-    wording: Wording | None = None
+    wording: PromptBinding | None = None
     parameters: tuple[Parameter, ...] = ()
     try:
         parameters = parameters_of(signature, hints or {})
     except (RoleFault, UnsupportedTypeError) as error:
-        faults.extend(Fault(where, fault) for fault in error.args)
+        faults.extend(DefinitionProblem(where, fault) for fault in error.args)
     else:
         if hints is not None:  # without them no role is known
             wording = word(declared.user, declared.system or settings.system, parameters, where, faults)
@@ -194,7 +206,7 @@ def plan_method(
     general = Strategy(settings.strategy) if settings.strategy else None
     strategies = (_strategy(declared.strategy, where, faults), general)
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
-    routes: tuple[Route, ...] = ()
+    routes: tuple[ModelRoute, ...] = ()
     examples: tuple[Example, ...] = ()
     if returns is not None:
         parser = parser_of(returns, settings.parsers, namespace, where, faults)
@@ -235,12 +247,12 @@ def plan_method(
     )
 
 
-def _taken(toolbox: Toolbox, routes: Iterable[Route], where: str) -> list[Fault]:
+def _taken(toolbox: Toolbox, routes: Iterable[ModelRoute], where: str) -> list[DefinitionProblem]:
     """The tools with a name that the tool which gives the answer has, on a rung that may come to be asked."""
     asked = [route.ladder.wire(rung) for route in routes for rung in route.ladder.rungs]
     names = {wire.tooling.choice for wire in asked if wire.tooling is not None}
     said = "has the name of the tool that gives the answer; give it another"
-    return [Fault(where, f"the tool {name} {said}") for name in toolbox.tools if name in names]
+    return [DefinitionProblem(where, f"the tool {name} {said}") for name in toolbox.tools if name in names]
 
 
 @dataclass(slots=True)
@@ -249,7 +261,7 @@ class _Models:
 
     general: ChatModel | str | None
     service: str
-    faults: list[Fault]
+    faults: list[DefinitionProblem]
     known: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, own: ChatModel | str | None, where: str) -> ChatModel | None:
@@ -260,31 +272,37 @@ class _Models:
             try:
                 self.known[key] = find_model(model)
             except LookupError as error:
-                self.faults.append(Fault(place, str(error.args[0])))
+                self.faults.append(DefinitionProblem(place, str(error.args[0])))
                 self.known[key] = None
         return self.known[key]
 
 
-def _strategy(said: Strategy | str | None, where: str, faults: list[Fault]) -> Strategy | None:
+def _strategy(said: Strategy | str | None, where: str, faults: list[DefinitionProblem]) -> Strategy | None:
     try:
         return None if said is None else Strategy(said)
     except ValueError:
-        faults.append(Fault(where, f"the strategy {said!r} is unknown; there are: {', '.join(Strategy)}"))
+        faults.append(
+            DefinitionProblem(where, f"the strategy {said!r} is unknown; there are: {', '.join(Strategy)}")
+        )
         return None
 
 
-def _is_method(attribute: Any, where: str, faults: list[Fault]) -> bool:
+def _is_method(attribute: Any, where: str, faults: list[DefinitionProblem]) -> bool:
     """Whether an attribute is to be implemented. Notes what can be neither kept nor implemented."""
     if is_stub(attribute):
         return True
     inside = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
     if declaration_of(attribute) != Declaration():
-        faults.append(Fault(where, "it has a prompt and a body; a method with a prompt has the body ..."))
+        faults.append(
+            DefinitionProblem(where, "it has a prompt and a body; a method with a prompt has the body ...")
+        )
     elif is_stub(inside):
         kind = type(attribute).__name__
-        faults.append(Fault(where, f"it is a {kind} without a body; only plain methods can be implemented"))
+        faults.append(
+            DefinitionProblem(where, f"it is a {kind} without a body; only plain methods can be implemented")
+        )
     elif getattr(attribute, "__isabstractmethod__", False):
-        faults.append(Fault(where, "it is abstract and has a body; keep one of them"))
+        faults.append(DefinitionProblem(where, "it is abstract and has a body; keep one of them"))
     return False
 
 
@@ -293,28 +311,32 @@ def _hints(
     namespace: Mapping[str, Any],
     filling: Mapping[Any, Any],
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> dict[str, Any] | None:
     try:
         hints = get_type_hints(function, localns=dict(namespace), include_extras=True)
     except Exception as error:  # a string annotation may hold any expression
         faults.append(
-            Fault(where, f"an annotation cannot be resolved: {error}; define the name, or pass it in localns")
+            DefinitionProblem(
+                where, f"an annotation cannot be resolved: {error}; define the name, or pass it in localns"
+            )
         )
         return None
     return {name: substitute(hint, filling) for name, hint in hints.items()}
 
 
 def _returns(
-    function: Callable[..., Any], hints: dict[str, Any] | None, where: str, faults: list[Fault]
+    function: Callable[..., Any], hints: dict[str, Any] | None, where: str, faults: list[DefinitionProblem]
 ) -> Returns | None:
     if hints is None:
         return None
     if "return" not in hints:
-        faults.append(Fault(where, "it has no return annotation; annotate the type of the answer"))
+        faults.append(
+            DefinitionProblem(where, "it has no return annotation; annotate the type of the answer")
+        )
         return None
     try:
         return shape_of(hints["return"], asynchronous=inspect.iscoroutinefunction(function))
     except ShapeFault as error:
-        faults.append(Fault(where, str(error)))
+        faults.append(DefinitionProblem(where, str(error)))
         return None

@@ -13,22 +13,22 @@ from typing_extensions import TypeForm
 from output_parsers.parser.registry import DEFAULT_REGISTRY, ParserFactory
 from output_parsers.types.target import type_name
 
-from ..engine.approval import TurnState
-from ..engine.budget import Budget, CallContext
+from ..engine.approval import SuspendedCall
+from ..engine.budget import Budget, CallState
 from ..engine.effects import Emit, Flow, arun, astream, held, run, stream
-from ..engine.iterators import Items, Texts, aiterate, iterate
-from ..engine.model_route import Route
+from ..engine.iterators import ItemStream, TextChunks, aiterate, iterate
+from ..engine.model_route import ModelRoute
 from ..engine.pipeline import Answer, Interceptor, Listener, Pipeline
-from ..engine.plan import MethodPlan, RequestTransformer, Turn
+from ..engine.plan import Invocation, MethodPlan, RequestTransformer
 from ..engine.results import Result, Shape
 from ..engine.retry import Retry
 from ..engine.streams import Accepted, AsyncStream, Stream
 from ..engine.tool_execution import ToolErrors
 from ..interface.decorators import SystemSource, TemplateSource
 from ..interface.parameters import Role, inside_of, is_async, name_of
-from ..interface.stubs import has_own_init, methods_of, names_around
+from ..interface.stubs import enclosing_names, has_own_init, methods_of
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ToolMessage
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
@@ -41,36 +41,36 @@ R = TypeVar("R")
 _BOUND = "__aiservices_bound__"
 
 
-class Bound(NamedTuple):
+class ServiceMethod(NamedTuple):
     """What stands behind a method of a service: its plan, what a call may spend, and what a turn does."""
 
     plan: MethodPlan
     budget: Budget
-    begin: Callable[[Turn], Any]
+    begin: Callable[[Invocation], Any]
 
 
 def method_of(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
     """The function that stands in for a stub."""
     shape, asynchronous = plan.returns.shape, plan.returns.asynchronous
-    turn, whole = plan.turn, shape in (Shape.VALUE, Shape.RESULT)
+    invocation, whole = plan.invocation, shape in (Shape.VALUE, Shape.RESULT)
     begin = (_whole if whole else _streamed if shape is Shape.STREAM else _iterated)(plan, pipeline)
 
     def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        return begin(turn(args, kwargs, budget))
+        return begin(invocation(args, kwargs, budget))
 
     async def acall(self: object, /, *args: Any, **kwargs: Any) -> Any:
-        return await begin(turn(args, kwargs, budget))
+        return await begin(invocation(args, kwargs, budget))
 
     method: Any = wraps(stub)(acall if whole and asynchronous else call)
     method.__isabstractmethod__ = False
-    setattr(method, _BOUND, Bound(plan, budget, begin))
+    setattr(method, _BOUND, ServiceMethod(plan, budget, begin))
     return method
 
 
-def bound_of(method: object) -> Bound:
+def bound_of(method: object) -> ServiceMethod:
     """What stands behind a method of a service. Raises TypeError when it is none."""
     bound = getattr(method, _BOUND, None)
-    if not isinstance(bound, Bound):
+    if not isinstance(bound, ServiceMethod):
         raise TypeError(f"{method!r} is no method of a service that create made")
     return bound
 
@@ -86,7 +86,7 @@ def is_planned(method: object) -> bool:
 
 def resume(
     method: Callable[P, R],
-    state: TurnState,
+    state: SuspendedCall,
     approvals: Mapping[str, bool | str],
     /,
     **tool_context: Any,
@@ -107,34 +107,36 @@ def resume(
 def resumed_turn(
     plan: MethodPlan,
     budget: Budget,
-    state: TurnState,
+    state: SuspendedCall,
     approvals: Mapping[str, bool | str],
     tool_context: Mapping[str, Any],
-) -> Turn:
+) -> Invocation:
     """The turn of a call that waited, at that place. Raises ValueError as ``resume`` does."""
     if state.where != plan.where:
         raise ValueError(f"the state is one of {state.where}, not of {plan.where}")
-    waiting = state.exchanged[-1] if state.exchanged else None
+    waiting = state.tool_messages[-1] if state.tool_messages else None
     calls = waiting.tool_calls if isinstance(waiting, AiMessage) else ()
     undecided = [call.id for call in calls if call.id in state.pending and call.id not in approvals]
     if undecided:
         raise ValueError(f"{plan.where}: it is not said whether {', '.join(undecided)} is approved")
-    context = CallContext(
+    context = CallState(
         budget,
-        exchanged=[*state.before, *state.exchanged],
+        tool_messages=[*state.before, *state.tool_messages],
         before=len(state.before),
         rounds=state.rounds,
-        calls=sum(isinstance(said, ToolMessage) for said in (*state.before, *state.exchanged)),
+        calls=sum(isinstance(said, ToolMessage) for said in (*state.before, *state.tool_messages)),
         aside=-(state.rounds + 1),  # the request that made the calls was one of those before
         kept=dict(state.kept),
         route=_route_of(state, plan),
     )
     request = ChatRequest(state.messages, state.options.over(plan.options))
     given, shown = _arguments_of(state, plan), plan.shown()
-    return Turn(plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals)
+    return Invocation(
+        plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals
+    )
 
 
-def _route_of(state: TurnState, plan: MethodPlan) -> Route | None:
+def _route_of(state: SuspendedCall, plan: MethodPlan) -> ModelRoute | None:
     """The model that made the calls, since others may be told to write arguments in another form."""
     if not state.model:
         return None
@@ -149,7 +151,7 @@ def _route_of(state: TurnState, plan: MethodPlan) -> Route | None:
     return found
 
 
-def _arguments_of(state: TurnState, plan: MethodPlan) -> dict[str, Any]:
+def _arguments_of(state: SuspendedCall, plan: MethodPlan) -> dict[str, Any]:
     """The arguments that the state keeps. Where it kept no user name, tools are not given None for it."""
     values = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
     kept = {p.name: values[p.role] for p in plan.parameters if p.role in values}
@@ -157,9 +159,9 @@ def _arguments_of(state: TurnState, plan: MethodPlan) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if value is not None or name in optional}
 
 
-def result_of(answer: Answer, turn: Turn) -> Result[Any]:
+def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
     """An answer with the account of its call."""
-    context = turn.context
+    context = invocation.state
     return Result(
         answer.value,
         answer.reply,
@@ -173,27 +175,27 @@ def result_of(answer: Answer, turn: Turn) -> Result[Any]:
     )
 
 
-def _value_of(answer: Answer, turn: Turn) -> Any:
+def _value_of(answer: Answer, invocation: Invocation) -> Any:
     return answer.value
 
 
-def _whole(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
+def _whole(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
     flow = pipeline.flow
     finish = result_of if plan.returns.shape is Shape.RESULT else _value_of
 
-    def begin(turn: Turn) -> Any:
-        return finish(run(flow(turn)), turn)
+    def begin(invocation: Invocation) -> Any:
+        return finish(run(flow(invocation)), invocation)
 
-    async def abegin(turn: Turn) -> Any:
-        return finish(await arun(flow(turn)), turn)
+    async def abegin(invocation: Invocation) -> Any:
+        return finish(await arun(flow(invocation)), invocation)
 
     return abegin if plan.returns.asynchronous else begin
 
 
-def _streamed(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
-    def begin(turn: Turn) -> Any:
-        flow = to_the_end(pipeline, turn)
-        finish = partial(_result, turn)
+def _streamed(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
+    def begin(invocation: Invocation) -> Any:
+        flow = to_the_end(pipeline, invocation)
+        finish = partial(_result, invocation)
         return (
             AsyncStream(astream(flow), finish) if plan.returns.asynchronous else Stream(stream(flow), finish)
         )
@@ -201,34 +203,34 @@ def _streamed(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
     return begin
 
 
-def _result(turn: Turn, answer: Answer) -> Result[Any]:
-    return result_of(answer, turn)
+def _result(invocation: Invocation, answer: Answer) -> Result[Any]:
+    return result_of(answer, invocation)
 
 
-def _iterated(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Turn], Any]:
-    pieces = Texts if plan.returns.shape is Shape.TEXT_STREAM else Items
+def _iterated(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
+    pieces = TextChunks if plan.returns.shape is Shape.TEXT_STREAM else ItemStream
 
-    def begin(turn: Turn) -> Any:
-        flow = to_the_end(pipeline, turn)
-        return (aiterate if plan.returns.asynchronous else iterate)(flow, pieces(turn))
+    def begin(invocation: Invocation) -> Any:
+        flow = to_the_end(pipeline, invocation)
+        return (aiterate if plan.returns.asynchronous else iterate)(flow, pieces(invocation))
 
     return begin
 
 
-def to_the_end(pipeline: Pipeline, turn: Turn) -> Flow[None]:
+def to_the_end(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
     """A call whose answer is its last event, since a stream hands over nothing else.
 
     Where an interceptor may still rewrite or refuse what was said, nothing is shown before it has passed.
     """
-    flow = pipeline.flow(turn)
-    answer = yield from held(flow) if pipeline.holds_back else flow
+    flow = pipeline.flow(invocation)
+    answer = yield from held(flow) if pipeline.blocks_streaming else flow
     yield Emit(Accepted(answer))
 
 
 _TOO_EARLY = "memory keeps an answer before it has passed"
 _AS_IF_SAID = "memory keeps what the model is told of an answer as if the user had said it"
-# What comes of the first one around the second. Interceptors say by ``stands_as`` what they are; those that
-# say nothing may stand anywhere.
+# What comes of the first one around the second. Interceptors say by ``position_name`` what
+# they are; those that say nothing may stand anywhere.
 _WRONG = {
     ("memory", "input guard"): "memory keeps what the guards take out, and the model sees it in later calls",
     ("memory as sent", "input guard"): "a call that waits for approval keeps what the guards take out",
@@ -243,7 +245,7 @@ _WRONG = {
 }
 
 
-def out_of_order(where: str, interceptors: Sequence[Interceptor]) -> Iterator[Fault]:
+def out_of_order(where: str, interceptors: Sequence[Interceptor]) -> Iterator[DefinitionProblem]:
     """The pairs of interceptors that give wrong results in this order, the first one being the outermost."""
     kinds = [getattr(one, "stands_as", None) for one in interceptors]
     for at, inner in enumerate(kinds):
@@ -253,7 +255,7 @@ def out_of_order(where: str, interceptors: Sequence[Interceptor]) -> Iterator[Fa
             why = _WRONG.get((outer, inner)) if isinstance(outer, str) and isinstance(inner, str) else None
             if why is not None:
                 first, then = (type(interceptors[one]).__name__ for one in (before, at))
-                yield Fault(where, f"{first} stands before {then}, so {why}; put {then} first")
+                yield DefinitionProblem(where, f"{first} stands before {then}, so {why}; put {then} first")
 
 
 def awaited_while_blocking(
@@ -261,7 +263,7 @@ def awaited_while_blocking(
     plans: Mapping[str, MethodPlan],
     interceptors: Iterable[Interceptor],
     listeners: Iterable[Listener],
-) -> Iterator[Fault]:
+) -> Iterator[DefinitionProblem]:
     """What has to be awaited, and is given to methods that block; interceptors name it in ``awaits``."""
     blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.asynchronous)
     if not blocking:
@@ -269,14 +271,18 @@ def awaited_while_blocking(
     names = [name for one in interceptors for name in getattr(one, "awaits", ())]
     names += [f"the listener {name_of(inside_of(one))}" for one in listeners if is_async(one)]
     for name in names:
-        yield Fault(where, f"{name} is async; only async methods can await it, and these block: {blocking}")
+        yield DefinitionProblem(
+            where, f"{name} is async; only async methods can await it, and these block: {blocking}"
+        )
 
 
-def awaited_nowhere(where: str, functions: Mapping[str, Any]) -> Iterator[Fault]:
+def awaited_nowhere(where: str, functions: Mapping[str, Any]) -> Iterator[DefinitionProblem]:
     """What is async of functions, by their names, that all kinds of methods call without awaiting them."""
     for name, function in functions.items():
         if is_async(function):
-            yield Fault(where, f"{name} is an async function, and nothing awaits it; make it a plain one")
+            yield DefinitionProblem(
+                where, f"{name} is an async function, and nothing awaits it; make it a plain one"
+            )
 
 
 S = TypeVar("S")
@@ -383,7 +389,7 @@ def create(
     tools = _listed("tools", tools, name)
     interceptors = _listed("interceptors", interceptors, name)
     listeners = _listed("listeners", listeners, name)
-    around = names_around(sys._getframe(1), *_functions(cls), *map(inside_of, tools))
+    around = enclosing_names(sys._getframe(1), *_functions(cls), *map(inside_of, tools))
     settings = Settings(
         model=model,
         options=options or ChatOptions(),
@@ -419,7 +425,9 @@ def plan_of(method: object) -> MethodPlan:
 
 def _listed(setting: str, given: Any, name: str) -> tuple[Any, ...]:
     if not isinstance(given, Iterable):
-        raise DefinitionError([Fault(name, f"{setting} is a {type(given).__name__}; put it into a list")])
+        raise DefinitionError(
+            [DefinitionProblem(name, f"{setting} is a {type(given).__name__}; put it into a list")]
+        )
     return tuple(given)
 
 

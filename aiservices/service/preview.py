@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, ParamSpec
 
 from ..engine.budget import Budget
-from ..engine.output_format import Wire
+from ..engine.output_format import OutputFormat
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
 from ..models.strategy import Strategy
@@ -69,12 +69,12 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     Raises TypeError when ``method`` is no method of a service, or the arguments do not fit it.
     """
     plan = plan_of(method)
-    turn = plan.turn(args, kwargs, Budget())
-    wire = plan.routes[0].wire(turn.request.options.model)
+    invocation = plan.invocation(args, kwargs, Budget())
+    wire = plan.routes[0].wire(invocation.request.options.model)
     model = plan.routes[0].model
     offered = None if plan.toolbox is None else plan.toolbox.offered(model.capabilities)
     tooling = None if offered is None else offered.tooling
-    request = wire.prepare(turn.request, turn.examples, tooling)
+    request = wire.prepare(invocation.request, invocation.examples, tooling)
     if plan.transform is not None:
         request = plan.transform(request)
     schema, strict = _schema(request, wire)
@@ -91,7 +91,7 @@ def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -
     )
 
 
-def _schema(request: ChatRequest, wire: Wire[Any]) -> tuple[Mapping[str, Any] | None, bool]:
+def _schema(request: ChatRequest, wire: OutputFormat[Any]) -> tuple[Mapping[str, Any] | None, bool]:
     """The schema of the answer, or of the tool that gives it, and whether the provider is to enforce it."""
     form = request.response_format
     if isinstance(form, JsonSchemaFormat):

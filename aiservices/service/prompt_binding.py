@@ -23,12 +23,12 @@ from ..interface.templates import (
     field_names,
     record_prompt,
 )
-from ..models.errors import Fault
+from ..models.errors import DefinitionProblem
 
 _SHOWN_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)
 
 
-class Wording(NamedTuple):
+class PromptBinding(NamedTuple):
     """The templates of a method, and which argument is the message or ``{{it}}``."""
 
     user: Prompt | None
@@ -42,8 +42,8 @@ def word(
     system_source: SystemSource | None,
     parameters: Sequence[Parameter],
     where: str,
-    faults: list[Fault],
-) -> Wording | None:
+    faults: list[DefinitionProblem],
+) -> PromptBinding | None:
     """The wording of a method; adds to the faults, and gives None, where there is none."""
     before = len(faults)
     user = _compiled(user_source, "prompt", where, faults) if user_source else None
@@ -63,20 +63,22 @@ def word(
         used = used | {message}
     elif given:
         fault = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
-        faults.append(Fault(where, fault))
+        faults.append(DefinitionProblem(where, fault))
     it = alone[0] if len(alone) == 1 and "it" not in shown else None
     if "it" in used and it is not None:
         used = used | {it}
     if len(faults) == before:
         faults.extend(_unused(data, used, where))
-    return Wording(user, system, message, it) if len(faults) == before else None
+    return PromptBinding(user, system, message, it) if len(faults) == before else None
 
 
-def _compiled(source: TemplateSource, what: str, where: str, faults: list[Fault]) -> Prompt | None:
+def _compiled(
+    source: TemplateSource, what: str, where: str, faults: list[DefinitionProblem]
+) -> Prompt | None:
     try:
         return compile_prompt(source)
     except TemplateFault as error:
-        faults.append(Fault(where, f"{what}: {error}"))
+        faults.append(DefinitionProblem(where, f"{what}: {error}"))
         return None
 
 
@@ -84,7 +86,7 @@ def _system(
     source: SystemSource | None,
     parameters: Sequence[Parameter],
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
     """The system message, and the parameters that it uses. It may use any of them, or none."""
     shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
@@ -97,7 +99,9 @@ def _system(
     shown += [p.name for p in parameters if p.role is Role.MEDIA]  # it may ask what they are
     names = list(inspect.signature(source).parameters)
     faults.extend(
-        Fault(where, f"the system message callable takes {name}, {_not_a_parameter(name, shown, parameters)}")
+        DefinitionProblem(
+            where, f"the system message callable takes {name}, {_not_a_parameter(name, shown, parameters)}"
+        )
         for name in names
         if name not in shown
     )
@@ -116,7 +120,7 @@ def _checked(
     parameters: Sequence[Parameter],
     what: str,
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> frozenset[str | None]:
     """The names that a template uses; a fault for each that is no parameter."""
     if prompt is None:
@@ -128,16 +132,18 @@ def _checked(
                 fault = (
                     f"the {what} names {{{{it}}}}, which stands for the only argument; there are {len(data)}"
                 )
-                faults.append(Fault(where, fault))
+                faults.append(DefinitionProblem(where, fault))
         elif name in hidden:
             role = hidden[name]
             said = role.value if role is not None else ""
             faults.append(
-                Fault(where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt")
+                DefinitionProblem(
+                    where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt"
+                )
             )
         else:
             said = _not_a_parameter(name, shown, parameters)
-            faults.append(Fault(where, f"the {what} names {{{{{name}}}}}, {said}"))
+            faults.append(DefinitionProblem(where, f"the {what} names {{{{{name}}}}}, {said}"))
     return frozenset(prompt.variables)
 
 
@@ -156,7 +162,7 @@ def _those(known: Sequence[str], name: str) -> str:
 
 
 def _message_argument(
-    given: list[str], free: list[str], media: list[str], where: str, faults: list[Fault]
+    given: list[str], free: list[str], media: list[str], where: str, faults: list[DefinitionProblem]
 ) -> str | None:
     """The argument that is the message; None, without a fault, where media are all that is said."""
     if given:
@@ -172,13 +178,13 @@ def _message_argument(
             f"it has no prompt and several arguments ({', '.join(free)}); say with @user_message how they "
             "make the user message"
         )
-    faults.append(Fault(where, said))
+    faults.append(DefinitionProblem(where, said))
     return None
 
 
-def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[Fault]:
+def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[DefinitionProblem]:
     return [
-        Fault(
+        DefinitionProblem(
             where,
             f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
             "(MemoryId, UserName, History, ToolContext)",
@@ -188,14 +194,16 @@ def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[Fa
     ]
 
 
-def _check_parameters(parameters: Sequence[Parameter], where: str, faults: list[Fault]) -> None:
+def _check_parameters(parameters: Sequence[Parameter], where: str, faults: list[DefinitionProblem]) -> None:
     for parameter in parameters:
         if parameter.name == FORMAT_INSTRUCTIONS:
-            faults.append(Fault(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it"))
+            faults.append(
+                DefinitionProblem(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it")
+            )
         _check_records(parameter, where, faults)
 
 
-def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> None:
+def _check_records(parameter: Parameter, where: str, faults: list[DefinitionProblem]) -> None:
     """The templates of structured prompts are checked with the method that takes them."""
     for cls in parameter.types:
         if not isinstance(cls, type):
@@ -203,24 +211,24 @@ def _check_records(parameter: Parameter, where: str, faults: list[Fault]) -> Non
         try:
             prompt = record_prompt(cls)
         except TemplateFault as error:
-            faults.append(Fault(f"{where}, structured prompt {cls.__name__}", str(error)))
+            faults.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", str(error)))
             continue
         if prompt is None:
             continue
         names = field_names(cls)
         for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
             fault = f"its template names {{{{{name}}}}}, but its fields are: {_those(names, name)}"
-            faults.append(Fault(f"{where}, structured prompt {cls.__name__}", fault))
+            faults.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", fault))
 
 
 def plan_examples(
     sources: Sequence[ExampleSource],
     signature: inspect.Signature,
     parameters: Sequence[Parameter],
-    wording: Wording,
+    wording: PromptBinding,
     parser: OutputParser[Any] | None,
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> tuple[Example, ...]:
     """The examples of a method; what is wrong with one goes to ``faults``."""
     found = []
@@ -231,7 +239,7 @@ def plan_examples(
             _check_shown({p.name: arguments.get(p.name) for p in parameters if p.role}, wording)
             _check(source.value, parser)
         except (TypeError, ValueError) as error:
-            faults.append(Fault(place, f"its example does not fit: {error}"))
+            faults.append(DefinitionProblem(place, f"its example does not fit: {error}"))
             continue
         said = arguments if wording.it is None else {**arguments, "it": arguments[wording.it]}
         found.append(Example({**said, "format_instructions": INSTRUCTIONS_PLACE}, source.value))
@@ -254,7 +262,7 @@ def _bound(
     return {**dict.fromkeys(with_role), **bound.arguments}
 
 
-def _check_shown(roles: dict[str, Any], wording: Wording) -> None:
+def _check_shown(roles: dict[str, Any], wording: PromptBinding) -> None:
     """Raises TypeError where the prompt shows an argument with a role that the example does not give."""
     shown = () if wording.user is None else wording.user.variables
     missing = [name for name, value in roles.items() if value is None and name in shown]

@@ -14,17 +14,17 @@ from output_parsers.parser.registry import parser_for
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
 
-from ..engine.budget import Budget, CallContext
+from ..engine.budget import Budget, CallState
 from ..engine.effects import arun, astream, run, stream
-from ..engine.model_route import Route
+from ..engine.model_route import ModelRoute
 from ..engine.pipeline import Answer, Interceptor, Pipeline
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.results import Result, Returns, Shape
 from ..engine.retry import Retry
-from ..engine.strategy_selection import Ladder, StrategyFault, ladder_for
+from ..engine.strategy_selection import StrategyFallbacks, StrategyFault, ladder_for
 from ..engine.streams import AsyncStream, Stream
 from ..models.base import ChatModel, find_model, members_of
-from ..models.errors import DefinitionError, Fault, FinishError, ServiceOutputError
+from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, Said, messages_of
 from ..models.strategy import Strategy
@@ -70,45 +70,45 @@ class StructuredModel(Generic[T, V]):
 
     def invoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """The answer to a text, or to messages."""
-        turn = self._turn(said, options, self._plan)
+        invocation = self._turn(said, options, self._plan)
         try:
-            return self._handed_back(run(self._pipeline.flow(turn)), turn)
+            return self._handed_back(run(self._pipeline.flow(invocation)), invocation)
         except (ServiceOutputError, FinishError) as error:
             return self._failed(error)
 
     async def ainvoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """As ``invoke``, awaited."""
-        turn = self._turn(said, options, self._plan)
+        invocation = self._turn(said, options, self._plan)
         try:
-            return self._handed_back(await arun(self._pipeline.flow(turn)), turn)
+            return self._handed_back(await arun(self._pipeline.flow(invocation)), invocation)
         except (ServiceOutputError, FinishError) as error:
             return self._failed(error)
 
     def stream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """The value while it is written; its ``result()`` is the whole."""
-        turn = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline, turn)
-        return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
+        invocation = self._turn(said, options, self._plan_of_streams)
+        flow = to_the_end(self._pipeline, invocation)
+        return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, invocation)))
 
     def astream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
         """As ``stream``, for an event loop."""
-        turn = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline, turn)
-        return AsyncStream(astream(flow), lambda answer: cast("Result[V]", result_of(answer, turn)))
+        invocation = self._turn(said, options, self._plan_of_streams)
+        flow = to_the_end(self._pipeline, invocation)
+        return AsyncStream(astream(flow), lambda answer: cast("Result[V]", result_of(answer, invocation)))
 
     @cached_property
     def _plan_of_streams(self) -> MethodPlan:
         return self._plan._replace(routes=self._ways.routes(growing=True))
 
-    def _turn(self, said: Said, options: ChatOptions, plan: MethodPlan) -> Turn:
+    def _turn(self, said: Said, options: ChatOptions, plan: MethodPlan) -> Invocation:
         faults = options.faults(plan.where)
         messages = messages_of(said, plan.where, faults)
         if faults:
             raise DefinitionError(faults)
         request = ChatRequest(messages, options.over(plan.options))
-        return Turn(plan, {}, request, CallContext(self._budget), None, {})
+        return Invocation(plan, {}, request, CallState(self._budget), None, {})
 
-    def _handed_back(self, answer: Answer, turn: Turn) -> T:
+    def _handed_back(self, answer: Answer, invocation: Invocation) -> T:
         value = answer.value
         return cast("T", Structured(answer.reply, value, None) if self._include_raw else value)
 
@@ -204,7 +204,7 @@ def structured(
     return StructuredModel(ways, plan, pipeline, budget, include_raw=include_raw)
 
 
-def _parser(schema: Any, where: str, faults: list[Fault]) -> OutputParser[Any] | None:
+def _parser(schema: Any, where: str, faults: list[DefinitionProblem]) -> OutputParser[Any] | None:
     try:
         if not isinstance(schema, Mapping):
             return parser_for(schema)
@@ -216,15 +216,17 @@ def _parser(schema: Any, where: str, faults: list[Fault]) -> OutputParser[Any] |
         said = {} if description is None else {"description": description}
         return schema_parser({**parameters, **said}, name=name)
     except (TypeError, ValueError) as error:
-        faults.append(Fault(where, str(error)))
+        faults.append(DefinitionProblem(where, str(error)))
         return None
 
 
-def _members(model: ChatModel | str | None, where: str, faults: list[Fault]) -> tuple[ChatModel, ...]:
+def _members(
+    model: ChatModel | str | None, where: str, faults: list[DefinitionProblem]
+) -> tuple[ChatModel, ...]:
     try:
         return members_of(find_model(model))
     except LookupError as error:
-        faults.append(Fault(where, str(error.args[0])))
+        faults.append(DefinitionProblem(where, str(error.args[0])))
         return ()
 
 
@@ -235,18 +237,18 @@ class _Ways(NamedTuple):
     members: tuple[ChatModel, ...]
     asked: Strategy | None
 
-    def routes(self, *, growing: bool = False) -> tuple[Route, ...]:
+    def routes(self, *, growing: bool = False) -> tuple[ModelRoute, ...]:
         """The models in their order; ``growing`` says that the value is shown while it is written."""
-        return tuple(Route(member, self._ladder(member, growing)) for member in self.members)
+        return tuple(ModelRoute(member, self._ladder(member, growing)) for member in self.members)
 
-    def checked(self, where: str, faults: list[Fault]) -> tuple[Route, ...]:
+    def checked(self, where: str, faults: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
         """The same, ready to be asked; what stands against it goes to ``faults``."""
         before = len(faults)
         for member in self.members:
             try:
                 self._ladder(member, growing=False)
             except StrategyFault as error:
-                faults.append(Fault(where, str(error)))
+                faults.append(DefinitionProblem(where, str(error)))
         if len(faults) > before:
             return ()
         routes = self.routes()
@@ -254,19 +256,19 @@ class _Ways(NamedTuple):
             for route in routes:
                 route.ladder.prepare()
         except UnsupportedTypeError as error:
-            faults.append(Fault(where, str(error)))
+            faults.append(DefinitionProblem(where, str(error)))
         return routes
 
-    def _ladder(self, member: ChatModel, growing: bool) -> Ladder[Any]:
+    def _ladder(self, member: ChatModel, growing: bool) -> StrategyFallbacks[Any]:
         return ladder_for(self.parser, member.capabilities, self.asked, member.name, growing=growing)
 
 
-def _strategy(method: Method | None, where: str, faults: list[Fault]) -> Strategy | None:
+def _strategy(method: Method | None, where: str, faults: list[DefinitionProblem]) -> Strategy | None:
     if method is None:
         return None
     try:
         return _METHODS.get(method) or Strategy(method)
     except (ValueError, TypeError):  # what has no hash is no name
         known = ", ".join([*Strategy, *_METHODS])
-        faults.append(Fault(where, f"the method {method!r} is unknown; there are: {known}"))
+        faults.append(DefinitionProblem(where, f"the method {method!r} is unknown; there are: {known}"))
         return None

@@ -10,14 +10,14 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ..engine.budget import Budget, CallContext
+from ..engine.budget import Budget, CallState
 from ..engine.effects import Flow, arun, run
 from ..engine.pipeline import Answer, Interceptor, Pipeline
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..models.errors import Attempt, DefinitionError, Fault
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.augmentor import listed
 from ..retrieval.content import Content, needed
@@ -126,20 +126,20 @@ class Account:
         """Wall time since the synthesis began."""
         return time.monotonic() - self.began
 
-    def turn(self, plan: MethodPlan, arguments: Mapping[str, Any]) -> Turn:
+    def invocation(self, plan: MethodPlan, arguments: Mapping[str, Any]) -> Invocation:
         """A question with what is left for it. Raises BudgetExceededError when that is nothing."""
-        return replace(plan.turn((), arguments, self.budget), context=self._context())
+        return replace(plan.invocation((), arguments, self.budget), state=self._context())
 
-    def ask(self, pipeline: Pipeline, turn: Turn) -> Flow[Answer]:
+    def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
         """The answer to one question."""
         try:
-            return (yield from pipeline.flow(turn))
+            return (yield from pipeline.flow(invocation))
         finally:
-            self.attempts.extend(turn.context.attempts)
+            self.attempts.extend(invocation.state.attempts)
 
-    def _context(self) -> CallContext:
+    def _context(self) -> CallState:
         made = [*self.attempts]  # others that run side by side add to them meanwhile
-        so_far = CallContext(replace(self.budget, attempts=len(made) + 1), self.began, made)
+        so_far = CallState(replace(self.budget, attempts=len(made) + 1), self.began, made)
         exceeded = so_far.exceeded()
         if exceeded is not None:
             raise exceeded
@@ -149,7 +149,7 @@ class Account:
             tokens=None if tokens is None else tokens - so_far.tokens,
             money=None if money is None else money - so_far.money,
         )
-        return CallContext(left, self.began)
+        return CallState(left, self.began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Room:
     def __post_init__(self) -> None:
         if self.limit < 1:
             said = f"limit is {self.limit}; it must be at least 1"
-            raise DefinitionError([Fault("Synthesizer", said)])
+            raise DefinitionError([DefinitionProblem("Synthesizer", said)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
         """Each content by itself, below its id; one that is too long in several pieces with that id.

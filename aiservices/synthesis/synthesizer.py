@@ -14,15 +14,15 @@ from typing_extensions import TypeForm
 from output_parsers.types.target import type_name
 
 from ..engine.budget import Budget
-from ..engine.effects import Do, Emit, Flow, arun, astream, held, run, stream
-from ..engine.iterators import Items, Pieces, Texts, aiterate, iterate
+from ..engine.effects import Emit, Flow, Run, arun, astream, held, run, stream
+from ..engine.iterators import ChunkSource, ItemStream, TextChunks, aiterate, iterate
 from ..engine.pipeline import Answer, Interceptor
-from ..engine.plan import MethodPlan, Turn
+from ..engine.plan import Invocation, MethodPlan
 from ..engine.results import Result, Shape
 from ..engine.retry import Retry
 from ..engine.streams import Accepted, AsyncStream, Stream
 from ..models.base import ChatModel, find_model
-from ..models.errors import AiServiceError, DefinitionError, Fault
+from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
 from ..retrieval.query import aside
@@ -52,7 +52,7 @@ def mode_of(given: Mode | str) -> Mode:
         return Mode(given)
     except ValueError as error:
         said = f"the mode {given!r} is unknown; there are: {', '.join(Mode)}"
-        raise DefinitionError([Fault("Synthesizer", said)]) from error
+        raise DefinitionError([DefinitionProblem("Synthesizer", said)]) from error
 
 
 class PartAnswered(NamedTuple):
@@ -77,37 +77,37 @@ class Synthesis:
     room: Room
     account: Account
     side_by_side: SideBySide
-    begins: Callable[[Turn], None]
+    begins: Callable[[Invocation], None]
 
     def ask(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
-        turn = self._turn(plan, information, more)
-        return (yield from aside(self.account.ask(self.questions.pipeline, turn)))
+        invocation = self._turn(plan, information, more)
+        return (yield from aside(self.account.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
-        turn = self._turn(plan, information, more)
-        self.begins(turn)
-        return (yield from self.account.ask(self.last.pipeline, turn))
+        invocation = self._turn(plan, information, more)
+        self.begins(invocation)
+        return (yield from self.account.ask(self.last.pipeline, invocation))
 
     def ask_each(self, plan: MethodPlan, parts: Sequence[str]) -> Flow[list[Answer]]:
         """The answers to the same from each part, side by side; told of one after the other."""
         flows = [self.ask(plan, part) for part in parts]
-        runs: Runs = yield Do(lambda: self.side_by_side(flows))
+        runs: Runs = yield Run(lambda: self.side_by_side(flows))
         answers: list[Answer] = []
         try:
             for number in range(len(parts)):
-                answers.append((yield Do(lambda at=number: runs.outcome(at))))  # type: ignore[misc]
+                answers.append((yield Run(lambda at=number: runs.outcome(at))))  # type: ignore[misc]
                 yield Emit(PartAnswered(number, answers[-1].value))
         except GeneratorExit:  # nothing can be waited for any more
             runs.stop()
             raise
         except BaseException:
-            yield Do(runs.ended)
+            yield Run(runs.ended)
             raise
-        yield Do(runs.ended)
+        yield Run(runs.ended)
         return answers
 
-    def _turn(self, plan: MethodPlan, information: str, more: Mapping[str, str]) -> Turn:
-        return self.account.turn(plan, {"information": information, "question": self.question, **more})
+    def _turn(self, plan: MethodPlan, information: str, more: Mapping[str, str]) -> Invocation:
+        return self.account.invocation(plan, {"information": information, "question": self.question, **more})
 
 
 def _refined(work: Synthesis, parts: Sequence[str]) -> Flow[Answer]:
@@ -173,29 +173,29 @@ def synthesis(mode: Mode, work: Synthesis) -> Flow[Answer]:
 class Iterated(NamedTuple):
     """What is made of the turn of the last question, and the form in which that is asked."""
 
-    pieces: Callable[[Turn], Pieces]
+    pieces: Callable[[Invocation], ChunkSource]
     form: Any
 
 
 def iterated(mode: Mode, form: Any) -> Iterated:
     """How the answer of a mode is given piece by piece. Raises DefinitionError where it has no pieces."""
     if form is str or mode is Mode.ACCUMULATE:
-        return Iterated(Texts, form)
+        return Iterated(TextChunks, form)
     if get_origin(form) is list:
-        return Iterated(Items, Iterator[get_args(form)[0]])  # type: ignore[misc]
+        return Iterated(ItemStream, Iterator[get_args(form)[0]])  # type: ignore[misc]
     said = f"{type_name(form)} is neither text nor a list, of which there are pieces; take stream"
-    raise DefinitionError([Fault("Synthesizer.iterate", said)])
+    raise DefinitionError([DefinitionProblem("Synthesizer.iterate", said)])
 
 
-class Shown:
+class PartShown:
     """The pieces of one synthesis; those of its last question once that ``begins``."""
 
-    def __init__(self, pieces: Callable[[Turn], Pieces]) -> None:
+    def __init__(self, pieces: Callable[[Invocation], ChunkSource]) -> None:
         self._made = pieces
-        self._pieces: Pieces | None = None
+        self._pieces: ChunkSource | None = None
 
-    def begins(self, turn: Turn) -> None:
-        self._pieces = self._made(turn)
+    def begins(self, invocation: Invocation) -> None:
+        self._pieces = self._made(invocation)
 
     def take(self, event: Any) -> Iterator[Any]:
         if type(event) is PartAnswered:
@@ -333,7 +333,7 @@ class Synthesizer(Generic[T]):
         Once a piece was handed out, nothing is asked again. Raises DefinitionError for other forms.
         """
         pieces, last = self._pieces
-        shown = Shown(pieces)
+        shown = PartShown(pieces)
         work = self._work(question, chunks, Threads, last, shown.begins)
         return iterate(self._to_the_end(work), shown)
 
@@ -344,7 +344,7 @@ class Synthesizer(Generic[T]):
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
         """As ``iterate``, for an event loop."""
         pieces, last = self._pieces
-        shown = Shown(pieces)
+        shown = PartShown(pieces)
         work = self._work(question, chunks, Tasks, last, shown.begins)
         return aiterate(self._to_the_end(work), shown)
 
@@ -354,7 +354,7 @@ class Synthesizer(Generic[T]):
         return self._asking(types.GenericAlias(Stream, self._form))
 
     @cached_property
-    def _pieces(self) -> tuple[Callable[[Turn], Pieces], Questions]:
+    def _pieces(self) -> tuple[Callable[[Invocation], ChunkSource], Questions]:
         """What an iterator gives, and the questions that it is asked with."""
         pieces, form = iterated(self._mode, self._form)
         return pieces, self._questions if form is self._form else self._asking(form)
@@ -365,7 +365,7 @@ class Synthesizer(Generic[T]):
         chunks: Chunks,
         side_by_side: Callable[[Sequence[Flow[Answer]], int], Runs],
         last: Questions,
-        begins: Callable[[Turn], None] = lambda turn: None,
+        begins: Callable[[Invocation], None] = lambda invocation: None,
     ) -> Synthesis:
         contents = contents_of(chunks)
         if not contents:
@@ -384,7 +384,7 @@ class Synthesizer(Generic[T]):
     def _to_the_end(self, work: Synthesis) -> Flow[None]:
         """The same with the answer as its last event, since a stream hands over nothing else."""
         flow = synthesis(self._mode, work)
-        answer = yield from held(flow) if work.last.pipeline.holds_back else flow
+        answer = yield from held(flow) if work.last.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
 
     def _result(self, work: Synthesis, answer: Answer) -> Result[T]:
@@ -405,17 +405,19 @@ def _model(given: ChatModel | str | None) -> ChatModel:
     try:
         return find_model(given)
     except LookupError as error:
-        raise DefinitionError([Fault("Synthesizer", str(error.args[0]))]) from error
+        raise DefinitionError([DefinitionProblem("Synthesizer", str(error.args[0]))]) from error
 
 
 def _of_one_value(asked: Questions) -> Questions:
     if asked.answer.returns.shape is not Shape.VALUE:
         said = "the form is the type of one answer; whether it is streamed, the method says that is called"
-        raise DefinitionError([Fault("Synthesizer", said)])
+        raise DefinitionError([DefinitionProblem("Synthesizer", said)])
     return asked
 
 
 def _at_once(given: int) -> int:
     if given < 1:
-        raise DefinitionError([Fault("Synthesizer", f"at_once is {given}; it must be at least 1")])
+        raise DefinitionError(
+            [DefinitionProblem("Synthesizer", f"at_once is {given}; it must be at least 1")]
+        )
     return given

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
-from ..engine.effects import All, Do, Flow, arun, run
+from ..engine.effects import Flow, Gather, Run, arun, run
 from ..engine.results import Result
 from ..engine.streams import AsyncStream, Stream
 from ..models.messages import Usage
@@ -188,8 +188,8 @@ class _Evaluation:
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
         began = time.monotonic()
-        needs = tuple(Do(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
-        outcomes: list[Outcome] = yield All(needs, self._at_once)
+        needs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
+        outcomes: list[Outcome] = yield Gather(needs, self._at_once)
         names = tuple(scorer.name for scorer in self._scorers)
         seconds = time.monotonic() - began
         return Report(where_of(self._method), tuple(outcomes), names, self._confidence, seconds)

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from output_parsers.result.reading import same
 
-from ..engine.effects import Do, Flow
+from ..engine.effects import Flow, Run
 from ..engine.results import Result, Shape
 from ..models.errors import Attempt, usage_of
 from ..models.messages import Usage
@@ -159,13 +159,13 @@ def spent_on(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Flow[S
     try:
         if is_planned(method):
             bound = bound_of(method)
-            turn = bound.plan.turn((), arguments, bound.budget)
-            attempts = turn.context.attempts
+            invocation = bound.plan.invocation((), arguments, bound.budget)
+            attempts = invocation.state.attempts
             shape, awaited = bound.plan.returns.shape, bound.plan.returns.asynchronous
-            value = yield Do(partial(bound.begin, turn), in_thread=not awaited)
-            value = yield Do(partial(_awhole if awaited else _whole, value, shape), in_thread=not awaited)
+            value = yield Run(partial(bound.begin, invocation), in_thread=not awaited)
+            value = yield Run(partial(_awhole if awaited else _whole, value, shape), in_thread=not awaited)
         else:
-            value = yield Do(partial(method, **arguments), in_thread=not waits(method))
+            value = yield Run(partial(method, **arguments), in_thread=not waits(method))
             if isinstance(value, Result):  # of a service that it asks
                 attempts, value = value.attempts, value.value
     except Exception as error:

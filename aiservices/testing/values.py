@@ -220,17 +220,17 @@ _KINDS = {
 }
 
 
-class Texts(NamedTuple):
+class TextValues(NamedTuple):
     """What a schema does not say: the form of keys and of texts, by its name in FORMATS; None is any text."""
 
     keys: str | None = None
     others: str | None = None
 
 
-PLAIN = Texts()
+PLAIN = TextValues()
 
 
-def json_for(schema: Mapping[str, Any], source: Source, texts: Texts = PLAIN) -> Json:
+def json_for(schema: Mapping[str, Any], source: Source, texts: TextValues = PLAIN) -> Json:
     """A JSON value that fits the schema, by the choices of the source.
 
     It knows the keywords that say what a value is made of (draft 2020-12), and leaves those alone that only
@@ -240,7 +240,7 @@ def json_for(schema: Mapping[str, Any], source: Source, texts: Texts = PLAIN) ->
 
 
 class _Maker:
-    def __init__(self, root: Mapping[str, Any], source: Source, texts: Texts) -> None:
+    def __init__(self, root: Mapping[str, Any], source: Source, texts: TextValues) -> None:
         self._root = root
         self._source = source
         self._texts = texts
@@ -428,7 +428,7 @@ _TYPED_TRIES = 200
 _TRIES_EACH = 3
 # No schema says that the keys of dict[int, …] are numbers, or of which form a text is that a validator takes.
 _FORMS = (None, "integer", "fraction", "date", "date-time", "time", "uuid", "uri", "email")
-_TEXTS: WeakKeyDictionary[TypeParser[Any], Texts] = WeakKeyDictionary()
+_TEXTS: WeakKeyDictionary[TypeParser[Any], TextValues] = WeakKeyDictionary()
 
 
 class Written(NamedTuple):
@@ -464,7 +464,7 @@ def written_by(parser: TypeParser[Any], source: Source) -> Written:
     )
 
 
-def _tried(parser: TypeParser[Any], plain: TypeParser[Any], source: Source, texts: Texts) -> Written:
+def _tried(parser: TypeParser[Any], plain: TypeParser[Any], source: Source, texts: TextValues) -> Written:
     """A value and its text. Raises OutputParsingError or ValueError where what was drawn is no value."""
     drawn = json_for(schema_of(plain.node), source, texts)
     text = drawn if plain.plain_text and isinstance(drawn, str) else written(drawn)
@@ -477,7 +477,7 @@ def _tried(parser: TypeParser[Any], plain: TypeParser[Any], source: Source, text
         return Written(value, text)
 
 
-def _texts_for(parser: TypeParser[Any], plain: TypeParser[Any]) -> Texts:
+def _texts_for(parser: TypeParser[Any], plain: TypeParser[Any]) -> TextValues:
     """The form of texts that the type accepts: found once, by dice, so that all sources get the same."""
     known = _TEXTS.get(parser)
     if known is None:
@@ -485,14 +485,14 @@ def _texts_for(parser: TypeParser[Any], plain: TypeParser[Any]) -> Texts:
             (
                 texts
                 for others, keys in product(_FORMS, _FORMS)
-                if _takes(parser, plain, texts := Texts(keys, others))
+                if _takes(parser, plain, texts := TextValues(keys, others))
             ),
             PLAIN,
         )
     return known
 
 
-def _takes(parser: TypeParser[Any], plain: TypeParser[Any], texts: Texts) -> bool:
+def _takes(parser: TypeParser[Any], plain: TypeParser[Any], texts: TextValues) -> bool:
     for number in range(_TRIES_EACH):
         try:
             _tried(parser, plain, Dice(str(number)), texts)

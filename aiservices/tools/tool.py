@@ -79,9 +79,9 @@ class Tool:
 
 @runtime_checkable
 class ToolProvider(Protocol):
-    """Says for each call which tools there are. ``turn`` is the call, as interceptors see it."""
+    """Says for each call which tools there are. ``invocation`` is the call, as interceptors see it."""
 
-    def tools(self, turn: Any) -> Iterable[ToolSource]: ...
+    def tools(self, invocation: Any) -> Iterable[ToolSource]: ...
 
 
 # A function, a Tool, an object with methods that are tools, or a provider.

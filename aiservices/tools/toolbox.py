@@ -13,7 +13,7 @@ from output_parsers.parser.type_parser import TypeParser
 
 from ..interface.parameters import ToolFault
 from ..models.base import Capabilities, ChatModel
-from ..models.errors import DefinitionError, Fault
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.requests import Tooling, ToolSpecification
 from .tool import Tool, ToolProvider, ToolSource, tool_methods, tools_of
 
@@ -41,12 +41,14 @@ class ToolLimits:
         if self.characters is not None:
             counted["characters"] = self.characters
         faults = [
-            Fault("ToolLimits", f"{name} is {value}; it must be at least 1")
+            DefinitionProblem("ToolLimits", f"{name} is {value}; it must be at least 1")
             for name, value in counted.items()
             if value < 1
         ]
         if self.timeout is not None and not self.timeout > 0:
-            faults.append(Fault("ToolLimits", f"timeout is {self.timeout}; it must be greater than 0"))
+            faults.append(
+                DefinitionProblem("ToolLimits", f"timeout is {self.timeout}; it must be greater than 0")
+            )
         if faults:
             raise DefinitionError(faults)
 
@@ -136,7 +138,7 @@ def plan_toolbox(
     *,
     asynchronous: bool,
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
     namespace: Mapping[str, Any] | None = None,
 ) -> Toolbox | None:
     """The toolbox of a method; None where it has no tools. What is wrong goes to ``faults``."""
@@ -145,16 +147,18 @@ def plan_toolbox(
     try:
         toolbox = toolbox_of(sources, limits, namespace)
     except ToolFault as error:
-        faults.append(Fault(where, str(error)))
+        faults.append(DefinitionProblem(where, str(error)))
         return None
     faults += [
-        Fault(where, f"{model.name} calls no tools; give it none, or take another model")
+        DefinitionProblem(where, f"{model.name} calls no tools; give it none, or take another model")
         for model in models
         if not model.capabilities.tools
     ]
     if not asynchronous:
         faults += [
-            Fault(where, f"{type(provider).__name__}.tools is async; only async methods can ask it")
+            DefinitionProblem(
+                where, f"{type(provider).__name__}.tools is async; only async methods can ask it"
+            )
             for provider in toolbox.providers
             if inspect.iscoroutinefunction(provider.tools)
         ]
@@ -163,14 +167,16 @@ def plan_toolbox(
     return toolbox
 
 
-def faults_of(tool: Tool, names: Collection[str], *, asynchronous: bool, where: str) -> Iterator[Fault]:
+def faults_of(
+    tool: Tool, names: Collection[str], *, asynchronous: bool, where: str
+) -> Iterator[DefinitionProblem]:
     """What keeps a method, with parameters of such names, from calling a tool."""
     if tool.asynchronous and not asynchronous:
-        yield Fault(where, f"the tool {tool.name} is async; only async methods can call it")
+        yield DefinitionProblem(where, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in names]
     if missing:
         said = f"the tool {tool.name} needs {', '.join(missing)}, and the method has no such parameter"
-        yield Fault(where, said)
+        yield DefinitionProblem(where, said)
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

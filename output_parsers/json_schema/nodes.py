@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter
 
 from ..result.errors import REFUSALS, Problem, UnsupportedTypeError, shorten
-from ..result.reading import MOST_MISFITS, Ambiguity, Json, Misfit, Place, show
+from ..result.reading import MOST_MISFITS, Ambiguity, Cursor, Json, ValidationFailure, show
 from ..types.choices import BoolNode, ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode
@@ -157,7 +157,7 @@ class SchemaCheck:
         except (ValueError, *REFUSALS):  # what the package makes of a number beyond a float
             return False
 
-    def problems(self, value: Any, at: Place) -> list[Problem]:
+    def problems(self, value: Any, at: Cursor) -> list[Problem]:
         """What is wrong with a plain value, path by path; nothing when it is valid."""
         found: dict[tuple[str, str], Problem] = {}  # one problem may be met on two ways through the schema
         try:
@@ -187,7 +187,7 @@ def _pointer(steps: Iterable[str | int]) -> str:
     return "/".join(["#", *(_step(str(step)) for step in steps)])
 
 
-def _told(error: Any, root: Place) -> Iterator[Problem]:
+def _told(error: Any, root: Cursor) -> Iterator[Problem]:
     """The problems that one error of the package stands for; its path begins at ``root``."""
     at = root
     for step in error.absolute_path:
@@ -212,7 +212,7 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
     return key not in schema.get("properties", {}) and not any(re.search(p, key) for p in patterns)
 
 
-def _told_of_forms(error: Any, root: Place, at: Place) -> Iterator[Problem]:
+def _told_of_forms(error: Any, root: Cursor, at: Cursor) -> Iterator[Problem]:
     """Of several forms the faults of the one that came nearest, where one did."""
     if not error.context:
         said = "it fits more than one of the forms of which one is wanted"
@@ -277,7 +277,7 @@ _SAID = frozenset.union(*_LIMITS.values()) - {"uniqueItems"} | frozenset(
 _ANNOTATIONS = frozenset("description title default examples $comment deprecated $defs definitions".split())
 
 
-Align = Callable[[Json, Place], Any]
+Align = Callable[[Json, Cursor], Any]
 
 
 @cache
@@ -286,7 +286,7 @@ def anything() -> TypeAdapter[Any]:
     return TypeAdapter(Any)
 
 
-def plain_json(found: Json, at: Place) -> Any:
+def plain_json(found: Json, at: Cursor) -> Any:
     """A JSON value as json.loads gives it, but that a whole number is never rounded.
 
     Raises Misfit for a number beyond a float.
@@ -298,14 +298,14 @@ def plain_json(found: Json, at: Place) -> Any:
     return _plain_number(found, at) if isinstance(found, Decimal) else found
 
 
-def _plain_number(found: Decimal, at: Place) -> int | float:
+def _plain_number(found: Decimal, at: Cursor) -> int | float:
     number = FloatNode().convert(found, at)
     if number.is_integer() and Decimal(repr(number)) != found == found.to_integral_value():
         return int(found)
     return number
 
 
-def valid_or_aligned(check: SchemaCheck, align: Align, found: Json, at: Place) -> Any:
+def valid_or_aligned(check: SchemaCheck, align: Align, found: Json, at: Cursor) -> Any:
     """What is valid as it stands, and all else as ``align`` reads it.
 
     A valid 3.0 in the place of an integer becomes one, where aligning does not fail.
@@ -318,7 +318,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, found: Json, at: Place) -
     before = len(at.ledger)
     try:
         return align(found, at)
-    except Misfit:
+    except ValidationFailure:
         del at.ledger[before:]
         return plain
 
@@ -328,7 +328,7 @@ class JsonNode(AnyNode):
 
     any_text = True  # a text is JSON too, so that the lines of a reply are items only by a guess
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return plain_json(found, at)
 
 
@@ -337,7 +337,7 @@ class JsonNumberNode(NumberNode[int | float]):
 
     kind = "a number"
 
-    def convert(self, number: int | Decimal, at: Place) -> int | float:
+    def convert(self, number: int | Decimal, at: Cursor) -> int | float:
         if isinstance(number, int):
             return number
         return int(number) if number.as_tuple().exponent == 0 else _plain_number(number, at)
@@ -362,7 +362,7 @@ class EnumNode(ChoiceNode[Any]):
         super().__init__("enum", node.choices.choices, exact=False)
         self._values = values
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         plain = plain_json(found, at)
         if any(_equal(value, plain) for value in self._values):
             return plain
@@ -398,20 +398,20 @@ class FormsNode(UnionNode):
         self.exact = False
         self._check = check
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return valid_or_aligned(self._check, self._aligned, found, at)
 
-    def _aligned(self, found: Json, at: Place) -> Any:
+    def _aligned(self, found: Json, at: Cursor) -> Any:
         try:
             return super().read(found, at)
         except Ambiguity:
             raise
-        except Misfit as misfit:  # a limit of one form tells more than that no form fits
+        except ValidationFailure as misfit:  # a limit of one form tells more than that no form fits
             problems = self._check.problems(plain_json(found, at), at)
             deeper = any(problem.path != at.path for problem in misfit.problems)
             if deeper or not problems or problems[0].message == NO_FORM:
                 raise
-            raise Misfit(*problems) from misfit
+            raise ValidationFailure(*problems) from misfit
 
 
 class LimitedNode(ConstrainedNode):
@@ -423,10 +423,10 @@ class LimitedNode(ConstrainedNode):
         self.exact = False
         self._check = check.of(limits)
 
-    def check(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Cursor) -> Any:
         problems = self._check.problems(value, at)
         if problems:
-            raise Misfit(*problems)
+            raise ValidationFailure(*problems)
         return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..json.reader import read_exact
 from ..json.result import JsonFault
 from ..parser.type_parser import TypeParser
-from ..result.reading import Json, Misfit, Place
+from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.constraints import ConstrainedNode
 from ..types.node import Definitions, JsonSchema, Node
 from ..types.target import Target
@@ -56,20 +56,20 @@ class SchemaNode(ConstrainedNode):
             return self.inner.hint(within)
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return valid_or_aligned(self._check, super().read, found, at)
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         try:
             plain = plain_json(read_exact(text.strip()), at)
-        except (JsonFault, Misfit):
+        except (JsonFault, ValidationFailure):
             return super().read_text(text, at)
         return plain if self._check.is_valid(plain) else super().read_text(text, at)
 
-    def check(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Cursor) -> Any:
         problems = self._check.problems(value, at)
         if problems:
-            raise Misfit(*problems)
+            raise ValidationFailure(*problems)
         return value
 
 

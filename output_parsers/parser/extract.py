@@ -10,7 +10,7 @@ from ..json.reader import read_exact, read_tolerant
 from ..json.result import JsonFault, JsonText
 from ..result.errors import Problem
 from ..result.lazy_regex import late
-from ..result.reading import Json, Misfit, Place
+from ..result.reading import Cursor, Json, ValidationFailure
 
 _REASONING = late(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
@@ -72,7 +72,7 @@ class Reply(NamedTuple):
             return Candidate(read_exact(self.text), self.steps)
         except JsonFault as fault:
             if "twice" in fault.message or "surrogate" in fault.message:
-                raise Misfit(Problem("$", fault.message)) from fault
+                raise ValidationFailure(Problem("$", fault.message)) from fault
             return None
 
     def fault(self) -> str:
@@ -101,7 +101,9 @@ class Reply(NamedTuple):
         """
         regions = list(self._regions())
         if len(regions) > 1 and _CLOSER_AFTER.match(self.text, regions[-1][1]):
-            raise Misfit(Problem("$", "the JSON is broken: an array is closed that was not opened"))
+            raise ValidationFailure(
+                Problem("$", "the JSON is broken: an array is closed that was not opened")
+            )
         found = [candidate for _, _, candidate in regions]
         if len(regions) > 1 and self._adjoin([(start, end) for start, end, _ in regions]):
             joined = [candidate.value for candidate in found]
@@ -110,7 +112,7 @@ class Reply(NamedTuple):
                 return [lines]
             found.append(lines)
         elif len(found) > _MOST_CANDIDATES:
-            raise Misfit(Problem("$", f"the reply holds {len(found)} JSON values"))
+            raise ValidationFailure(Problem("$", f"the reply holds {len(found)} JSON values"))
         return found
 
     def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
@@ -129,7 +131,7 @@ class Reply(NamedTuple):
                 end = position if text[start] == "(" else _closing(text, start)
                 if end is None or faults > _MOST_FAULTS:
                     state = "cut off" if fault.truncated else "broken"
-                    raise Misfit(Problem("$", f"the JSON is {state}: {fault.message}")) from fault
+                    raise ValidationFailure(Problem("$", f"the JSON is {state}: {fault.message}")) from fault
                 position = end
                 continue
             position = read.end
@@ -180,7 +182,7 @@ def lone_json(text: str) -> str:
     return text[start:end]
 
 
-def open_reply(text: str, at: Place) -> Reply:
+def open_reply(text: str, at: Cursor) -> Reply:
     """A reply without white space around it and without reasoning before it.
 
     Raises Misfit when nothing but reasoning is there.

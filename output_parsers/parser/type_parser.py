@@ -7,7 +7,17 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Coercion, Json, Leniency, Misfit, Place, Reading, difference, same, written
+from ..result.reading import (
+    Coercion,
+    Cursor,
+    Json,
+    Leniency,
+    Reading,
+    ValidationFailure,
+    difference,
+    same,
+    written,
+)
 from ..types.choices import ChoiceNode
 from ..types.constraints import ConstrainedNode
 from ..types.node import CustomNode, JsonSchema, Node, OutputParser, described, schema_of
@@ -148,10 +158,10 @@ class TypeParser(Generic[T]):
         raise ValueError(said)
 
     def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
-        place = Place(leniency)
+        place = Cursor(leniency)
         try:
             value = self._aligned(text, place)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             raise OutputParsingError(text, misfit.problems) from misfit
         except RecursionError as error:
             problem = Problem("$", "it is nested too deeply")
@@ -165,7 +175,7 @@ class TypeParser(Generic[T]):
             None if self.plain_text else clean_reader(self._target.annotated, self._node, field=self._field)
         )
 
-    def _aligned(self, text: str, at: Place) -> T:
+    def _aligned(self, text: str, at: Cursor) -> T:
         node = self._read_node
         reply = open_reply(text, at)
         if self.plain_text:
@@ -191,7 +201,7 @@ class TypeParser(Generic[T]):
                 return _only(at, [(whole.steps, _reading(node, whole.value, at))])
         return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
 
-    def _clean_inside(self, reply: Reply, at: Place) -> Any:
+    def _clean_inside(self, reply: Reply, at: Cursor) -> Any:
         """The value of the only JSON in a reply that held a tag, where it is exact; else NOT_CLEAN."""
         steps = reply.steps
         value = self._exact(reply.text) if steps else NOT_CLEAN
@@ -207,11 +217,11 @@ class TypeParser(Generic[T]):
         """Whether the reply is a choice just as a prompt shows it, be it JSON too."""
         return isinstance(self._bare, ChoiceNode) and self._bare.shows(reply.text)
 
-    def _from_prose(self, reply: Reply, at: Place) -> T:
+    def _from_prose(self, reply: Reply, at: Cursor) -> T:
         node, prose = self._read_node, reply.prose()
         return _only(at, [(prose.steps, lambda: node.read_text(prose.text, at))])
 
-    def _from_json(self, reply: Reply, at: Place) -> T:
+    def _from_json(self, reply: Reply, at: Cursor) -> T:
         node = self._read_node
         found = reply.candidates()
         if not found:
@@ -224,12 +234,12 @@ class TypeParser(Generic[T]):
                 value = _only(at, _readings(node, fenced, at))
             except _Undecided:
                 raise
-            except Misfit:
+            except ValidationFailure:
                 found = [candidate for candidate in found if not candidate.fenced]
             else:
                 corrections = _corrections(found, fenced)
                 if corrections:
-                    _only(Place(at.leniency), _readings(node, [*fenced, *corrections], at))
+                    _only(Cursor(at.leniency), _readings(node, [*fenced, *corrections], at))
                 return value
         return _only(at, _readings(node, found, at))
 
@@ -246,7 +256,7 @@ def _never_clean(text: str) -> Any:
     return NOT_CLEAN
 
 
-class _Undecided(Misfit):
+class _Undecided(ValidationFailure):
     """Several answers fit, and they differ."""
 
 
@@ -258,32 +268,32 @@ def _corrections(found: list[Candidate], fenced: list[Candidate]) -> list[Candid
 
 
 def _readings(
-    node: Node[T], found: Iterable[Candidate], at: Place
+    node: Node[T], found: Iterable[Candidate], at: Cursor
 ) -> list[tuple[tuple[str, ...], Callable[[], T]]]:
     return [(candidate.steps, _reading(node, candidate.value, at)) for candidate in found]
 
 
-def _reading(node: Node[T], value: Json, at: Place) -> Callable[[], T]:
+def _reading(node: Node[T], value: Json, at: Cursor) -> Callable[[], T]:
     return lambda: node.read(value, at)
 
 
-def _took(reply: Reply, at: Place) -> str:
+def _took(reply: Reply, at: Cursor) -> str:
     for step in reply.steps:
         at.left_out(step)
     return reply.text
 
 
-def _only(at: Place, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]) -> T:
+def _only(at: Cursor, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]) -> T:
     """The one value that the readings give; equal values are one, different ones are an error."""
     fits: list[tuple[T, list[Any]]] = []
-    nearest: Misfit | None = None
+    nearest: ValidationFailure | None = None
     for steps, read in readings:
         before = len(at.ledger)
         try:
             for step in steps:
                 at.left_out(step)
             value = read()
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             if nearest is None or len(misfit.problems) < len(nearest.problems):
                 nearest = misfit
         else:

@@ -52,7 +52,9 @@ class Reading(Generic[T]):
     coercions: tuple[Coercion, ...] = ()
 
 
-class Misfit(Exception):  # it never leaves the package: it is how one reading gives way to the next
+class ValidationFailure(
+    Exception
+):  # it never leaves the package: it is how one reading gives way to the next
     """A text or JSON value does not fit a type; ``problems`` says why, path by path."""
 
     def __init__(self, *problems: Problem) -> None:
@@ -63,21 +65,21 @@ class Misfit(Exception):  # it never leaves the package: it is how one reading g
         return "; ".join(map(str, self.problems))
 
 
-class Ambiguity(Misfit):  # a misfit too
+class Ambiguity(ValidationFailure):  # a misfit too
     """A text or JSON value fits in more than one way, with different values."""
 
 
 MOST_MISFITS = 100  # of the parts of one value; what does not fit so often is something else
 
 
-def gathered(misfits: Sequence[Misfit]) -> Misfit:
+def gathered(misfits: Sequence[ValidationFailure]) -> ValidationFailure:
     """The misfits of the parts of one value as its own."""
     problems = (problem for misfit in misfits for problem in misfit.problems)
     only_ambiguous = all(isinstance(misfit, Ambiguity) for misfit in misfits)
-    return Ambiguity(*problems) if only_ambiguous else Misfit(*problems)
+    return Ambiguity(*problems) if only_ambiguous else ValidationFailure(*problems)
 
 
-class Place:
+class Cursor:
     """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
 
     All places of one attempt share one ledger, so that an attempt that fails can be undone by cutting
@@ -91,12 +93,12 @@ class Place:
         self.leniency = leniency
         self.ledger: list[Coercion] = []
         self.known: dict[Any, Any] = {}
-        self._above: Place | None = None
+        self._above: Cursor | None = None
         self._step: str | int = path
 
-    def at(self, key: str | int) -> Place:
+    def at(self, key: str | int) -> Cursor:
         """The place of an item or a field below this one."""
-        below = Place.__new__(Place)
+        below = Cursor.__new__(Cursor)
         below.leniency = self.leniency
         below.ledger = self.ledger
         below.known = self.known
@@ -124,12 +126,12 @@ class Place:
     def left_out(self, rule: str) -> None:
         """Record that something beside the value was passed over. Raises Misfit as ``took`` does."""
         if self.leniency is Leniency.NONE:
-            raise Misfit(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
+            raise ValidationFailure(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
         self.ledger.append(Coercion(self.path, rule, "", ""))
 
-    def misfit(self, message: str, found: Json) -> Misfit:
+    def misfit(self, message: str, found: Json) -> ValidationFailure:
         """The error that says what was expected here and what was found."""
-        return Misfit(Problem(self.path, message, show(found)))
+        return ValidationFailure(Problem(self.path, message, show(found)))
 
 
 def _written_step(key: str | int) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..json.result import JsonFault, put
 from ..parser.fast_path import NOT_CLEAN
-from ..result.reading import Json, Misfit, Place
+from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.node import Node
 from .tokens import TextSoFar
 from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, Tail
@@ -269,7 +269,7 @@ def _tell(container: Container, count: int) -> Container | None:
 class MemberFrame(Frame, ABC):
     """A container whose members are read and shown one by one, each in the slot that is its own."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Cursor) -> None:
         self._place = place
         self._slot: Slot | None = None
         self._unfit = False
@@ -288,7 +288,7 @@ class MemberFrame(Frame, ABC):
         place = self._place
         try:
             value = slot.node.read(found, place)
-        except (Misfit, RecursionError):
+        except (ValidationFailure, RecursionError):
             self._unfit = True
             if slot.grows and isinstance(found, str):  # so it was shown while it was being written
                 self._add(found, fits=False)
@@ -341,7 +341,7 @@ class ObjectFrame(MemberFrame):
 
     def __init__(
         self,
-        place: Place,
+        place: Cursor,
         store: ObjectStore,
         slot_of: Callable[[str], Slot | None],
         make: Callable[[dict[Any, Any], dict[str, Json]], Any],
@@ -425,7 +425,7 @@ class ObjectFrame(MemberFrame):
         values.update(self._hidden)
         try:
             return self._make(values, self._others)
-        except (Misfit, RecursionError):
+        except (ValidationFailure, RecursionError):
             return UNFIT
 
     @property
@@ -444,7 +444,7 @@ class ListFrame(MemberFrame):
     """An array. ``slots`` are those of its first items, ``rest`` that of all others, None for none."""
 
     def __init__(
-        self, place: Place, slots: tuple[Slot, ...], rest: Slot | None, make: Callable[[list[Any]], Any]
+        self, place: Cursor, slots: tuple[Slot, ...], rest: Slot | None, make: Callable[[list[Any]], Any]
     ) -> None:
         super().__init__(place)
         self._slots = slots
@@ -468,7 +468,7 @@ class ListFrame(MemberFrame):
             return UNFIT
         try:
             return self._make(self._store.items[:])
-        except (Misfit, RecursionError):
+        except (ValidationFailure, RecursionError):
             return UNFIT
 
     @property

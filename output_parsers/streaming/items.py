@@ -17,7 +17,7 @@ from ..parser.fast_path import NOT_CLEAN
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Json, Leniency, Misfit, Place, Reading, written
+from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure, written
 from ..types.containers import ListNode
 from ..types.node import Node
 from ..types.target import Target
@@ -203,8 +203,8 @@ class ItemReader(Generic[T]):
 
     def _align(self, found: Json, text: str) -> None:
         try:
-            value = self._node.read(found, Place(self._leniency, f"$[{self._count}]"))
-        except Misfit as misfit:
+            value = self._node.read(found, Cursor(self._leniency, f"$[{self._count}]"))
+        except ValidationFailure as misfit:
             self._refuse(text, misfit.problems)
         except RecursionError:
             self._refuse(text, (self._problem("it is nested too deeply"),))
@@ -222,10 +222,10 @@ class ItemReader(Generic[T]):
     def _recover(self) -> None:
         """Read the whole reply where the scan of it was given up, and go on behind the last item found."""
         try:
-            reply = open_reply(self.text, Place(self._leniency))
+            reply = open_reply(self.text, Cursor(self._leniency))
             whole = reply.whole()
             found = [candidate.value for candidate in ([whole] if whole else reply.candidates())]
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             raise OutputParsingError(self.text, misfit.problems) from misfit
         except RecursionError as error:
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error

@@ -16,7 +16,7 @@ from ..types.scalars import TextNode
 from .builders import Container, Moment
 from .scanner import Growing, KeptText, ReplyHead, RootSeeker
 from .targets import Root
-from .tokens import Pieces, TextSoFar
+from .tokens import TextPieces, TextSoFar
 from .views import PartialList, PartialObject, plain
 
 
@@ -25,7 +25,7 @@ class GrowingText:
 
     def __init__(self, head: ReplyHead) -> None:
         self._head = head
-        self._pieces = Pieces()
+        self._pieces = TextPieces()
         self._held: list[str] = []  # white space that may be the end of the text
 
     def feed(self, answer: str) -> None:

@@ -16,7 +16,7 @@ from .tokens import (
     CUT_MEMBER,
     NEXT,
     OPENING,
-    Pieces,
+    TextPieces,
     Unread,
     end_of_blank,
     find_comment,
@@ -49,7 +49,7 @@ class GrowingString:
 
     def __init__(self, quote: str) -> None:
         self.quote = quote
-        self.shown = Pieces()
+        self.shown = TextPieces()
         self.inner = 0  # quotes inside that are not escaped, apostrophes apart
         self._raw: list[str] = []
         self._held = False

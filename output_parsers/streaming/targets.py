@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..json.reader import read_exact
 from ..json.result import JsonFault
 from ..parser.fast_path import NOT_CLEAN, clean_reader
-from ..result.reading import Json, Leniency, Misfit, Place
+from ..result.reading import Cursor, Json, Leniency, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode, TupleNode
@@ -98,7 +98,7 @@ def knows(node: Node[Any], key: str) -> bool:
     return takes(node, "{") and key not in _ENVELOPES
 
 
-Check = Callable[[Any, Place], Any]
+Check = Callable[[Any, Cursor], Any]
 Opener = Callable[[], Frame]
 
 
@@ -106,7 +106,7 @@ class Shapes:
     """The frames for the containers of one type. What is said of a node is found out once."""
 
     def __init__(self, leniency: Leniency) -> None:
-        self.place = Place(leniency)
+        self.place = Cursor(leniency)
         self._openers: dict[tuple[Node[Any], str], Opener] = {}
         self._readers: dict[Node[Any], Callable[[str], Any] | None] = {}
 
@@ -148,7 +148,7 @@ class Shapes:
     def _clean_any(self, text: str) -> Any:
         try:
             return AnyNode().read(read_exact(text), self.place)
-        except (JsonFault, Misfit, RecursionError):
+        except (JsonFault, ValidationFailure, RecursionError):
             return NOT_CLEAN
 
     def _opener(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> Opener:
@@ -206,7 +206,7 @@ class Shapes:
                 return Slot(*way, key)
             try:
                 return Slot(*way, node.read_key(key, place))
-            except Misfit:
+            except ValidationFailure:
                 return None
 
         def make(values: dict[Any, Any], _: dict[str, Json]) -> Any:
@@ -302,7 +302,7 @@ class TaggedFrame(Frame):
         return None if size == -1 else self._frame.view(size, tail)
 
 
-def _checked(value: Any, checks: tuple[Check, ...], place: Place) -> Any:
+def _checked(value: Any, checks: tuple[Check, ...], place: Cursor) -> Any:
     for check in checks:
         value = check(value, place)
     return value
@@ -361,7 +361,7 @@ class EnvelopeFrame(Frame):
 class _BoxFrame(MemberFrame):
     """An object of one key that stands for the value under it."""
 
-    def __init__(self, place: Place, key: str, slot: Slot) -> None:
+    def __init__(self, place: Cursor, key: str, slot: Slot) -> None:
         super().__init__(place)
         self._key = key
         self._only = slot

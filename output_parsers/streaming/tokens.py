@@ -10,7 +10,7 @@ from ..json.strings import decode, read_word
 from ..result.reading import Json
 
 
-class Pieces:
+class TextPieces:
     """The pieces of a growing string. They are only ever added to; the last text that was made is kept."""
 
     __slots__ = ("_joined", "_joined_of", "parts")
@@ -39,7 +39,7 @@ class TextSoFar:
 
     __slots__ = ("_count", "_pieces")
 
-    def __init__(self, pieces: Pieces, count: int) -> None:
+    def __init__(self, pieces: TextPieces, count: int) -> None:
         self._pieces = pieces
         self._count = count
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..json.reader import read_exact
 from ..json.result import JsonFault
 from ..result.errors import Problem
-from ..result.reading import Json, Place, show
+from ..result.reading import Cursor, Json, show
 from ..types.node import JsonSchema, described
 from ..types.records import plain_key
 from .schema_queries import same_json
@@ -37,8 +37,8 @@ class Step(NamedTuple):
     """
 
     kind: Kind
-    plain: Place
-    written: Place
+    plain: Cursor
+    written: Cursor
     message: str
     found: Json
     heavy: bool
@@ -87,7 +87,7 @@ class Spot:
 
     __slots__ = ("known", "plain", "steps", "written")
 
-    def __init__(self, plain: Place, written: Place, known: dict[Any, Any]) -> None:
+    def __init__(self, plain: Cursor, written: Cursor, known: dict[Any, Any]) -> None:
         self.plain = plain
         self.written = written
         self.known = known  # what unions found out, so that none is asked twice
@@ -97,7 +97,7 @@ class Spot:
         """The spot of a part that has the same key in both values."""
         return self.under(key, self.plain.at(key))
 
-    def under(self, key: str | int, plain: Place | None = None) -> Spot:
+    def under(self, key: str | int, plain: Cursor | None = None) -> Spot:
         """The spot of a part that has a key in the written value alone, or another place in the plain one."""
         below = Spot(self.plain if plain is None else plain, self.written.at(key), self.known)
         below.steps = self.steps
@@ -204,7 +204,7 @@ class Code(ABC):
         """The schema that is sent, without its description."""
 
     @abstractmethod
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         """A plain value as a model would write it. Raises EncodingFault where it does not fit."""
 
     @abstractmethod
@@ -259,7 +259,7 @@ class RefCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"$ref": f"#/$defs/{self.definition.name}"}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         return self.target.encode(value, at)
 
     def undo(self, value: Json, at: Spot) -> Json:

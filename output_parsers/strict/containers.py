@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..result.reading import Json, Place, show, written
+from ..result.reading import Cursor, Json, show, written
 from ..types.node import JsonSchema
 from ..types.records import plain_key
 from .codec import MORE_THAN_ONE_WAY, NOTHING, Code, EncodingFault, Kind, Spot, keyed
@@ -35,7 +35,7 @@ class ListCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(), **self.keywords}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         items = _array(value, at)
         broken = breaks(self.keywords, items)
         if broken:
@@ -62,7 +62,7 @@ class NativeTupleCode(ListCode):
         prefix = [code.schema() for code in self.first]
         return {"type": "array", "prefixItems": prefix, "items": rest, **self.keywords}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         items = _array(value, at)
         broken = breaks(self.keywords, items)
         if broken:
@@ -102,7 +102,7 @@ class TupleCode(Code):
         properties = {key: code.schema() for key, code in zip(self.keys, self.items, strict=True)}
         return closed_object(properties | ({} if self.rest is None else {"rest": self.rest.schema()}))
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         items = _array(value, at)
         if len(items) < self.least or (self.rest is None and len(items) > len(self.items)):
             raise EncodingFault(at.path, f"expected {len(self.items)} items, found {show(value)}")
@@ -171,7 +171,7 @@ def _undone(value: Json, at: Spot, code: Callable[[int], Code]) -> Json:
     return [code(index).undo(item, at.at(index)) for index, item in enumerate(found)]
 
 
-def _array(value: Json, at: Place) -> list[Json]:
+def _array(value: Json, at: Cursor) -> list[Json]:
     if not isinstance(value, list):
         raise EncodingFault(at.path, f"expected an array, found {show(value)}")
     return value
@@ -202,7 +202,7 @@ class PairsCode(Code):
         pair = closed_object({"key": self.key.schema(), "value": self.value.schema()})
         return {"type": "array", "items": pair, **self.keywords}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         if not isinstance(value, dict):
             raise EncodingFault(at.path, f"expected an object, found {show(value)}")
         broken = breaks(self.keywords, value)
@@ -210,7 +210,7 @@ class PairsCode(Code):
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
         return [self.pair(key, item, at.at(key)) for key, item in value.items()]
 
-    def pair(self, key: str, item: Json, at: Place) -> Json:
+    def pair(self, key: str, item: Json, at: Cursor) -> Json:
         """One key with its value."""
         return {"key": self.key.encode(key, at), "value": self.value.encode(item, at)}
 
@@ -315,7 +315,7 @@ class ObjectCode(Code):
             schema["additionalProperties"] = self.rest.schema() or True
         return schema
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         if not isinstance(value, dict):
             raise EncodingFault(at.path, f"expected an object, found {show(value)}")
         found: dict[str, Json] = {}
@@ -329,7 +329,7 @@ class ObjectCode(Code):
         others = {key: item for key, item in value.items() if key not in self.fields}
         return {**found, **self._encode_others(others, at)}
 
-    def _encode_others(self, others: dict[str, Json], at: Place) -> dict[str, Json]:
+    def _encode_others(self, others: dict[str, Json], at: Cursor) -> dict[str, Json]:
         if not self.extras:
             return {key: self._open(at.at(key)).encode(item, at.at(key)) for key, item in others.items()}
         parts: dict[str, list[Json]] = {extra.name: [] for extra in self.extras}
@@ -338,7 +338,7 @@ class ObjectCode(Code):
             parts[name].append(pair)
         return dict(parts)
 
-    def _pair(self, key: str, item: Json, at: Place) -> tuple[str, Json]:
+    def _pair(self, key: str, item: Json, at: Cursor) -> tuple[str, Json]:
         """The pair of a free key, and the name of the list that it goes to."""
         last = EncodingFault(at.path, "no property of this name is expected")
         for name, pattern, pairs in self.extras:
@@ -430,7 +430,7 @@ class ObjectCode(Code):
                 below.fails("the key stands twice", key)
             found.setdefault(key, value)
 
-    def _open(self, at: Place) -> Code:
+    def _open(self, at: Cursor) -> Code:
         if self.rest is None:
             raise EncodingFault(at.path, "no property of this name is expected")
         return self.rest

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..parser.type_parser import TypeParser
 from ..result.errors import REFUSALS, Problem
-from ..result.reading import Ambiguity, Json, Misfit, Place, same, show
+from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, same, show
 from ..types.node import Definitions, JsonSchema, Node, described
 from ..types.records import EnvelopeNode, ObjectNode
 from .build import Builder, Thrift, is_sent, keywords_of
@@ -152,7 +152,7 @@ class Encoding(NamedTuple):
     encode: Callable[[Json], Json]
     findings: tuple[Finding, ...]
     fits: bool
-    undo: Callable[[Json, Place], Undone]
+    undo: Callable[[Json, Cursor], Undone]
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
@@ -261,9 +261,9 @@ def _sent(root: Code) -> JsonSchema:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _undoer(root: Code) -> Callable[[Json, Place], Undone]:
-    def undo(value: Json, at: Place) -> Undone:
-        spot = Spot(at, Place(path=at.path), {})
+def _undoer(root: Code) -> Callable[[Json, Cursor], Undone]:
+    def undo(value: Json, at: Cursor) -> Undone:
+        spot = Spot(at, Cursor(path=at.path), {})
         undone = root.undo(value, spot)
         return Undone(undone, spot.steps)
 
@@ -298,9 +298,9 @@ def _encoder(root: Code) -> Callable[[Json], Json]:
     return encode
 
 
-def _within_depth(bring: Callable[[Json, Place], Result], value: Json) -> Result:
+def _within_depth(bring: Callable[[Json, Cursor], Result], value: Json) -> Result:
     try:
-        return bring(value, Place())
+        return bring(value, Cursor())
     except RecursionError as error:
         raise EncodingFault("$", "it is nested too deeply") from error
 
@@ -309,7 +309,7 @@ def _as_it_is(value: Json) -> Json:
     return value
 
 
-def _nothing_undone(value: Json, at: Place) -> Undone:
+def _nothing_undone(value: Json, at: Cursor) -> Undone:
     return Undone(value, ())
 
 
@@ -436,7 +436,7 @@ class EncodedNode(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return hint_of(self.encoding.schema)
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         field = self._missing_envelope(found)
         undone = self.encoding.undo(found if field is None else {field: found}, at)
         doubts = undone.of(Kind.DOUBT)
@@ -445,7 +445,7 @@ class EncodedNode(Node[T]):
         before = len(at.ledger)
         try:
             value = self._read_undone(undone, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             del at.ledger[before:]
             return self._read_plain(found, at, misfit)
         if undone.of(Kind.PLAIN, Kind.FOREIGN) and not same_json(undone.value, found):
@@ -461,36 +461,36 @@ class EncodedNode(Node[T]):
             return None
         return inner.field
 
-    def _read_undone(self, undone: Undone, at: Place) -> T:
+    def _read_undone(self, undone: Undone, at: Cursor) -> T:
         """The value of a reply without its encoding. Raises Misfit with all that is wrong."""
         for step in undone.steps:
             step.note()
         try:
             value = self.inner.read(undone.value, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             problems = undone.problems(misfit.problems)
             raise type(misfit)(*problems) from misfit
         faults = undone.problems(())
         if faults:
-            raise Misfit(*faults)
+            raise ValidationFailure(*faults)
         return value
 
-    def _read_plain(self, found: Json, at: Place, misfit: Misfit) -> T:
+    def _read_plain(self, found: Json, at: Cursor, misfit: ValidationFailure) -> T:
         """The value of a reply in the form that the type has without the encoding."""
         before = len(at.ledger)
         try:
             value = self.inner.read(found, at)
             at.took("encoding left out", found, value)
-        except Misfit:
+        except ValidationFailure:
             del at.ledger[before:]
             raise misfit from None
         return value
 
-    def _agrees(self, value: T, found: Json, at: Place) -> None:
+    def _agrees(self, value: T, found: Json, at: Cursor) -> None:
         """Raise Ambiguity when a reply that leaves some of the encoding out has another value without it."""
         try:
-            other = self.inner.read(found, Place(at.leniency, at.path))
-        except Misfit:
+            other = self.inner.read(found, Cursor(at.leniency, at.path))
+        except ValidationFailure:
             return
         if not same(other, value):
             message = "it can be read in more than one way: with its encoding and without"
@@ -499,7 +499,7 @@ class EncodedNode(Node[T]):
     def write(self, value: Any) -> Json:
         return self.encoding.encode(self.inner.write(value))
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         value = self.inner.read_text(text, at)
         at.took("encoding left out", text, value)
         return value

@@ -13,7 +13,7 @@ from ..parser.extract import open_reply
 from ..parser.registry import DEFAULT_REGISTRY
 from ..parser.type_parser import TypeParser
 from ..result.errors import Problem, UnsupportedTypeError
-from ..result.reading import Json, Misfit, Place, Reading, written
+from ..result.reading import Cursor, Json, Reading, ValidationFailure, written
 from ..types.containers import opened
 from ..types.node import Definitions, JsonSchema, Node, described, schema_of
 from ..types.records import plain_key
@@ -95,7 +95,7 @@ class PartsNode(Node[dict[str, Json]]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._shown.hint
 
-    def read(self, found: Json, at: Place) -> dict[str, Json]:
+    def read(self, found: Json, at: Cursor) -> dict[str, Json]:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit(f"expected {self.kind}", found)
@@ -110,7 +110,7 @@ class PartsNode(Node[dict[str, Json]]):
                 parts[name] = value
         missing = [name for name in self._names.values() if name not in parts]
         if missing:
-            raise Misfit(*(Problem(at.at(name).path, "this part is missing") for name in missing))
+            raise ValidationFailure(*(Problem(at.at(name).path, "this part is missing") for name in missing))
         return parts
 
 
@@ -123,7 +123,7 @@ def _plain(parser: TypeParser[T]) -> TypeParser[T]:
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
     """The one JSON value in a reply, in the form that the type itself has; None where there is none."""
     try:
-        reply = open_reply(text, Place())
+        reply = open_reply(text, Cursor())
         whole = reply.whole()
         candidates = [whole] if whole is not None else reply.candidates()
         node = parser.node
@@ -132,9 +132,9 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         value = candidates[0].value
         if not isinstance(node, EncodedNode):
             return value
-        undone = node.encoding.undo(value, Place())
+        undone = node.encoding.undo(value, Cursor())
         return None if undone.problems(()) else undone.value
-    except (Misfit, ValueError, RecursionError):
+    except (ValidationFailure, ValueError, RecursionError):
         return None
 
 
@@ -228,7 +228,7 @@ def _parser(schema: JsonSchema, wanted: dict[Path, JsonSchema]) -> TypeParser[An
 
 
 def _told(path: Path) -> str:
-    place = Place()
+    place = Cursor()
     for step in path:
         place = place.at(step)
     return place.path

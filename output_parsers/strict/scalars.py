@@ -9,7 +9,7 @@ from typing import Any
 
 from ..json.reader import read_exact
 from ..json.result import JsonFault
-from ..result.reading import Json, Place, show, written
+from ..result.reading import Cursor, Json, show, written
 from ..types.node import JsonSchema
 from ..types.records import plain_key
 from .codec import Code, EncodingFault, Kind, Spot, keyed, likeliest
@@ -33,7 +33,7 @@ class ScalarCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": self.kind, **self.keywords}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         broken = breaks(self.keywords, value) if self._fits(value) else f"expected {self.kind}"
         if broken:
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
@@ -92,7 +92,7 @@ class ChoiceCode(Code):
         ]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         key = _key(self._show(value))
         if key not in self._shown or kind_of(self._values[key]) != kind_of(value):
             raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
@@ -137,7 +137,7 @@ class TextCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "string"}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         if not self._takes(value):
             raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
         return written(value)
@@ -178,7 +178,7 @@ class AnyCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         return value
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -195,7 +195,7 @@ class NeverCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "null"}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         raise EncodingFault(at.path, f"expected nothing here, found {show(value)}")
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -223,7 +223,7 @@ class BoxCode(Code):
     def bare_schema(self) -> JsonSchema:
         return closed_object({self.key: self.inner.schema()})
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         return {self.key: self.inner.encode(value, at)}
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -309,7 +309,7 @@ class NullableCode(Code):
     def bare_schema(self) -> JsonSchema:
         return nullable(self.inner.schema())
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         return self.inner.encode(value, at)
 
     def undo(self, value: Json, at: Spot) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ..result.reading import Json, Place, show
+from ..result.reading import Cursor, Json, show
 from ..types.node import JsonSchema
 from .codec import Code, EncodingFault, RefCode, Spot, Where, likeliest, walk
 from .containers import ListCode, NativeTupleCode, ObjectCode, PairsCode, TupleCode
@@ -153,7 +153,7 @@ class UnionCode(BranchesCode):
                     schemas.append(option)
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
-    def encode(self, value: Json, at: Place) -> Json:
+    def encode(self, value: Json, at: Cursor) -> Json:
         """The value encoded by the first branch that it fits."""
         if not isinstance(value, (dict, list)):
             return self._encoded(value, at)
@@ -169,7 +169,7 @@ class UnionCode(BranchesCode):
             raise refusal
         return outcome
 
-    def _encoded(self, value: Json, at: Place) -> Json:
+    def _encoded(self, value: Json, at: Cursor) -> Json:
         faults: list[EncodingFault] = []
         for branch in self.branches:
             try:
@@ -194,7 +194,7 @@ class UnionCode(BranchesCode):
         return likeliest([partial(branch.undo, value) for branch in self.branches], value, at)
 
 
-def _nearest(faults: list[EncodingFault], value: Json, at: Place) -> EncodingFault:
+def _nearest(faults: list[EncodingFault], value: Json, at: Cursor) -> EncodingFault:
     """The fault that lies deepest: that of the branch which was meant, as like as not."""
     deepest = max(faults, key=lambda fault: len(fault.path), default=None)
     if deepest is None or len(deepest.path) <= len(at.path):

@@ -19,7 +19,7 @@ from ..parser.extract import open_reply
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Leniency, Misfit, Place, Reading, show
+from ..result.reading import Cursor, Leniency, Reading, ValidationFailure, show
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -44,7 +44,7 @@ class TextParser(ABC, Generic[T_co]):
         """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
         try:
             return self._read(text)
-        except Misfit as error:
+        except ValidationFailure as error:
             raise OutputParsingError(text, error.problems) from error
 
     @abstractmethod
@@ -52,9 +52,9 @@ class TextParser(ABC, Generic[T_co]):
         """The value of a text. Raises Misfit or OutputParsingError."""
 
 
-def misfit(message: str, *, path: str = "$", found: str = "") -> Misfit:
+def misfit(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
     """The fault of a text: where, what is wrong, what was found."""
-    return Misfit(Problem(path, message, found))
+    return ValidationFailure(Problem(path, message, found))
 
 
 def without_reasoning(text: str, wanted: str = "") -> str:
@@ -182,7 +182,7 @@ class DatetimeOutputParser(TextParser[datetime]):
         return f"Reply only with a date and time in the format {self.format}, such as {self._example}"
 
     def _read(self, text: str) -> datetime:
-        said = open_reply(text, Place()).prose().text.strip(_AROUND)
+        said = open_reply(text, Cursor()).prose().text.strip(_AROUND)
         for written in (said, said.removesuffix(".").rstrip(_AROUND)):
             if len(written) <= _LONGEST:
                 try:
@@ -218,7 +218,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
         return "Reply with values separated by commas and nothing else, such as: foo, bar, baz"
 
     def _read(self, text: str) -> list[str]:
-        rest = _without_heading(open_reply(text, Place()).prose().text)
+        rest = _without_heading(open_reply(text, Cursor()).prose().text)
         items = _json_items(rest)
         if items is None:
             items = _csv_items(rest)
@@ -243,7 +243,7 @@ def _json_items(text: str) -> list[str] | None:
     try:
         return parser_for(list[str]).parse(text)
     except OutputParsingError as error:
-        raise Misfit(*error.problems) from error
+        raise ValidationFailure(*error.problems) from error
 
 
 def _csv_items(text: str) -> list[str]:
@@ -328,7 +328,7 @@ class MarkdownListOutputParser(TextParser[list[str]]):
 
 
 def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
-    rest = open_reply(text, Place()).text
+    rest = open_reply(text, Cursor()).text
     items = _marked(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
         raise misfit(f"expected {kind}; the reply holds no item of one")

@@ -16,7 +16,7 @@ from ..json.reader import read_exact
 from ..json.result import JsonFault
 from ..parser.registry import parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Misfit, Place, show
+from ..result.reading import Cursor, ValidationFailure, show
 from .simple import DictParser, Keys, misfit, without_reasoning
 
 # AgentScope's pattern. As a regular expression it takes quadratic time on tags that are never closed, so
@@ -203,10 +203,10 @@ class MultiTaggedContentParser(DictParser):
             try:
                 if found or tag.name in unclosed or tag.name not in self.keys_allow_missing:
                     parsed[tag.name] = _tagged_value(tag, found, tag.name in unclosed)
-            except Misfit as fault:
+            except ValidationFailure as fault:
                 problems += fault.problems
         if problems:
-            raise Misfit(*problems)
+            raise ValidationFailure(*problems)
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
@@ -243,20 +243,20 @@ def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> Any:
-    at = Place().at(tag.name)
+    at = Cursor().at(tag.name)
     if unclosed:
-        raise Misfit(Problem(at.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}"))
+        raise ValidationFailure(Problem(at.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}"))
     if not contents:
-        raise Misfit(Problem(at.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing"))
+        raise ValidationFailure(Problem(at.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing"))
     if any(other.strip() != contents[0].strip() for other in contents):
-        raise Misfit(Problem(at.path, f"{tag.tag_begin} stands twice with different contents"))
+        raise ValidationFailure(Problem(at.path, f"{tag.tag_begin} stands twice with different contents"))
     if not tag.parse_json:
         return contents[0]
     try:
         return parser_for(Any).parse(contents[0])
     except OutputParsingError as error:
         where = f"what stands between {tag.tag_begin} and {tag.tag_end} must be JSON"
-        raise Misfit(
+        raise ValidationFailure(
             *(Problem(at.path + p.path[1:], f"{where}: {p.message}", p.found) for p in error.problems)
         ) from error
 

@@ -24,7 +24,7 @@ from ..json.result import JsonFault
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Coercion, Leniency, Misfit, Reading, show
+from ..result.reading import Coercion, Leniency, Reading, ValidationFailure, show
 from ..streaming.reader import PartialReader
 from ..types.target import Target
 
@@ -139,7 +139,7 @@ class CallsParser(ABC, Generic[R_co]):
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[Any] = []
         ledger: list[Coercion] = []
-        faults: list[Misfit] = []
+        faults: list[ValidationFailure] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
                 if self._others is not None:
@@ -148,7 +148,7 @@ class CallsParser(ABC, Generic[R_co]):
                 continue
             try:
                 reading = self._read_call(call, index, leniency)
-            except Misfit as fault:
+            except ValidationFailure as fault:
                 faults.append(fault)
             else:
                 values.append(self._shown(call.name, call.id, reading.value))
@@ -162,12 +162,12 @@ class CallsParser(ABC, Generic[R_co]):
     def _read_call(self, call: ToolCallLike, index: int, leniency: Leniency) -> Reading[Any]:
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
-            raise Misfit(self._no_such_tool(call.name, index))
+            raise ValidationFailure(self._no_such_tool(call.name, index))
         path = f"$[{index}].arguments"
         try:
             reading = parser.read(_given(call.arguments), leniency)
         except OutputParsingError as error:
-            raise Misfit(*(replace(p, path=path + p.path[1:]) for p in error.problems)) from error
+            raise ValidationFailure(*(replace(p, path=path + p.path[1:]) for p in error.problems)) from error
         steps = [step._replace(path=path + step.path[1:]) for step in reading.coercions]
         return Reading(reading.value, tuple(steps))
 

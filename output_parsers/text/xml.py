@@ -9,7 +9,7 @@ from html.entities import html5
 from typing import TypeAlias
 
 from ..json.result import DEPTH
-from ..result.reading import Misfit
+from ..result.reading import ValidationFailure
 from .simple import TextParser, misfit, without_reasoning
 
 XmlElement: TypeAlias = "dict[str, str | list[XmlElement] | None]"
@@ -115,7 +115,7 @@ def _decoded(text: str, stack: list[_Open]) -> str:
     return _ENTITY.sub(character, text) if "&" in text else text
 
 
-def _no_character(reference: str, stack: list[_Open]) -> Misfit:
+def _no_character(reference: str, stack: list[_Open]) -> ValidationFailure:
     return misfit(f"{reference} stands for no character", path=_path(stack))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from ..json.result import is_non_finite
 from ..prose.choices import Choice, Choices, NoChoice, plain
-from ..result.reading import Json, Place, written
+from ..result.reading import Cursor, Json, written
 from .node import Definitions, JsonSchema, Node
 from .target import Target, attribute_docs
 
@@ -39,7 +39,7 @@ class ChoiceNode(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return " | ".join(_shown(choice) for choice in self.choices.choices)
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         if isinstance(found, str):
             spelled = self._spelled(found)
             return self._find(found, at) if spelled is None else spelled.value
@@ -57,7 +57,7 @@ class ChoiceNode(Node[T]):
                     return choice.value
         raise at.misfit(f"expected {self.kind}", found)
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         shown = self._shown_as(text.strip())
         return self._find(text.strip(), at) if shown is None else shown.value
 
@@ -83,7 +83,7 @@ class ChoiceNode(Node[T]):
                 return _json_of(choice)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
-    def _find(self, text: str, at: Place) -> T:
+    def _find(self, text: str, at: Cursor) -> T:
         try:
             choice, rule = self.choices.find(text)
         except NoChoice as error:
@@ -108,7 +108,7 @@ class BoolNode(ChoiceNode[bool]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "true | false"
 
-    def read(self, found: Json, at: Place) -> bool:
+    def read(self, found: Json, at: Cursor) -> bool:
         if isinstance(found, bool):
             return found
         if isinstance(found, int) and found in (0, 1):
@@ -139,7 +139,7 @@ class FlagNode(Node[Flag]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return f"[{' | '.join(_shown(choice) for choice in self._choices.choices)}, ...]"
 
-    def read(self, found: Json, at: Place) -> Flag:
+    def read(self, found: Json, at: Cursor) -> Flag:
         if isinstance(found, str):
             names: list[Json] = [part for part in found.replace("|", ",").split(",") if part.strip()]
             at.took("names in one text", found, names)
@@ -152,7 +152,7 @@ class FlagNode(Node[Flag]):
             value |= self._member(name, at.at(index))
         return value
 
-    def read_text(self, text: str, at: Place) -> Flag:
+    def read_text(self, text: str, at: Cursor) -> Flag:
         return self.read(text, at)
 
     def write(self, value: Any) -> Json:
@@ -160,7 +160,7 @@ class FlagNode(Node[Flag]):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
-    def _member(self, name: Json, at: Place) -> Flag:
+    def _member(self, name: Json, at: Cursor) -> Flag:
         label = plain(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
             if label is not None and label == plain(choice.label):

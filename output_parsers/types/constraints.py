@@ -12,7 +12,7 @@ from pydantic_core import SchemaError
 
 from ..json.result import NON_FINITE, allows_non_finite
 from ..result.errors import REFUSALS, UnsupportedTypeError
-from ..result.reading import Json, Misfit, Place
+from ..result.reading import Cursor, Json, ValidationFailure
 from .node import Definitions, JsonSchema, Node
 from .pydantic import problems_of
 from .scalars import FloatNode
@@ -84,18 +84,18 @@ class ConstrainedNode(Node[Any]):
         inner = self.inner.hint((*within, self))
         return f"{inner} ({', '.join(said)})" if said else inner
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return self.check(self.inner.read(found, at), at)
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         return self.check(self.inner.read_text(text, at), at)
 
-    def check(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Cursor) -> Any:
         """The value, if what was declared holds of it. Raises Misfit when it does not."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise Misfit(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, at)) from error
         except REFUSALS as error:  # such as a constraint that does not suit this member of a union
             raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
 

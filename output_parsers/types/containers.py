@@ -11,13 +11,13 @@ from typing import Any
 from ..json.reader import read_exact
 from ..json.result import JsonFault
 from ..prose.choices import IN_A_SENTENCE, split_items
-from ..result.reading import MOST_MISFITS, Json, Leniency, Misfit, Place, gathered, written
+from ..result.reading import MOST_MISFITS, Cursor, Json, Leniency, ValidationFailure, gathered, written
 from .node import Definitions, JsonSchema, Node
 from .scalars import TextNode
 from .target import Target
 
 
-def opened(found: Json, opening: str, at: Place) -> Json:
+def opened(found: Json, opening: str, at: Cursor) -> Json:
     """The JSON inside a string that begins with the bracket ``opening``; all else as it is."""
     if not isinstance(found, str) or not found.lstrip().startswith(opening):
         return found
@@ -65,16 +65,16 @@ class ListNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return f"[{self.item.hint((*within, self))}, ...]"
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         found = opened(found, "[", at)
         if not isinstance(found, list):
             raise at.misfit("expected an array", found)
         items = []
-        misfits: list[Misfit] = []
+        misfits: list[ValidationFailure] = []
         for index, item in enumerate(found):
             try:
                 items.append(self.item.read(item, at.at(index)))
-            except Misfit as misfit:
+            except ValidationFailure as misfit:
                 misfits.append(misfit)
                 if len(misfits) == MOST_MISFITS:
                     break
@@ -85,7 +85,7 @@ class ListNode(Node[Any]):
         except TypeError as error:
             raise at.misfit(f"expected items that a set can hold: {error}", found) from error
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         """One item a line, with or without bullets or numbers; or commas on one line."""
         items = split_items(text)
         if items is None:
@@ -138,7 +138,7 @@ class TupleNode(Node[tuple[Any, ...]]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return f"[{', '.join(item.hint((*within, self)) for item in self.items)}]"
 
-    def read(self, found: Json, at: Place) -> tuple[Any, ...]:
+    def read(self, found: Json, at: Cursor) -> tuple[Any, ...]:
         found = opened(found, "[", at)
         if not isinstance(found, list) or len(found) != len(self.items):
             raise at.misfit(f"expected {self.kind}", found)
@@ -205,12 +205,12 @@ class DictNode(Node[dict[Any, Any]]):
         inside = (*within, self)
         return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
 
-    def read(self, found: Json, at: Place) -> dict[Any, Any]:
+    def read(self, found: Json, at: Cursor) -> dict[Any, Any]:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit("expected an object", found)
         pairs: dict[Any, Any] = {}
-        misfits: list[Misfit] = []
+        misfits: list[ValidationFailure] = []
         for key, value in found.items():
             below = at.at(key)
             try:
@@ -218,7 +218,7 @@ class DictNode(Node[dict[Any, Any]]):
                 if name in pairs:
                     raise below.misfit("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
-            except Misfit as misfit:
+            except ValidationFailure as misfit:
                 misfits.append(misfit)
                 if len(misfits) == MOST_MISFITS:
                     break
@@ -226,13 +226,13 @@ class DictNode(Node[dict[Any, Any]]):
             raise gathered(misfits)
         return pairs if self.make is dict else self.make(pairs)
 
-    def read_key(self, key: str, at: Place) -> Any:
+    def read_key(self, key: str, at: Cursor) -> Any:
         """JSON keys are always text, so that a number read from digits is no step away from it."""
         for found in _meanings(key):
-            scratch = Place(Leniency.SAFE, at.path)
+            scratch = Cursor(Leniency.SAFE, at.path)
             try:
                 name = self.key.read(found, scratch)
-            except Misfit:
+            except ValidationFailure:
                 continue
             if any(step.rule not in _NO_STEPS for step in scratch.ledger):
                 continue

@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from ..json.result import is_non_finite
 from ..result.errors import REFUSALS, OutputParsingError, Problem
-from ..result.reading import Json, Misfit, Place, written
+from ..result.reading import Cursor, Json, ValidationFailure, written
 
 T = TypeVar("T")
 JsonSchema = dict[str, Any]
@@ -47,10 +47,10 @@ class Node(ABC, Generic[T]):
         """A short description for a prompt, in the manner of TypeScript. ``within`` holds the open parts."""
 
     @abstractmethod
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         """The value that a JSON value stands for. Raises Misfit when it stands for none."""
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
         raise at.misfit(f"expected {self.kind}", text)
 
@@ -114,7 +114,7 @@ class Shared(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self.name if self.target in within else self.target.hint(within)
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         return self.target.read(found, at)
 
     def write(self, value: Any) -> Json:
@@ -261,16 +261,16 @@ class CustomNode(Node[Any]):
         said = " ".join(self._parser.format_instructions().split())
         return f"string ({said})" if said else "string"
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         if is_non_finite(found):  # its text would be a word
             raise at.misfit(f"expected {self.kind}", found)
         text = found if isinstance(found, str) else written(found)
         try:
             return self._parser.parse(text)
         except OutputParsingError as error:
-            raise Misfit(
+            raise ValidationFailure(
                 *(Problem(at.path + p.path[1:], p.message, p.found) for p in error.problems)
             ) from error
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         return self.read(text, at)

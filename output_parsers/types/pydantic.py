@@ -9,7 +9,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 
 from ..result.errors import REFUSALS, Problem, UnsupportedTypeError
-from ..result.reading import Json, Misfit, Place, show, written
+from ..result.reading import Cursor, Json, ValidationFailure, show, written
 from .node import Definitions, JsonSchema, Node
 from .scalars import FloatNode
 from .target import Target, type_name
@@ -44,23 +44,23 @@ class ForeignNode(Node[Any]):
             f'"{self._name} ({form})"' if self._schema.get("type") == "string" else f"{self._name} ({form})"
         )
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         plain = python_of(found, at)
         try:
             return self._adapter.validate_json(written(found), strict=True)
         except ValidationError as error:
             if not self._converts:
-                raise Misfit(*problems_of(error, at)) from error
+                raise ValidationFailure(*problems_of(error, at)) from error
         except REFUSALS as error:
             raise at.misfit(f"{self._name} refuses the value: {error}", found) from error
         try:  # what a validator makes of JSON is no longer JSON, which strict mode would have it be
             value = self._adapter.validate_python(plain)
         except ValidationError as error:
-            raise Misfit(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, at)) from error
         at.took("converted by its validators", found, value)
         return value
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         return self.read(text.strip(), at)
 
 
@@ -81,7 +81,7 @@ def validates_first(target: Target) -> bool:
     return any(isinstance(item, first) for item in target.metadata)
 
 
-def python_of(found: Json, at: Place) -> Any:
+def python_of(found: Json, at: Cursor) -> Any:
     """A JSON value as json.loads would give it, but for numbers with more digits than a float holds.
 
     Raises Misfit for a number beyond a float, which pydantic would take for infinity.
@@ -96,7 +96,7 @@ def python_of(found: Json, at: Place) -> Any:
     return found
 
 
-def problems_of(error: ValidationError, at: Place) -> list[Problem]:
+def problems_of(error: ValidationError, at: Cursor) -> list[Problem]:
     """What pydantic says is wrong, as problems below a place."""
     problems = []
     for fault in error.errors(include_url=False, include_context=False):

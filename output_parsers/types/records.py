@@ -29,7 +29,7 @@ from pydantic.functional_validators import BeforeValidator, PlainValidator, Wrap
 from typing_extensions import is_typeddict
 
 from ..result.errors import REFUSALS, Problem, UnsupportedTypeError
-from ..result.reading import Json, Misfit, Place, gathered, written
+from ..result.reading import Cursor, Json, ValidationFailure, gathered, written
 from .containers import opened
 from .node import Definitions, JsonSchema, Node, described
 from .pydantic import problems_of, python_of
@@ -360,7 +360,7 @@ class RawNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._inner.hint(within)
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return python_of(found, at)
 
     def write(self, value: Any) -> Json:
@@ -387,10 +387,10 @@ class RootNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._inner.hint((*within, self)) if self not in within else self._cls.__name__
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         return self.check(self._inner.read(found, at), at)
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         return self.check(self._inner.read_text(text, at), at)
 
     def write(self, value: Any) -> Json:
@@ -399,12 +399,12 @@ class RootNode(Node[Any]):
         model: Any = value
         return self._inner.write(model.root)
 
-    def check(self, value: Any, at: Place) -> Any:
+    def check(self, value: Any, at: Cursor) -> Any:
         """The model around a value that was read. Raises Misfit when the model refuses it."""
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
-            raise Misfit(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, at)) from error
 
 
 Build = Callable[[Target], Node[Any]]
@@ -471,7 +471,7 @@ class ObjectNode(Node[Any]):
         rows = [f"{text},  // {said}" if said else f"{text}," for text, said in lines]
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
             raise at.misfit(f"expected {self.kind}", found)
@@ -479,7 +479,7 @@ class ObjectNode(Node[Any]):
             return self._reshaped(self.spec.adapter, found, at)
         return self._read_fields(found, at)
 
-    def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Place) -> Any:
+    def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Cursor) -> Any:
         """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
         plain = python_of(found, at)
         before = len(at.ledger)
@@ -489,7 +489,7 @@ class ObjectNode(Node[Any]):
             pass
         try:
             return self._read_fields(found, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             del at.ledger[before:]
             try:
                 value = adapter.validate_python(plain)
@@ -498,20 +498,20 @@ class ObjectNode(Node[Any]):
         at.took("converted by its validators", found, value)
         return value
 
-    def _read_fields(self, found: dict[str, Json], at: Place) -> Any:
+    def _read_fields(self, found: dict[str, Json], at: Cursor) -> Any:
         given, extra, problems = self._match(found, at)
         values: dict[str, Any] = {}
-        misfits = [Misfit(*problems)] if problems else []
+        misfits = [ValidationFailure(*problems)] if problems else []
         for field in self.spec.fields:
             if field.name not in given:
                 if field.required:
                     said = f"the required field {field.keys[0]!r} is missing"
-                    misfits.append(Misfit(Problem(at.at(field.keys[0]).path, said)))
+                    misfits.append(ValidationFailure(Problem(at.at(field.keys[0]).path, said)))
                 continue
             key, value = given[field.name]
             try:
                 read = self.nodes[field.name].read(value, at.at(key))
-            except Misfit as misfit:
+            except ValidationFailure as misfit:
                 misfits.append(misfit)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
@@ -525,7 +525,7 @@ class ObjectNode(Node[Any]):
         return (self._by_plain.get(plain_key(key)), False) if field is None else (field, True)
 
     def _match(
-        self, found: dict[str, Json], at: Place
+        self, found: dict[str, Json], at: Cursor
     ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
         """Which key gives which field: by its very name first, then by its name in another case."""
         given: dict[str, tuple[str, Json]] = {}
@@ -555,18 +555,18 @@ class ObjectNode(Node[Any]):
                 at.at(key).left_out("unknown key left out")
         return given, extra, problems
 
-    def make(self, values: dict[str, Any], found: Json, at: Place) -> Any:
+    def make(self, values: dict[str, Any], found: Json, at: Cursor) -> Any:
         """The record of values read from ``found``, named as the class takes them. Raises Misfit."""
         try:
             if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
                 return self._converted(self.spec.adapter, values, found, at)
             return self.spec.make(values)
         except ValidationError as error:
-            raise Misfit(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, at)) from error
         except (ValueError, *REFUSALS) as error:
             raise at.misfit(f"{self.name} refuses the values: {error}", found) from error
 
-    def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Place) -> Any:
+    def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Cursor) -> Any:
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:
@@ -688,7 +688,7 @@ class EnvelopeNode(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return f'{{"{self.field}": {self.inner.hint((*within, self))}}}'
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         if isinstance(found, dict) and set(found) == {self.field}:
             return self.inner.read(found[self.field], at.at(self.field))
         value = self.inner.read(found, at)
@@ -698,7 +698,7 @@ class EnvelopeNode(Node[T]):
     def write(self, value: Any) -> Json:
         return {self.field: self.inner.write(value)}
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         value = self.inner.read_text(text, at)
         at.took("envelope left out", text, value)
         return value

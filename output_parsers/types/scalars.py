@@ -18,7 +18,7 @@ from ..prose.numbers import find_number, read_number
 from ..prose.result import Found, Unreadable
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 from ..result.lazy_regex import late
-from ..result.reading import Json, Leniency, Place, expected
+from ..result.reading import Cursor, Json, Leniency, expected
 from .node import Definitions, JsonSchema, Node
 from .target import Target
 
@@ -43,7 +43,7 @@ class StringFormNode(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._hint
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         if not isinstance(found, str):
             raise at.misfit(f"expected {self.kind}", found)
         try:
@@ -51,7 +51,7 @@ class StringFormNode(Node[T]):
         except ValueError as error:
             raise at.misfit(f"expected {self.kind}", found) from error
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         return self.read(text.strip(), at)
 
 
@@ -109,7 +109,7 @@ class TextNode(Node[str]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "string"
 
-    def read(self, found: Json, at: Place) -> str:
+    def read(self, found: Json, at: Cursor) -> str:
         if isinstance(found, str):
             return found
         if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
@@ -117,7 +117,7 @@ class TextNode(Node[str]):
             return str(found)
         raise at.misfit("expected text", found)
 
-    def read_text(self, text: str, at: Place) -> str:
+    def read_text(self, text: str, at: Cursor) -> str:
         return text
 
 
@@ -135,10 +135,10 @@ class NumberNode(Node[T]):
         return self.json_type
 
     @abstractmethod
-    def convert(self, number: int | Decimal, at: Place) -> T:
+    def convert(self, number: int | Decimal, at: Cursor) -> T:
         """The value of an exact number. Raises Misfit when the type cannot hold it."""
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
             if isinstance(found, Decimal):
                 self.check_text(found, str(found), at)
@@ -147,13 +147,13 @@ class NumberNode(Node[T]):
             return self._said(found, read_number, at)
         raise at.misfit(f"expected {self.kind}", found)
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         return self._said(text, find_number, at)
 
-    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+    def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
         """Raise Misfit when the text of a number could mean another number of this type."""
 
-    def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Place) -> T:
+    def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Cursor) -> T:
         try:
             found = reader(text)
         except Unreadable as error:
@@ -169,11 +169,11 @@ class IntNode(NumberNode[int]):
     json_type = "integer"
     exact = True
 
-    def check_text(self, number: Decimal, text: str, at: Place) -> None:
+    def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
         if number.as_tuple().exponent == -3 and number == int(number):
             raise at.misfit("expected an integer; this may be thousands or a fraction", text)
 
-    def convert(self, number: int | Decimal, at: Place) -> int:
+    def convert(self, number: int | Decimal, at: Cursor) -> int:
         if isinstance(number, int):
             if number.bit_length() > _MOST_BITS:
                 raise at.misfit("expected an integer of a sensible size", number)
@@ -205,7 +205,7 @@ class FloatNode(NumberNode[float]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
 
-    def read(self, found: Json, at: Place) -> float:
+    def read(self, found: Json, at: Cursor) -> float:
         if not self.finite and is_non_finite(found):
             return float(found)
         number = named(found) if isinstance(found, str) and not self.finite else None
@@ -216,7 +216,7 @@ class FloatNode(NumberNode[float]):
             at.took("another name of NaN or Infinity", found, value)
         return value
 
-    def read_text(self, text: str, at: Place) -> float:
+    def read_text(self, text: str, at: Cursor) -> float:
         number = None if self.finite else named(text.strip())
         if number is None:
             return super().read_text(text, at)
@@ -227,7 +227,7 @@ class FloatNode(NumberNode[float]):
         name = name_of(value) if isinstance(value, float) and not self.finite else None
         return super().write(value) if name is None else name
 
-    def convert(self, number: int | Decimal, at: Place) -> float:
+    def convert(self, number: int | Decimal, at: Cursor) -> float:
         if is_non_finite(number):
             raise at.misfit("expected a finite number", number)
         try:
@@ -242,7 +242,7 @@ class FloatNode(NumberNode[float]):
 class DecimalNode(NumberNode[Decimal]):
     kind = "a decimal number"
 
-    def convert(self, number: int | Decimal, at: Place) -> Decimal:
+    def convert(self, number: int | Decimal, at: Cursor) -> Decimal:
         return Decimal(number)
 
 
@@ -254,7 +254,7 @@ class FractionNode(NumberNode[Fraction]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return '"numerator/denominator"'
 
-    def read(self, found: Json, at: Place) -> Fraction:
+    def read(self, found: Json, at: Cursor) -> Fraction:
         form = self._FORM.fullmatch(found) if isinstance(found, str) else None
         if form is None:
             return super().read(found, at)
@@ -263,10 +263,10 @@ class FractionNode(NumberNode[Fraction]):
             raise at.misfit("expected a fraction; its denominator is 0", found)
         return Fraction(int(form[1]), denominator)
 
-    def read_text(self, text: str, at: Place) -> Fraction:
+    def read_text(self, text: str, at: Cursor) -> Fraction:
         return self.read(text, at) if self._FORM.fullmatch(text) else super().read_text(text, at)
 
-    def convert(self, number: int | Decimal, at: Place) -> Fraction:
+    def convert(self, number: int | Decimal, at: Cursor) -> Fraction:
         if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
             raise at.misfit("expected a fraction of a sensible size", number)
         return Fraction(number)
@@ -283,11 +283,11 @@ class NoneNode(Node[None]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "null"
 
-    def read(self, found: Json, at: Place) -> None:
+    def read(self, found: Json, at: Cursor) -> None:
         if found is not None:
             raise at.misfit("expected null", found)
 
-    def read_text(self, text: str, at: Place) -> None:
+    def read_text(self, text: str, at: Cursor) -> None:
         if text.strip().lower() not in ("null", "none"):
             raise at.misfit("expected null", text)
         at.took("null as text", text, None)
@@ -304,7 +304,7 @@ class AnyNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "any JSON"
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         if isinstance(found, dict):
             return {key: self.read(value, at.at(key)) for key, value in found.items()}
         if isinstance(found, list):
@@ -313,7 +313,7 @@ class AnyNode(Node[Any]):
             return FloatNode().convert(found, at)
         return found
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         raise at.misfit("expected JSON", text)
 
 
@@ -352,7 +352,7 @@ class TemporalNode(Node[T]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return self._hint
 
-    def read(self, found: Json, at: Place) -> T:
+    def read(self, found: Json, at: Cursor) -> T:
         if isinstance(found, dict):
             return self._read_parts(found, at)
         if not isinstance(found, str):
@@ -372,7 +372,7 @@ class TemporalNode(Node[T]):
             at.took(reading.rule, found, reading.value)
         return reading.value
 
-    def read_text(self, text: str, at: Place) -> T:
+    def read_text(self, text: str, at: Cursor) -> T:
         return self.read(text, at)
 
     def write(self, value: Any) -> Json:
@@ -382,7 +382,7 @@ class TemporalNode(Node[T]):
         seconds = away.seconds + Decimal(away.microseconds) / 1_000_000
         return f"{'-' if value != away else ''}P{away.days}DT{seconds:f}S"
 
-    def _read_parts(self, found: dict[str, Json], at: Place) -> T:
+    def _read_parts(self, found: dict[str, Json], at: Cursor) -> T:
         """``{"year": 1968, "month": 7, "day": 4}``, as models write a date that they were shown as fields."""
         names = _PARTS.get(self._form)
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Union
 
 from ..result.errors import REFUSALS, Problem
-from ..result.reading import Ambiguity, Coercion, Json, Misfit, Place, same
+from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, same
 from .choices import ChoiceNode
 from .node import Definitions, JsonSchema, Node, Shared
 from .records import ObjectNode
@@ -58,7 +58,7 @@ class UnionNode(Node[Any]):
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return " | ".join(option.hint((*within, self)) for option in self.options)
 
-    def read(self, found: Json, at: Place) -> Any:
+    def read(self, found: Json, at: Cursor) -> Any:
         if not isinstance(found, (dict, list)):
             return self._read(found, at)
         # members that hold this union again would ask it once each, and twice as often on each level below
@@ -66,42 +66,42 @@ class UnionNode(Node[Any]):
         if key not in at.known:
             at.known[key] = (found, self._outcome(found, at))
         _, outcome = at.known[key]
-        if isinstance(outcome, Misfit):
+        if isinstance(outcome, ValidationFailure):
             raise outcome
         value, steps = outcome
         at.ledger.extend(steps)
         return value
 
-    def _outcome(self, found: Json, at: Place) -> Misfit | tuple[Any, list[Coercion]]:
+    def _outcome(self, found: Json, at: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
         before = len(at.ledger)
         try:
             value = self._read(found, at)
-        except Misfit as misfit:
+        except ValidationFailure as misfit:
             return misfit
         steps = at.ledger[before:]
         del at.ledger[before:]
         return value, steps
 
-    def _read(self, found: Json, at: Place) -> Any:
+    def _read(self, found: Json, at: Cursor) -> Any:
         options = self.tagged(found, at) or self.options
         return self._best(options, found, at, lambda option: option.read(found, at))
 
-    def read_text(self, text: str, at: Place) -> Any:
+    def read_text(self, text: str, at: Cursor) -> Any:
         return self._best(self.options, text, at, lambda option: option.read_text(text, at))
 
     def _best(
-        self, options: tuple[Node[Any], ...], found: Json, at: Place, read: Callable[[Node[Any]], Any]
+        self, options: tuple[Node[Any], ...], found: Json, at: Cursor, read: Callable[[Node[Any]], Any]
     ) -> Any:
         before = len(at.ledger)
         fits: list[_Fit] = []
-        misfits: list[Misfit] = []
+        misfits: list[ValidationFailure] = []
         unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
         for option in options:
             try:
                 value = read(option)
             except Ambiguity as ambiguity:
                 unclear.append((len(at.ledger) - before, ambiguity))
-            except Misfit as misfit:
+            except ValidationFailure as misfit:
                 misfits.append(misfit)
             else:
                 fits.append(_Fit(option, value, at.ledger[before:]))
@@ -115,7 +115,7 @@ class UnionNode(Node[Any]):
         at.ledger.extend(best.steps)
         return best.value
 
-    def _nearest(self, misfits: list[Misfit], at: Place) -> Misfit:
+    def _nearest(self, misfits: list[ValidationFailure], at: Cursor) -> ValidationFailure:
         """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
         depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in misfits}
         here = at.path.count(".") + at.path.count("[")
@@ -123,9 +123,9 @@ class UnionNode(Node[Any]):
         if deeper:
             return min(deeper, key=lambda misfit: len(misfit.problems))
         found = misfits[-1].problems[0].found
-        return Misfit(Problem(at.path, f"expected {self.kind}", found))
+        return ValidationFailure(Problem(at.path, f"expected {self.kind}", found))
 
-    def tagged(self, found: Json, at: Place) -> tuple[Node[Any], ...] | None:
+    def tagged(self, found: Json, at: Cursor) -> tuple[Node[Any], ...] | None:
         """The member whose tag the object carries; None where tags do not tell the members apart."""
         if not isinstance(found, dict):
             return None
@@ -156,8 +156,8 @@ class UnionNode(Node[Any]):
         for option in self.options:
             try:
                 found = option.write(value)
-                again = option.read(found, Place())
-            except (Misfit, ValueError, *REFUSALS):
+                again = option.read(found, Cursor())
+            except (ValidationFailure, ValueError, *REFUSALS):
                 continue
             if _same(again, value):
                 return found
@@ -168,7 +168,7 @@ class UnionNode(Node[Any]):
         return 0 if value is None else rest[0].count_keys(value)
 
 
-def _choose(fits: list[_Fit], found: Json, at: Place) -> _Fit:
+def _choose(fits: list[_Fit], found: Json, at: Cursor) -> _Fit:
     """The fit with the fewest steps. Text and any JSON give way to a member that says more.
 
     Raises Ambiguity when two are left that give different values.
@@ -208,12 +208,12 @@ def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
     return None
 
 
-def _reads(node: Node[Any] | None, value: Json, at: Place) -> bool:
+def _reads(node: Node[Any] | None, value: Json, at: Cursor) -> bool:
     if node is None:
         return False
     try:
-        node.read(value, Place(at.leniency, at.path))
-    except Misfit:
+        node.read(value, Cursor(at.leniency, at.path))
+    except ValidationFailure:
         return False
     return True
 

@@ -28,12 +28,12 @@ from aiservices import (
     user_message,
 )
 
-__all__ = ["ASKINGS", "Asking", "Bench", "Outcome", "Way", "typed"]
+__all__ = ["ASKINGS", "Asking", "AskingWay", "Bench", "Outcome", "typed"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Way(Enum):
+class AskingWay(Enum):
     """How a value is handed back."""
 
     BLOCKING = "blocking"
@@ -96,24 +96,24 @@ class Bench:
             model.close()
             self._loop.run_until_complete(model.aclose())
 
-    def call(self, case: Case, asking: Asking, way: Way) -> Outcome:
+    def call(self, case: Case, asking: Asking, way: AskingWay) -> Outcome:
         """Have the value of a case handed back in one way."""
         service = self._service(case, asking, _Whole)
-        if way is Way.BLOCKING:
+        if way is AskingWay.BLOCKING:
             return Outcome(service.blocking("it"))
-        if way is Way.ASYNC:
+        if way is AskingWay.ASYNC:
             return Outcome(self._wait(service.awaited("it")))
-        if way is Way.STREAM:
+        if way is AskingWay.STREAM:
             stream: Stream[Any] = service.streamed("it")
             last = [(snapshot.value, snapshot)[1] for snapshot in stream][-1]
             return Outcome(stream.result(), last)
         watched: Outcome = self._wait(_watched(service.streamed_awaited("it")))
         return watched
 
-    def items(self, case: Case, asking: Asking, way: Way) -> list[Any]:
+    def items(self, case: Case, asking: Asking, way: AskingWay) -> list[Any]:
         """Have the items of a case handed over one by one."""
         service = self._service(case, asking, _Items)
-        if way is Way.ITERATOR:
+        if way is AskingWay.ITERATOR:
             return list(service.each("it"))
         given: list[Any] = self._wait(_gathered(service.each_awaited("it")))
         return given

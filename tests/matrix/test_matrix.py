@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from matrix.bench import ASKINGS, Asking, Bench, Outcome, Way, typed
+from matrix.bench import ASKINGS, Asking, AskingWay, Bench, Outcome, typed
 from matrix.corner_types import CORNERS
 from matrix.requests_checked import Server
 from matrix.return_types import CASES, ITEMS, TEXTS, Case
@@ -12,7 +12,7 @@ from aiservices import Strategy
 
 ASKED_STRICTLY = [asking for asking in ASKINGS if asking.name.endswith("strict")]
 ASKED_AT_CORNERS = [asking for asking in ASKINGS if asking.server is not Server.LOOSE]
-WAY = pytest.mark.parametrize("way", list(Way)[:4], ids=lambda way: way.value)
+WAY = pytest.mark.parametrize("way", list(AskingWay)[:4], ids=lambda way: way.value)
 
 
 def cells(cases: list[Case], askings: list[Asking]) -> pytest.MarkDecorator:
@@ -35,7 +35,7 @@ def check(outcome: Outcome, case: Case, strategy: Strategy, bench: Bench) -> Non
 
 @cells(CASES, ASKINGS)
 @WAY
-def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
+def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: AskingWay, bench: Bench) -> None:
     try:
         outcome = bench.call(case, asking, way)
     finally:
@@ -44,8 +44,10 @@ def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: 
 
 
 @cells(CORNERS, ASKED_AT_CORNERS)
-@pytest.mark.parametrize("way", [Way.BLOCKING, Way.ASYNC_STREAM], ids=lambda way: way.value)
-def test_a_type_at_a_corner_comes_back_exactly(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
+@pytest.mark.parametrize("way", [AskingWay.BLOCKING, AskingWay.ASYNC_STREAM], ids=lambda way: way.value)
+def test_a_type_at_a_corner_comes_back_exactly(
+    case: Case, asking: Asking, way: AskingWay, bench: Bench
+) -> None:
     try:
         outcome = bench.call(case, asking, way)
     finally:
@@ -55,7 +57,7 @@ def test_a_type_at_a_corner_comes_back_exactly(case: Case, asking: Asking, way: 
 
 @pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.name)
 @WAY
-def test_text_comes_back_as_it_was_written(case: Case, way: Way, bench: Bench) -> None:
+def test_text_comes_back_as_it_was_written(case: Case, way: AskingWay, bench: Bench) -> None:
     asking = Asking("text", Strategy.TEXT, Server.STRICT, ASKINGS[0].capabilities)
     try:
         outcome = bench.call(case, asking, way)
@@ -65,8 +67,8 @@ def test_text_comes_back_as_it_was_written(case: Case, way: Way, bench: Bench) -
 
 
 @cells(ITEMS, ASKINGS)
-@pytest.mark.parametrize("way", list(Way)[4:], ids=lambda way: way.value)
-def test_items_come_one_by_one(case: Case, asking: Asking, way: Way, bench: Bench) -> None:
+@pytest.mark.parametrize("way", list(AskingWay)[4:], ids=lambda way: way.value)
+def test_items_come_one_by_one(case: Case, asking: Asking, way: AskingWay, bench: Bench) -> None:
     try:
         given = bench.items(case, asking, way)
     finally:
@@ -78,7 +80,7 @@ def test_items_come_one_by_one(case: Case, asking: Asking, way: Way, bench: Benc
 @cells([case for case in (*CASES, *CORNERS) if not case.schemaless], ASKED_STRICTLY)
 def test_a_type_is_enforced_where_the_provider_can(case: Case, asking: Asking, bench: Bench) -> None:
     try:
-        bench.call(case, asking, Way.BLOCKING)
+        bench.call(case, asking, AskingWay.BLOCKING)
     finally:
         assert bench.provider.faults == []
     assert bench.strictness

@@ -21,7 +21,7 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, Problem as Unfit, Problem as Unread
 from output_parsers.result.reading import Reading
 
-from ...engine.output_format import Wire
+from ...engine.output_format import OutputFormat
 from ...engine.results import Shape
 from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
 from ...interface.stubs import has_own_init
@@ -31,7 +31,7 @@ from ...models.errors import (
     BudgetExceededError,
     ContentFilterError,
     DefinitionError,
-    Fault,
+    DefinitionProblem,
     InvalidReplyError,
     ModelConnectionError,
     ModelError,
@@ -156,7 +156,7 @@ class Decoder:
         parser = self._method.value.parser
         if said["field"] is not None:
             parser = parser.enveloped(said["field"])
-        wire = Wire(Strategy(said["strategy"]), (), parser, _nowhere, shown=said["shown"])
+        wire = OutputFormat(Strategy(said["strategy"]), (), parser, _nowhere, shown=said["shown"])
         return AttemptStarted(said["number"], said["model"], wire)
 
 
@@ -376,7 +376,9 @@ def client(
     cls = get_origin(interface) or interface
     contract = contract_of(interface, parsers=parsers)
     half = http is not None and async_http is None
-    faults = [Fault(contract.name, said) for said in _wrong(contract, paths or {}, omit, half=half)]
+    faults = [
+        DefinitionProblem(contract.name, said) for said in _wrong(contract, paths or {}, omit, half=half)
+    ]
     if faults:
         raise DefinitionError(faults)
     transport = Transport(base_url, headers or {}, timeout, http, async_http)

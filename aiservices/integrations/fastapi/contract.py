@@ -43,8 +43,8 @@ from ...engine.results import Result, Returns, Shape, ShapeFault, shape_of
 from ...engine.tool_execution import ToolRun
 from ...interface.decorators import declaration_of
 from ...interface.parameters import Parameter, Role, RoleFault, parameters_of, summary_of
-from ...interface.stubs import is_stub, methods_of, names_around
-from ...models.errors import AiServiceError, Attempt, DefinitionError, Fault
+from ...interface.stubs import enclosing_names, is_stub, methods_of
+from ...models.errors import AiServiceError, Attempt, DefinitionError, DefinitionProblem
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import (
     AiMessage,
@@ -557,9 +557,9 @@ def contract_of(
     registry = DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY
     name = type_name(interface)
     if not isinstance(cls, type):
-        raise DefinitionError([Fault(name, "it is no class; pass the interface of the service")])
+        raise DefinitionError([DefinitionProblem(name, "it is no class; pass the interface of the service")])
     fillings = fillings_of(interface)
-    faults: list[Fault] = []
+    faults: list[DefinitionProblem] = []
     methods: dict[str, Method] = {}
     for method, owner, attribute in methods_of(cls):
         if is_stub(inspect.unwrap(attribute)):
@@ -568,7 +568,9 @@ def contract_of(
             if made is not None:
                 methods[method] = made
     if not methods and not faults:
-        faults.append(Fault(name, "it has no method without a body; pass the interface of the service"))
+        faults.append(
+            DefinitionProblem(name, "it has no method without a body; pass the interface of the service")
+        )
     if faults:
         raise DefinitionError(faults)
     return Contract(name, _doc_of(cls), methods)
@@ -586,14 +588,14 @@ def _method(
     registry: ParserRegistry,
     filling: Mapping[Any, Any],
     filled: Collection[str],
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> Method | None:
     inner = inspect.unwrap(function)
-    namespace = {**names_around(sys._getframe(), inner), **declaration_of(inner).namespace}
+    namespace = {**enclosing_names(sys._getframe(), inner), **declaration_of(inner).namespace}
     try:
         hints = get_type_hints(inner, localns=namespace, include_extras=True)
     except Exception as error:  # a string annotation may hold any expression
-        faults.append(Fault(where, f"an annotation cannot be resolved: {error}"))
+        faults.append(DefinitionProblem(where, f"an annotation cannot be resolved: {error}"))
         return None
     hints = {name: substitute(hint, filling) for name, hint in hints.items()}
     signature = inspect.signature(inner)
@@ -603,7 +605,7 @@ def _method(
         result = result_codec(returns.form, value.name, registry, namespace)
         parameters = parameters_of(signature, hints)
     except (ShapeFault, RoleFault, UnsupportedTypeError) as error:
-        faults.extend(Fault(where, str(said)) for said in (error.args or (error,)))
+        faults.extend(DefinitionProblem(where, str(said)) for said in (error.args or (error,)))
         return None
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
     arguments, fields, withheld = [], dict[str, Any](), []
@@ -628,12 +630,14 @@ def _argument(
     registry: ParserRegistry,
     namespace: Mapping[str, Any],
     where: str,
-    faults: list[Fault],
+    faults: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
     said = signature.parameters[parameter.name]
     if said.kind is said.VAR_KEYWORD:
         faults.append(
-            Fault(where, f"the parameter **{said.name} has no names to be called by; name each one")
+            DefinitionProblem(
+                where, f"the parameter **{said.name} has no names to be called by; name each one"
+            )
         )
         return None
     many = said.kind is said.VAR_POSITIONAL
@@ -643,7 +647,7 @@ def _argument(
     try:
         codec = codec_for(form, registry, namespace)
     except UnsupportedTypeError as error:
-        faults.append(Fault(where, f"the parameter {said.name} cannot be sent: {error}"))
+        faults.append(DefinitionProblem(where, f"the parameter {said.name} cannot be sent: {error}"))
         return None
     required = said.default is said.empty and not many
     return Argument(said.name, type_name(declared), parameter.role, codec, required, many), form

@@ -27,7 +27,7 @@ from output_parsers.result.errors import OutputParsingError, shorten
 from output_parsers.types.target import type_name
 
 from ...engine.results import Shape
-from ...models.errors import DefinitionError, Fault
+from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import ChatReply
 from .contract import Argument, Contract, Method, contract_of, write_result
 from .openapi import PROBLEM, problem_schema, responses_of, schema_type
@@ -44,7 +44,7 @@ from .problems import (
     unfit_request,
     wrong_arguments,
 )
-from .sse import Encoder, EventName, Frame, Growing, Pieces, Telling, error_frame, event_schema
+from .sse import Encoder, EventName, Frame, Growing, Telling, WireChunks, error_frame, event_schema
 
 T = TypeVar("T")
 _END: Any = object()
@@ -293,7 +293,7 @@ async def _frames(
     waits = method.returns.asynchronous
     stream = function(*args, **kwargs) if waits else await called(function, args, kwargs, room)
     growing = method.returns.shape is Shape.STREAM
-    encoder: Encoder = Growing(method, stream, telling) if growing else Pieces(method)
+    encoder: Encoder = Growing(method, stream, telling) if growing else WireChunks(method)
     iterator = stream.events() if growing else stream
     pieces = pieces_of(iterator, stream, room)
     try:
@@ -504,15 +504,15 @@ def check_names(
     unknown = [f"filled names {name}, which no method has" for name in filled if name not in parameters]
     unknown += [f"paths names {name}, which is no method of it" for name in paths if name not in names]
     faults = [fault for method in methods for fault in _unfilled(method, filled)]
-    faults += [Fault(where, said) for said in unknown]
+    faults += [DefinitionProblem(where, said) for said in unknown]
     if faults:
         raise DefinitionError(faults)
 
 
-def _unfilled(method: Method, filled: Mapping[str, Any]) -> list[Fault]:
+def _unfilled(method: Method, filled: Mapping[str, Any]) -> list[DefinitionProblem]:
     said = "a caller does not give it, and nobody else does; name a dependency for it in filled"
     return [
-        Fault(method.where, f"the parameter {name}: {said}")
+        DefinitionProblem(method.where, f"the parameter {name}: {said}")
         for name in method.withheld
         if name not in filled and method.signature.parameters[name].default is inspect.Parameter.empty
     ]

@@ -70,7 +70,7 @@ class Encoder(Protocol):
     def end(self) -> Iterator[Frame]: ...
 
 
-class Pieces:
+class WireChunks:
     """The pieces of a text, or the items of a list."""
 
     def __init__(self, method: Method) -> None:

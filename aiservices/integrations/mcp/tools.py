@@ -231,9 +231,9 @@ class McpTools:
         if connection is not None:
             await connection.close()
 
-    def tools(self, turn: Any = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """The tools that the server has now; to be awaited where ``turn`` is that of an async method."""
-        if turn is not None and turn.plan.returns.asynchronous:
+    def tools(self, invocation: Any = None) -> list[Tool] | Awaitable[list[Tool]]:
+        """The tools of the server, awaitable if the invocation is async."""
+        if invocation is not None and invocation.plan.returns.asynchronous:
             return self._awaited(self._tools(asynchronous=True))
         return self._waited_for(self._tools(asynchronous=False))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import context as contexts, metrics, trace
 from opentelemetry.trace import Span, Status, StatusCode
 
-from ...engine.effects import Emit, Pause
+from ...engine.effects import Emit, Sleep
 from ...engine.events import AnswerRejected
 from ...guardrails import GuardrailRan
 from ...models.errors import Attempt, ModelError
@@ -316,10 +316,10 @@ def fail(span: Span, error: BaseException, *, content: bool) -> None:
     span.set_status(Status(StatusCode.ERROR, writable(str(error)) if content else None))
 
 
-def noted(need: Emit | Pause, *, content: bool) -> tuple[str, Attributes] | None:
+def noted(need: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
     """The name and the attributes of an event; None where a need is none."""
     match need:
-        case Pause(seconds):
+        case Sleep(seconds):
             return WAITED, {"seconds": seconds}
         case Emit(AnswerRejected(error)):
             told = {"problems": tuple(map(str, error.problems))} if content else {}

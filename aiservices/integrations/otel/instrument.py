@@ -14,10 +14,10 @@ from opentelemetry import context as contexts
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 from ...engine.approval import ApprovalRequiredError
-from ...engine.effects import All, Ask, Do, Emit, Flow, Need, Pause, Withheld, through
+from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, through
 from ...engine.events import ToolStarted
-from ...engine.pipeline import AROUND_ALL, Answer, Interceptor, Proceed
-from ...engine.plan import Turn
+from ...engine.pipeline import GLOBAL_INTERCEPTORS, Answer, Interceptor, Proceed
+from ...engine.plan import Invocation
 from ...engine.streams import AttemptStarted
 from ...engine.tool_execution import ToolRun
 from ...models.base import Capabilities, ChatModel
@@ -269,53 +269,53 @@ class TracedCall:
     workflow.
     """
 
-    def __init__(self, signals: Signals, turn: Turn) -> None:
+    def __init__(self, signals: Signals, invocation: Invocation) -> None:
         self._signals = signals
-        self._turn = turn
+        self._invocation = invocation
         self._waiting: list[ToolCall] = []  # told of, and about to run
-        self._agent = turn.plan.toolbox is not None
+        self._agent = invocation.plan.toolbox is not None
         operation = names.INVOKE_AGENT if self._agent else names.INVOKE_WORKFLOW
-        self._named = {names.AGENT_NAME if self._agent else names.WORKFLOW_NAME: turn.plan.where}
+        self._named = {names.AGENT_NAME if self._agent else names.WORKFLOW_NAME: invocation.plan.where}
         self._of_conversation: Attributes = (
-            {} if turn.memory_id is None else {names.CONVERSATION: str(turn.memory_id)}
+            {} if invocation.memory_id is None else {names.CONVERSATION: str(invocation.memory_id)}
         )
         self._around = contexts.get_current()
         attributes: Attributes = {names.OPERATION: operation, **self._named, **self._of_conversation}
         if self._agent:
-            attributes[names.PROVIDER] = names.provider_and_model(turn.plan.model.name)[0]
-        name = f"{operation} {turn.plan.where}"
+            attributes[names.PROVIDER] = names.provider_and_model(invocation.plan.model.name)[0]
+        name = f"{operation} {invocation.plan.where}"
         self._span: Span = signals.tracer.start_span(name, self._around, SpanKind.INTERNAL, attributes)
         self._context = set_span_in_context(self._span, self._around)
         self._began = time.perf_counter()
 
-    def fulfil(self, need: Need) -> Flow[Any]:
+    def fulfil(self, need: Effect) -> Flow[Any]:
         """The outcome of a need, in the span that it belongs to."""
         match need:
-            case Ask():
+            case CallModel():
                 return (yield from self._ask(need))
-            case All():
+            case Gather():
                 return (yield from self._all(need))
-            case Do():
+            case Run():
                 return (yield self._do(need))
             case Emit(AttemptStarted()):
                 self._waiting = []
             case Emit(ToolStarted(call)):
                 self._waiting.append(call)
-            case Emit() | Pause():
+            case Emit() | Sleep():
                 with harmless():
                     self._note(need)
         return (yield need)
 
-    def _note(self, need: Emit | Pause) -> None:
+    def _note(self, need: Emit | Sleep) -> None:
         event = noted(need, content=self._signals.content)
         if event is not None:
             self._span.add_event(*event)
 
-    def _ask(self, need: Ask) -> Flow[Any]:
+    def _ask(self, need: CallModel) -> Flow[Any]:
         model = self._model(need)
         try:
             reply = yield self._asked(need, model)
-        except (GeneratorExit, Withheld):
+        except (GeneratorExit, ReplyBlocked):
             model.end(left=True)
             raise
         except BaseException as error:
@@ -324,14 +324,15 @@ class TracedCall:
         model.end()
         return reply
 
-    def _all(self, need: All) -> Flow[Any]:
+    def _all(self, need: Gather) -> Flow[Any]:
         calls, self._waiting = self._waiting, []
         if len(calls) == len(need.needs):
             return (yield need._replace(needs=tuple(map(self._tool, need.needs, calls))))
-        models = [self._model(one) for one in need.needs if isinstance(one, Ask)]
+        models = [self._model(one) for one in need.needs if isinstance(one, CallModel)]
         left = iter(models)
         needs = tuple(
-            self._asked(one, next(left)) if isinstance(one, Ask) else self._do(one) for one in need.needs
+            self._asked(one, next(left)) if isinstance(one, CallModel) else self._do(one)
+            for one in need.needs
         )
         failure: BaseException | None = None
         try:
@@ -343,13 +344,13 @@ class TracedCall:
             for model in models:
                 model.end(failure)
 
-    def _asked(self, need: Ask, model: TracedModel) -> Ask:
+    def _asked(self, need: CallModel, model: TracedModel) -> CallModel:
         return need._replace(model=model, gates=tuple(map(self._do, need.gates)))
 
-    def _model(self, need: Ask) -> TracedModel:
+    def _model(self, need: CallModel) -> TracedModel:
         return TracedModel(need.model, self._signals, self._context, self._of_conversation)
 
-    def _do(self, need: Do) -> Do:
+    def _do(self, need: Run) -> Run:
         """The same, with the call's span as the current one while it runs."""
         function, context = need.function, self._context
 
@@ -364,11 +365,11 @@ class TracedCall:
 
         return need._replace(function=wraps(function)(arun if self._on_a_loop(need) else run))
 
-    def _on_a_loop(self, need: Do) -> bool:
-        return self._turn.plan.returns.asynchronous and not need.in_thread
+    def _on_a_loop(self, need: Run) -> bool:
+        return self._invocation.plan.returns.asynchronous and not need.in_thread
 
-    def _tool(self, need: Ask | Do, call: ToolCall) -> Ask | Do:
-        if isinstance(need, Ask):
+    def _tool(self, need: CallModel | Run, call: ToolCall) -> CallModel | Run:
+        if isinstance(need, CallModel):
             return need
         function: Callable[[], Any] = need.function
 
@@ -415,7 +416,7 @@ class TracedCall:
     def _write_tool(
         self, span: Span, call: ToolCall, done: list[ToolRun], error: BaseException | None
     ) -> None:
-        toolbox = self._turn.plan.toolbox
+        toolbox = self._invocation.plan.toolbox
         tool = None if toolbox is None else toolbox.tools.get(call.name)
         if tool is not None and tool.description:
             span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
@@ -441,7 +442,7 @@ class TracedCall:
         self._span.end()
 
     def _write(self, answer: Answer | None, error: BaseException | None, *, left: bool) -> None:
-        attempts = self._turn.context.attempts
+        attempts = self._invocation.state.attempts
         shown: Attributes = {names.ATTEMPTS: len(attempts)}
         usage = usage_of(attempts)
         if usage is not None and self._agent:
@@ -486,14 +487,14 @@ class OpenTelemetry:
     ) -> None:
         self._signals = Signals(tracer_provider, meter_provider, content, prices)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        account = id(turn.context)
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        account = id(invocation.state)
         if account in _TRACED:
-            return (yield from proceed(turn))
-        call = TracedCall(self._signals, turn)
+            return (yield from proceed(invocation))
+        call = TracedCall(self._signals, invocation)
         _TRACED.add(account)
         try:
-            answer = yield from through(proceed(turn), call.fulfil)
+            answer = yield from through(proceed(invocation), call.fulfil)
         except GeneratorExit:
             call.end(left=True)
             raise
@@ -526,12 +527,12 @@ class AiServicesInstrumentor:
         telemetry = OpenTelemetry(
             tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
         )
-        AROUND_ALL[:] = [*_others(), telemetry]
+        GLOBAL_INTERCEPTORS[:] = [*_others(), telemetry]
 
     def uninstrument(self, **_: object) -> None:
         """End; calls that have begun keep their spans."""
-        AROUND_ALL[:] = _others()
+        GLOBAL_INTERCEPTORS[:] = _others()
 
 
 def _others() -> list[Interceptor]:
-    return [one for one in AROUND_ALL if not isinstance(one, OpenTelemetry)]
+    return [one for one in GLOBAL_INTERCEPTORS if not isinstance(one, OpenTelemetry)]

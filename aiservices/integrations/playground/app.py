@@ -25,13 +25,13 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion, same
 
-from ...engine.plan import Turn
+from ...engine.plan import Invocation
 from ...engine.results import Result, Shape
 from ...engine.streams import Completed
 from ...models.errors import Attempt, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
-from ...service.create import Bound, bound_of, is_planned
+from ...service.create import ServiceMethod, bound_of, is_planned
 from ...service.preview import Preview, preview
 from ..fastapi.contract import Codec, Contract, Method, attempts_json
 from ..fastapi.problems import ProblemError, json_response, problem_told
@@ -46,7 +46,7 @@ from ..fastapi.server import (
     pieces_of,
     while_connected,
 )
-from ..fastapi.sse import EventName, Frame, Growing, Pieces, Telling, error_frame
+from ..fastapi.sse import EventName, Frame, Growing, Telling, WireChunks, error_frame
 
 INDEX = "index.html"
 DESCRIPTION = "services.json"
@@ -88,7 +88,7 @@ def file_response(name: str) -> Callable[[], Awaitable[Response]]:
 _NOTHING: Any = object()
 
 
-class Run:
+class PlaygroundRun:
     """A call of ``function``, to be made once. Of one that ``create`` did not make there is no account.
 
     ``pieces`` are those that an iterator gave.
@@ -99,8 +99,8 @@ class Run:
     ) -> None:
         self._args, self._kwargs = tuple(args), dict(kwargs)
         self._plain = function
-        self._bound: Bound | None = bound_of(function) if planned else None
-        self._turn: Turn | None = None
+        self._bound: ServiceMethod | None = bound_of(function) if planned else None
+        self._invocation: Invocation | None = None
         self._came: Any = _NOTHING
         self.pieces: list[Any] = []
 
@@ -120,8 +120,8 @@ class Run:
         if self._bound is None:
             return self._plain(*self._args, **self._kwargs)
         plan, budget, begin = self._bound
-        self._turn = plan.turn(self._args, self._kwargs, budget)
-        return begin(self._turn)
+        self._invocation = plan.invocation(self._args, self._kwargs, budget)
+        return begin(self._invocation)
 
     def finished(self, came: Any, codec: Codec[Any]) -> str:
         """The JSON of what the call gave. Raises ValueError when it cannot be written."""
@@ -132,11 +132,11 @@ class Run:
 
     def account_json(self) -> str:
         """What the call took, as far as it came: ``null`` where that is not known."""
-        if self._turn is None:
+        if self._invocation is None:
             return "null"
-        context, wire = self._turn.context, self._turn.context.wire
+        context, wire = self._invocation.state, self._invocation.state.wire
         usage = usage_of(context.attempts) or Usage()
-        coercions = self._coercions(self._turn)
+        coercions = self._coercions(self._invocation)
         said = {
             "seconds": self._came.seconds if isinstance(self._came, Result) else context.seconds,
             "strategy": None if wire is None else wire.strategy,
@@ -154,7 +154,7 @@ class Run:
         }
         return to_json(said, fallback=str).decode()
 
-    def _coercions(self, turn: Turn) -> Sequence[Coercion] | None:
+    def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
         """The steps that reading the answer took; None where they are not known.
 
         A method that gives no Result does not tell them. They are those of the last reply, unless another
@@ -162,7 +162,7 @@ class Run:
         """
         if isinstance(self._came, Result):
             return self._came.coercions
-        attempts, wire = turn.context.attempts, turn.context.wire
+        attempts, wire = invocation.state.attempts, invocation.state.wire
         reply = attempts[-1].reply if attempts else None
         if reply is None or wire is None or (self._came is _NOTHING and not self.pieces):
             return None
@@ -170,10 +170,10 @@ class Run:
             reading = wire.read(reply)
         except (OutputParsingError, ValueError):
             return None
-        return reading.coercions if same(reading.value, self._value(turn)) else None
+        return reading.coercions if same(reading.value, self._value(invocation)) else None
 
-    def _value(self, turn: Turn) -> Any:
-        shape = turn.plan.returns.shape
+    def _value(self, invocation: Invocation) -> Any:
+        shape = invocation.plan.returns.shape
         if shape is Shape.TEXT_STREAM:
             return "".join(self.pieces)
         return self.pieces if shape is Shape.ITEMS else self._came
@@ -243,7 +243,7 @@ class Runs(Endpoints):
         self, request: Request, service: Any, given: Mapping[str, Any], telling: Telling
     ) -> Response:
         function = getattr(service, self._method.name)
-        run = Run(function, *self._method.bound(given), planned=is_planned(function))
+        run = PlaygroundRun(function, *self._method.bound(given), planned=is_planned(function))
         return _Events(_frames(self._method, run, self._room))
 
 
@@ -282,7 +282,9 @@ class _Events(StreamingResponse):
                 await self._frames.aclose()
 
 
-async def _frames(method: Method, run: Run, room: anyio.CapacityLimiter) -> AsyncGenerator[Frame, None]:
+async def _frames(
+    method: Method, run: PlaygroundRun, room: anyio.CapacityLimiter
+) -> AsyncGenerator[Frame, None]:
     try:
         async with aclosing(_answered(method, run, room)) as frames:
             async for frame in frames:
@@ -292,13 +294,15 @@ async def _frames(method: Method, run: Run, room: anyio.CapacityLimiter) -> Asyn
     yield Frame(EventName.END, run.account_json())
 
 
-async def _answered(method: Method, run: Run, room: anyio.CapacityLimiter) -> AsyncGenerator[Frame, None]:
+async def _answered(
+    method: Method, run: PlaygroundRun, room: anyio.CapacityLimiter
+) -> AsyncGenerator[Frame, None]:
     came = await called(run.function, [], {}, room)
     if not method.streams:
         yield Frame(EventName.RESULT, run.finished(came, method.value))
         return
     growing = method.returns.shape is Shape.STREAM
-    encoder = Growing(method, came, Telling.SNAPSHOTS) if growing else Pieces(method)
+    encoder = Growing(method, came, Telling.SNAPSHOTS) if growing else WireChunks(method)
     async with aclosing(pieces_of(came.events() if growing else came, came, room)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Completed):

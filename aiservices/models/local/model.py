@@ -18,7 +18,7 @@ from ..base import Capabilities
 from ..errors import ModelNotFoundError, ModelTimeoutError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
-from .prompting import Answer, Form, body_of, form_of
+from .prompting import Answer, LlamaForm, body_of, form_of
 from .runtime import Runtime, RuntimeSettings, loaded, unload
 from .weights import find_weights
 
@@ -42,7 +42,7 @@ class Job:
         self,
         runtime: Callable[[], Runtime],
         body: Mapping[str, Any],
-        form: Form,
+        form: LlamaForm,
         timeout: float | None,
     ) -> None:
         self._runtime, self._body, self._form = runtime, body, form

@@ -213,7 +213,7 @@ ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LlamaForm:
     """What a reply may be.
 
     ``response_format`` is the form of the answer as llama.cpp is told of it, None for free text; ``tools``
@@ -245,7 +245,7 @@ def grammar_of_schema(schema: Mapping[str, Any]) -> str:
     return f"{_HEAD}start: {_json(schema)}"
 
 
-def grammar_of_calls(form: Form, arguments: Callable[[ToolSpecification], Mapping[str, Any]]) -> str:
+def grammar_of_calls(form: LlamaForm, arguments: Callable[[ToolSpecification], Mapping[str, Any]]) -> str:
     """The grammar of calls, or an answer where one is allowed; ``arguments`` gives the schema of a tool's."""
     names = [f"tool{number}" for number in range(len(form.tools))]
     several = rf' ("\n" call){{0,{_MOST_CALLS - 1}}}' if form.parallel else ""
@@ -308,10 +308,13 @@ def _turns(request: ChatRequest, system_prompt: str) -> list[dict[str, Any]]:
 
 
 def _with_system(turns: list[dict[str, Any]], system_prompt: str, section: str) -> list[dict[str, Any]]:
-    system = next((turn for turn in turns if turn["role"] == "system"), None)
+    system = next((invocation for invocation in turns if invocation["role"] == "system"), None)
     if system is not None:
         told = "\n\n".join(part for part in (system["content"], section) if part)
-        return [turn if turn is not system else {**turn, "content": told} for turn in turns]
+        return [
+            invocation if invocation is not system else {**invocation, "content": told}
+            for invocation in turns
+        ]
     told = "\n\n".join(part for part in (system_prompt, section) if part)
     # A template without a system message puts its own in, and SmolLM2's makes its answers worse.
     return [{"role": "system", "content": told}, *turns] if told else turns
@@ -335,22 +338,22 @@ def _refuse_media(message: UserMessage) -> None:
             )
 
 
-def form_of(request: ChatRequest) -> Form:
+def form_of(request: ChatRequest) -> LlamaForm:
     """What the reply may be. Raises BadRequestError where a tool is to be called that is not offered."""
     wanted, tooling = _format_of(request.response_format), request.tooling
     if tooling is None:
-        return Form(wanted)
+        return LlamaForm(wanted)
     if not tooling.tools:
         raise BadRequestError("the request has tooling without tools: name one at least, or leave it out")
     again = repeated(request.messages)
     if tooling.choice == "auto":
-        return Form(wanted, tooling.tools, tooling.parallel, calls=not again)
+        return LlamaForm(wanted, tooling.tools, tooling.parallel, calls=not again)
     named = tuple(tool for tool in tooling.tools if tooling.choice in (tool.name, "required"))
     if not named:
         offered = ", ".join(tool.name for tool in tooling.tools)
         raise BadRequestError(f"the tool {tooling.choice} is to be called, but the tools are: {offered}")
     fresh = tuple(tool for tool in named if tool.name not in again)
-    return Form(None, fresh or named, tooling.parallel, answers=False)
+    return LlamaForm(None, fresh or named, tooling.parallel, answers=False)
 
 
 def _format_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:

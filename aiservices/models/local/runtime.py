@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..errors import BadRequestError, ModelError
 from ..requests import ToolSpecification
-from .prompting import ANY_OBJECT, Form, grammar_of_calls, grammar_of_schema, schema_of
+from .prompting import ANY_OBJECT, LlamaForm, grammar_of_calls, grammar_of_schema, schema_of
 
 LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
 
@@ -63,7 +63,7 @@ class Runtime:
     def chat(
         self,
         body: Mapping[str, Any],
-        form: Form,
+        form: LlamaForm,
         receive: Callable[[Any], bool],
         stopped: threading.Event,
     ) -> None:
@@ -86,7 +86,7 @@ class Runtime:
         finally:
             self._turn.release()
 
-    def _constraint(self, form: Form) -> Mapping[str, Any]:
+    def _constraint(self, form: LlamaForm) -> Mapping[str, Any]:
         """The part of the body that constrains the reply to its form.
 
         A grammar that does not compile is ignored by llama.cpp without a word, so each is tried once.
@@ -104,7 +104,7 @@ class Runtime:
         grammar = grammar_of_schema(schema_of(response_format))
         return {"grammar": grammar} if self._holds(grammar) else {"response_format": response_format}
 
-    def _calling(self, form: Form) -> str:
+    def _calling(self, form: LlamaForm) -> str:
         """The grammar of calls; a tool whose schema llguidance does not know is held to any object."""
         grammar = grammar_of_calls(form, lambda tool: tool.parameters)
         if self._holds(grammar):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from ..base import Capabilities
-from ..errors import AuthenticationError, DefinitionError, Fault, ModelConnectionError
+from ..errors import AuthenticationError, DefinitionError, DefinitionProblem, ModelConnectionError
 from ..http.base import PerLoop, TransportError
 
 if TYPE_CHECKING:
@@ -223,7 +223,11 @@ class Clients:
     def _refuse_half(self, missing: str, kind: str, other: object) -> None:
         if other is not None:  # its proxies, certificates and hooks cannot be carried over to the other kind
             raise DefinitionError(
-                [Fault(self._name, f"a client was given, but no {missing}; pass {missing}={kind}(...) too")]
+                [
+                    DefinitionProblem(
+                        self._name, f"a client was given, but no {missing}; pass {missing}={kind}(...) too"
+                    )
+                ]
             )
 
     def _make(self, kind: str) -> Any:

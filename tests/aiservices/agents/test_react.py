@@ -611,11 +611,11 @@ def test_a_message_of_the_user_may_hold_an_image() -> None:
 
 
 @pytest.mark.parametrize("heard", [7, ["text"], None])
-def test_what_nobody_can_say_is_told(heard: Any) -> None:
+def test_what_nobody_can_say_is_told(notify: Any) -> None:
     friday, _ = agent()
-    kind = "str" if isinstance(heard, list) else type(heard).__name__
+    kind = "str" if isinstance(notify, list) else type(notify).__name__
     with pytest.raises(TypeError) as caught:
-        friday.reply(heard)
+        friday.reply(notify)
     assert str(caught.value) == (
         f"Friday is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
     )

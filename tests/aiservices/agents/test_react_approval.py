@@ -20,9 +20,9 @@ from aiservices import (
     ChatModel,
     ChatReply,
     ScriptedChatModel,
+    SuspendedCall,
     ToolCall,
     ToolMessage,
-    TurnState,
     UserMessage,
     create,
     tool,
@@ -77,7 +77,7 @@ LOOK = calls(("look_up", {"order": 17}), text="I look.")
 PAY = calls(("pay_back", {"order": 17, "euros": 40}), text="I pay.")
 DONE = calls(("generate_response", {"response": "Paid.", "order": 17, "euros": 40}))
 ENDED = Msg("Friday", "Paid.", Paid(17, 40.0))
-Goes = Callable[[ReActAgent, TurnState, Mapping[str, bool | str], Any], Msg[Any]]
+Goes = Callable[[ReActAgent, SuspendedCall, Mapping[str, bool | str], Any], Msg[Any]]
 
 
 def agent(*replies: ChatReply | str, desk: Desk | None = None, **settings: Any) -> ReActAgent:
@@ -91,13 +91,15 @@ def paused(call: Callable[[], Any]) -> ApprovalRequiredError:
 
 
 def blocking(
-    friday: ReActAgent, state: TurnState, approvals: Mapping[str, bool | str], form: Any
+    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], form: Any
 ) -> Msg[Any]:
     reply: Msg[Any] = friday.resume(state, approvals, form)
     return reply
 
 
-def awaited(friday: ReActAgent, state: TurnState, approvals: Mapping[str, bool | str], form: Any) -> Msg[Any]:
+def awaited(
+    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], form: Any
+) -> Msg[Any]:
     async def going() -> Msg[Any]:
         reply: Msg[Any] = await friday.aresume(state, approvals, form)
         return reply
@@ -109,23 +111,23 @@ both = pytest.mark.parametrize("goes_on", [blocking, awaited])
 
 
 @both
-def test_a_reply_goes_on_when_the_call_is_approved(goes_on: Goes) -> None:
+def test_a_reply_goes_on_when_the_call_is_approved(is_resumed: Goes) -> None:
     desk = Desk()
     error = paused(lambda: agent(LOOK, PAY, desk=desk).reply("It is broken.", Paid))
     assert str(error) == (
         'Friday.reply: somebody has to approve pay_back({"order": 17, "euros": 40}); go on with resume'
     )
     assert ([call.name for call in error.calls], desk.paid, len(error.attempts)) == (["pay_back"], [], 2)
-    state = TurnState.from_json(error.state.to_json())
-    assert goes_on(agent(DONE, desk=desk), state, dict.fromkeys(state.pending, True), Paid) == ENDED
+    state = SuspendedCall.from_json(error.state.to_json())
+    assert is_resumed(agent(DONE, desk=desk), state, dict.fromkeys(state.pending, True), Paid) == ENDED
     assert desk.paid == [17]
 
 
 @both
-def test_the_trace_has_the_rounds_before_the_wait(goes_on: Goes) -> None:
+def test_the_trace_has_the_rounds_before_the_wait(is_resumed: Goes) -> None:
     error = paused(lambda: agent(LOOK, PAY).reply("It is broken.", Paid))
-    state = TurnState.from_json(error.state.to_json())
-    trace = goes_on(agent(DONE), state, dict.fromkeys(state.pending, True), Paid).trace
+    state = SuspendedCall.from_json(error.state.to_json())
+    trace = is_resumed(agent(DONE), state, dict.fromkeys(state.pending, True), Paid).trace
     assert [str(one) for one in trace] == [
         'I look.\nlook_up({"order": 17}) → {"number":17,"price":40.0}',
         'I pay.\npay_back({"order": 17, "euros": 40}) → 40.00 euros are on their way.',
@@ -156,7 +158,7 @@ def test_a_reply_may_wait_again_and_again() -> None:
     pay = [calls(("pay_back", {"order": number, "euros": 1})) for number in (1, 2, 3)]
     error = paused(lambda: agent(pay[0], desk=desk).reply("All three."))
     for number in (1, 2):
-        state = TurnState.from_json(error.state.to_json())
+        state = SuspendedCall.from_json(error.state.to_json())
         friday = agent(pay[number], desk=desk)
         error = paused(lambda: friday.resume(state, {error.calls[0].id: True}))  # noqa: B023
     reply = agent("Done.", desk=desk).resume(error.state, {error.calls[0].id: True})
@@ -170,13 +172,13 @@ def test_a_reply_may_wait_again_and_again() -> None:
 
 
 @both
-def test_of_what_is_not_approved_the_model_is_told_the_reason(goes_on: Goes) -> None:
+def test_of_what_is_not_approved_the_model_is_told_the_reason(is_resumed: Goes) -> None:
     desk = Desk()
     both_calls = calls(("look_up", {"order": 17}), ("pay_back", {"order": 17, "euros": 40}))
     state = paused(lambda: agent(both_calls, desk=desk).reply("It is broken.")).state
     model = ScriptedChatModel(["No money, sorry."])
     friday = ReActAgent("Friday", "You are Friday.", model, [desk])
-    reply = goes_on(friday, state, {state.pending[0]: "ask the manager first"}, None)
+    reply = is_resumed(friday, state, {state.pending[0]: "ask the manager first"}, None)
     assert (reply.content, desk.paid) == ("No money, sorry.", [])
     assert model.requests[0].messages[2:] == (
         both_calls.message,
@@ -226,7 +228,7 @@ def test_a_memory_holds_the_reply_that_waited() -> None:
     memory = ChatMemory()
     state = paused(lambda: agent(LOOK, PAY, memory=memory).reply("It is broken.", Paid)).state
     assert memory.messages() == ()
-    state = TurnState.from_json(state.to_json())
+    state = SuspendedCall.from_json(state.to_json())
     agent(DONE, memory=memory).resume(state, {state.pending[0]: True}, Paid)
     texts = [message.text for message in memory.messages()]
     assert texts == [

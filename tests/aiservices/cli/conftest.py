@@ -23,11 +23,11 @@ class Ended(NamedTuple):
     err: str
 
 
-Run = Callable[..., Ended]
+CommandRun = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
     """Runs a command in the folder of the project, or where the test has gone."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -48,7 +48,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 
 
 @pytest.fixture
-def shop(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the module ``shop``, and the command line in it."""
     (tmp_path / "shop.py").write_text(SHOP, "utf-8")
     monkeypatch.chdir(tmp_path)

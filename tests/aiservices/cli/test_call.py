@@ -9,7 +9,7 @@ import pytest
 
 from aiservices.cli import services
 
-from .conftest import Run
+from .conftest import CommandRun
 
 SIGNATURE = (
     "Shop.all_kinds(text: str, count: int, ratio: float, day: date, size: Size, tags: list[str], "
@@ -26,18 +26,18 @@ RIGHT = {
 }
 
 
-def asked(run: Run, **changed: str) -> str:
+def asked(run: CommandRun, **changed: str) -> str:
     """The prompt that a method with arguments of all kinds was called with."""
     ended = run("call", "shop:echo.all_kinds", *{**RIGHT, **changed}.values())
     assert (ended.code, ended.err) == (0, "")
     return ended.out.removesuffix("\n")
 
 
-def test_arguments_are_read_as_the_types_of_their_parameters(run: Run, shop: Path) -> None:
+def test_arguments_are_read_as_the_types_of_their_parameters(run: CommandRun, shop: Path) -> None:
     assert asked(run) == '"hi"|3|1.5|2026-05-04|small|a, b|{"article": "lamp", "price": "1.50"}|none|false'
 
 
-def test_text_stays_text_and_json_is_json_after_a_colon(run: Run, shop: Path) -> None:
+def test_text_stays_text_and_json_is_json_after_a_colon(run: CommandRun, shop: Path) -> None:
     assert asked(run, text="text=12", note="note=null", flag="flag=true").endswith("|null|true")
     assert asked(run, text="text=12", note="note:=null").startswith("12|")
     assert asked(run, note="note:=null").endswith("|none|false")
@@ -45,7 +45,7 @@ def test_text_stays_text_and_json_is_json_after_a_colon(run: Run, shop: Path) ->
     assert run("call", "shop:echo.text_or_int", "either:=42").out == "int\n"
 
 
-def test_a_list_may_be_given_item_by_item(run: Run, shop: Path) -> None:
+def test_a_list_may_be_given_item_by_item(run: CommandRun, shop: Path) -> None:
     assert "|one, [two]|" in asked(run, tags="tags=one", more="tags=[two]")
     assert "|one|" in asked(run, tags="tags=one")
     assert run("call", "shop:echo.join", "words=a", "words=[b]").out == "Join a, [b].\n"
@@ -53,14 +53,14 @@ def test_a_list_may_be_given_item_by_item(run: Run, shop: Path) -> None:
     assert run("call", "shop:echo.join").out == "Join .\n"
 
 
-def test_what_may_be_a_text_or_a_list_is_a_text_when_it_is_given_once(run: Run, shop: Path) -> None:
+def test_what_may_be_a_text_or_a_list_is_a_text_when_it_is_given_once(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.several", "names=one").out == "text none\n"
     assert run("call", "shop:echo.several", 'names=["one"]').out == "text none\n"
     assert run("call", "shop:echo.several", 'names:=["one"]', "count=3").out == "list 3\n"
     assert run("call", "shop:echo.several", "names=one", "names=two", "count=[4, 5]").out == "list 4, 5\n"
 
 
-def test_files_and_standard_input_give_values(run: Run, shop: Path) -> None:
+def test_files_and_standard_input_give_values(run: CommandRun, shop: Path) -> None:
     (shop / "order.json").write_text('{"article": "desk", "price": 2}\n', "utf-8")
     (shop / "letter.txt").write_text("Grüße\n\n", "utf-8")
     assert asked(run, text="text=@letter.txt", order="order=@order.json").startswith("Grüße\n|3|")
@@ -68,7 +68,7 @@ def test_files_and_standard_input_give_values(run: Run, shop: Path) -> None:
     assert run("call", "shop:echo.ask", "message=@@home").out == "@home\n"
 
 
-def test_an_image_is_a_file_or_a_url(run: Run, shop: Path) -> None:
+def test_an_image_is_a_file_or_a_url(run: CommandRun, shop: Path) -> None:
     (shop / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
     assert run("call", "shop:seen", "picture=@dot.png").out == "[image/png, 9 bytes]\n"
     assert run("call", "shop:seen", "picture=https://x.org/a.png").out == "[image/png, https://x.org/a.png]\n"
@@ -82,7 +82,7 @@ def test_an_image_is_a_file_or_a_url(run: Run, shop: Path) -> None:
     )
 
 
-def test_all_that_is_wrong_with_arguments_is_told_at_once(run: Run, shop: Path) -> None:
+def test_all_that_is_wrong_with_arguments_is_told_at_once(run: CommandRun, shop: Path) -> None:
     typed = "count=three day=04.05.2026 size=SMALL tags=@none order=lamp note:=oops flag=yes flag=no xyz=1 a"
     assert run("call", "shop:echo.all_kinds", *typed.split()) == (
         2,
@@ -103,7 +103,7 @@ def test_all_that_is_wrong_with_arguments_is_told_at_once(run: Run, shop: Path) 
     )
 
 
-def test_the_place_in_a_record_is_told(run: Run, shop: Path) -> None:
+def test_the_place_in_a_record_is_told(run: CommandRun, shop: Path) -> None:
     typed = [*RIGHT.values()][:-1]
     assert run("call", "shop:echo.all_kinds", *typed, 'order={"price": "1"}').err == (
         f"error: {SIGNATURE}\n"
@@ -112,7 +112,7 @@ def test_the_place_in_a_record_is_told(run: Run, shop: Path) -> None:
     )
 
 
-def test_a_parameter_that_is_close_is_named(run: Run, shop: Path) -> None:
+def test_a_parameter_that_is_close_is_named(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.union", "ether=1").err == (
         "error: Shop.union(either: int | str) -> str\n"
         "  - there is no parameter ether; did you mean either?\n"
@@ -120,14 +120,14 @@ def test_a_parameter_that_is_close_is_named(run: Run, shop: Path) -> None:
     )
 
 
-def test_what_only_the_program_has_cannot_be_typed(run: Run, shop: Path) -> None:
+def test_what_only_the_program_has_cannot_be_typed(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.sell", "what=x", "till=3").err == (
         "error: Shop.sell(what: str, till: Annotated[Any, ToolContext]) -> str\n"
         "  - till is a value of the program, which cannot be typed\n"
     )
 
 
-def test_standard_input_is_read_once(run: Run, shop: Path) -> None:
+def test_standard_input_is_read_once(run: CommandRun, shop: Path) -> None:
     assert "  - standard input can be read for one argument only\n" in (
         run("call", "shop:echo.ask", "message=-", "customer=-", stdin="x").err
     )
@@ -168,13 +168,13 @@ def test_standard_input_is_read_once(run: Run, shop: Path) -> None:
     ],
 )
 def test_each_shape_is_printed_with_every_digit(
-    run: Run, shop: Path, method: str, plain: str, as_json: str
+    run: CommandRun, shop: Path, method: str, plain: str, as_json: str
 ) -> None:
     assert run("call", f"shop:{method}", "text=x") == (0, plain, "")
     assert run("call", f"shop:{method}", "text=x", "--json") == (0, as_json, "")
 
 
-def test_an_item_that_does_not_fit_is_told_in_its_place(run: Run, shop: Path) -> None:
+def test_an_item_that_does_not_fit_is_told_in_its_place(run: CommandRun, shop: Path) -> None:
     said = 'item 1 does not fit: $[1].price: the required field \'price\' is missing: {"article": "desk"}'
     first = '{"article": "lamp", "price": 1.50}\n'
     assert run("call", "shop:listed.orders_or_errors", "text=x") == (0, first, f"{said}\n")
@@ -183,7 +183,7 @@ def test_an_item_that_does_not_fit_is_told_in_its_place(run: Run, shop: Path) ->
     assert json.loads(out.splitlines()[1]) == {"error": {"type": "ItemError", "message": said}}
 
 
-def test_the_account_goes_to_standard_error(run: Run, shop: Path) -> None:
+def test_the_account_goes_to_standard_error(run: CommandRun, shop: Path) -> None:
     code, out, err = run("call", "shop:loose.result", "text=x", "--verbose")
     assert (code, out) == (0, '{\n  "article": "lamp",\n  "price": 40\n}\n')
     lines = err.splitlines()
@@ -195,7 +195,7 @@ def test_the_account_goes_to_standard_error(run: Run, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["price", "price_async", "words", "orders", "growing", "growing_async"])
-def test_the_account_of_an_interface_is_known_in_each_shape(run: Run, shop: Path, method: str) -> None:
+def test_the_account_of_an_interface_is_known_in_each_shape(run: CommandRun, shop: Path, method: str) -> None:
     ended = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose")
     assert ended.code == 0
     assert "\nattempt 1: fake, " in ended.err
@@ -203,13 +203,13 @@ def test_the_account_of_an_interface_is_known_in_each_shape(run: Run, shop: Path
     assert json.loads(as_json.out.splitlines()[-1])["account"]["model"] == "fake"
 
 
-def test_an_account_that_nobody_told_is_not_made_up(run: Run, shop: Path) -> None:
+def test_an_account_that_nobody_told_is_not_made_up(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:priced.price", "text=x", "--verbose").err == (
         "the account is not known: the program made the service, and the method returns no Result\n"
     )
 
 
-def test_a_failed_call_ends_with_1_and_no_traceback(run: Run, shop: Path) -> None:
+def test_a_failed_call_ends_with_1_and_no_traceback(run: CommandRun, shop: Path) -> None:
     said = (
         'Told.order: cannot read the reply: $: expected an object (Order), found "Once upon a time." '
         "(the reply: 'Once upon a time.')"
@@ -220,14 +220,14 @@ def test_a_failed_call_ends_with_1_and_no_traceback(run: Run, shop: Path) -> Non
     assert json.loads(out) == {"error": {"type": "ServiceOutputError", "message": said}}
 
 
-def test_a_traceback_is_shown_when_it_is_asked_for(run: Run, shop: Path) -> None:
+def test_a_traceback_is_shown_when_it_is_asked_for(run: CommandRun, shop: Path) -> None:
     code, _, err = run("call", "shop:spoken.order", "text=x", "--debug")
     assert code == 1
     assert err.startswith("Traceback (most recent call last):\n")
     assert "\nerror: Told.order: cannot read the reply: " in err
 
 
-def test_a_fault_of_the_program_is_told_with_its_type(run: Run, shop: Path) -> None:
+def test_a_fault_of_the_program_is_told_with_its_type(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:ended.price", "text=x") == (
         1,
         "",
@@ -235,7 +235,7 @@ def test_a_fault_of_the_program_is_told_with_its_type(run: Run, shop: Path) -> N
     )
 
 
-def test_a_missing_key_is_told(run: Run) -> None:
+def test_a_missing_key_is_told(run: CommandRun) -> None:
     ended = run(
         "call", "samples.sentiment:SentimentAnalyzer.is_positive", "text=x", "-m", "openai:gpt-5-mini"
     )
@@ -247,7 +247,7 @@ def test_a_missing_key_is_told(run: Run) -> None:
 
 
 def test_that_no_model_is_named_is_told_in_words_of_the_command_line(
-    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+    run: CommandRun, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "has_runtime", lambda: False)
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
@@ -264,7 +264,7 @@ def test_that_no_model_is_named_is_told_in_words_of_the_command_line(
     )
 
 
-def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: Run, shop: Path) -> None:
+def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Found", "text=x", "known=y", "-m", "fake").err == (
         'error: Finder.find(text: str, known: T) -> T\n  - known: expected an integer, found "y"\n'
     )
@@ -273,12 +273,12 @@ def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: Run, sho
     assert isinstance(json.loads(ended.out), int)
 
 
-def test_who_stops_it_is_shown_no_traceback(run: Run, shop: Path) -> None:
+def test_who_stops_it_is_shown_no_traceback(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Stopping", "text=x", "-m", "fake").code == 0
     assert run("call", "shop:stopped", "text=x") == (130, "", "stopped\n")
 
 
-def test_the_only_method_needs_no_name_and_one_of_several_does(run: Run, shop: Path) -> None:
+def test_the_only_method_needs_no_name_and_one_of_several_does(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Quiet", "day=2026-01-01", "-m", "fake").code == 0
     assert run("call", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
         "error: say which method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "

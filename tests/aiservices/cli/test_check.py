@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from .conftest import CommandRun
 
 MODULE = '''
 from collections.abc import Iterator
@@ -93,18 +93,18 @@ Vast.wide: answer: Wide: 25 optional properties, where anthropic takes 24: stric
 
 
 @pytest.fixture
-def kinds(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kinds(run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "kinds.py"
     file.write_text(MODULE, "utf-8")
     monkeypatch.chdir(tmp_path)
     return file
 
 
-def test_services_that_fit_pass_with_notes_on_their_types(run: Run, kinds: Path) -> None:
+def test_services_that_fit_pass_with_notes_on_their_types(run: CommandRun, kinds: Path) -> None:
     assert run("check", "kinds") == (0, CHECKED, "")
 
 
-def test_one_service_or_method_may_be_named(run: Run, kinds: Path) -> None:
+def test_one_service_or_method_may_be_named(run: CommandRun, kinds: Path) -> None:
     assert run("check", "kinds:Closing").out == (
         "method          answer  verdict\n"
         "Closing.closes  bool    fits\n"
@@ -112,7 +112,7 @@ def test_one_service_or_method_may_be_named(run: Run, kinds: Path) -> None:
     )
 
 
-def test_faults_fail_and_are_all_told(run: Run, kinds: Path) -> None:
+def test_faults_fail_and_are_all_told(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, err = run("check", "kinds")
     assert (code, err) == (1, "")
@@ -124,14 +124,14 @@ def test_faults_fail_and_are_all_told(run: Run, kinds: Path) -> None:
     ) in out
 
 
-def test_giving_up_strict_mode_fails_when_that_is_asked_for(run: Run, kinds: Path) -> None:
+def test_giving_up_strict_mode_fails_when_that_is_asked_for(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + VAST, "utf-8")
     profile = ("--profile", "anthropic")
     assert run("check", "kinds:Vast", *profile) == (0, LOOSE, "")
     assert run("check", "kinds:Vast", *profile, "--strict") == (1, LOOSE, "")
 
 
-def test_json_has_verdicts_faults_and_notes(run: Run, kinds: Path) -> None:
+def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, _ = run("check", "kinds:Wrong.asks", "kinds:desk", "--json")
     assert code == 1
@@ -177,7 +177,7 @@ def test_json_has_verdicts_faults_and_notes(run: Run, kinds: Path) -> None:
     }
 
 
-def test_a_profile_that_is_not_known_is_told(run: Run, kinds: Path) -> None:
+def test_a_profile_that_is_not_known_is_told(run: CommandRun, kinds: Path) -> None:
     assert run("check", "kinds", "--profile", "opnai") == (
         2,
         "",
@@ -185,7 +185,7 @@ def test_a_profile_that_is_not_known_is_told(run: Run, kinds: Path) -> None:
     )
 
 
-def test_a_module_without_services_is_a_mistake(run: Run, kinds: Path) -> None:
+def test_a_module_without_services_is_a_mistake(run: CommandRun, kinds: Path) -> None:
     assert run("check", "samples.table").err == "error: there is no service in samples.table\n"
     (kinds.parent / "mute.py").write_text(
         "from typing import Protocol\nclass Door(Protocol):\n    def open(self, key: str) -> bool: ...\n"
@@ -195,7 +195,7 @@ def test_a_module_without_services_is_a_mistake(run: Run, kinds: Path) -> None:
     )
 
 
-def test_samples_pass(run: Run) -> None:
+def test_samples_pass(run: CommandRun) -> None:
     code, out, _ = run("check", "samples.sentiment", "samples.person", "samples.service.clerk")
     assert code == 0
     assert "\n3 services, 22 methods, 0 faults; without strict mode for openai: 0\n" in out

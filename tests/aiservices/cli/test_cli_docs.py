@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Run
+from .conftest import ROOT, CommandRun
 
 PAGE = (ROOT / "docs" / "cli.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -27,7 +27,7 @@ def test_there_is_one_module_and_commands() -> None:
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS)
 def test_each_command_prints_what_follows_it(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, shown: str
+    run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, shown: str
 ) -> None:
     (tmp_path / "desk.py").write_text(BLOCKS[0][1], "utf-8")
     monkeypatch.chdir(tmp_path)

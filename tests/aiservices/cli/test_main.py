@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from .conftest import ROOT, Run
+from .conftest import ROOT, CommandRun
 
 HELP = """\
 Usage: aiservices [OPTIONS] COMMAND [ARGS]...
@@ -49,16 +49,16 @@ def process(
     )
 
 
-def test_help_says_what_there_is(run: Run) -> None:
+def test_help_says_what_there_is(run: CommandRun) -> None:
     code, out, err = run("--help")
     assert (code, out.split(), err) == (0, HELP.split(), "")
 
 
-def test_the_version_is_that_of_the_distribution(run: Run) -> None:
+def test_the_version_is_that_of_the_distribution(run: CommandRun) -> None:
     assert run("--version") == (0, f"aiservices {version('aiservices')}\n", "")
 
 
-def test_what_was_mistyped_is_told_with_exit_code_2(run: Run) -> None:
+def test_what_was_mistyped_is_told_with_exit_code_2(run: CommandRun) -> None:
     code, out, err = run("shwo")
     assert (code, out) == (2, "")
     assert "No such command 'shwo'" in err

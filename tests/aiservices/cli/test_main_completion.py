@@ -52,8 +52,8 @@ def in_bash(*words: str) -> list[str]:
         ("show nothing.like.it:", []),
     ],
 )
-def test_a_line_goes_on(typed: str, goes_on: list[str]) -> None:
-    assert in_fish(f"aiservices {typed}") == goes_on
+def test_a_line_goes_on(typed: str, is_resumed: list[str]) -> None:
+    assert in_fish(f"aiservices {typed}") == is_resumed
 
 
 def test_bash_splits_at_colons() -> None:

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from .conftest import ROOT, Run
+from .conftest import ROOT, CommandRun
 
 
 def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_told(shop: Path) -> None:
     )
 
 
-def test_a_method_alone_is_not_served(run: Run) -> None:
+def test_a_method_alone_is_not_served(run: CommandRun) -> None:
     assert run("serve", "samples.sentiment:SentimentAnalyzer.is_positive", "-m", "fake") == (
         2,
         "",
@@ -72,7 +72,7 @@ def test_a_method_alone_is_not_served(run: Run) -> None:
     )
 
 
-def test_without_its_extra_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_it_says_what_to_install(run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiservices.cli.serving.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
         2,
@@ -81,7 +81,7 @@ def test_without_its_extra_it_says_what_to_install(run: Run, monkeypatch: pytest
     )
 
 
-def test_a_wrong_definition_is_told_before_anything_is_served(run: Run, shop: Path) -> None:
+def test_a_wrong_definition_is_told_before_anything_is_served(run: CommandRun, shop: Path) -> None:
     code, out, err = run("serve", "shop:Wrong", "-m", "fake")
     assert (code, out) == (2, "")
     assert err.startswith("error: 2 faults:\n  - Wrong.sell: the prompt names {{whta}}")

@@ -6,28 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from .conftest import CommandRun
 
 
-def error(run: Run, target: str, *more: str) -> str:
+def error(run: CommandRun, target: str, *more: str) -> str:
     code, out, err = run("show", target, *more)
     assert (code, out) == (2, "")
     return err.removeprefix("error: ").removesuffix("\n")
 
 
-def test_a_function_makes_a_service_of_the_model_that_is_asked_for(run: Run, shop: Path) -> None:
+def test_a_function_makes_a_service_of_the_model_that_is_asked_for(run: CommandRun, shop: Path) -> None:
     assert "model: ollama:x\n" in run("show", "shop:made.price", "-m", "ollama:x").out
     assert "model: openai:gpt-5-mini\n" in run("show", "shop:made.price").out
     assert "model: scripted\n" in run("show", "shop:scripted_one.price").out
 
 
-def test_a_module_that_is_missing_is_told_with_what_is_close(run: Run, shop: Path) -> None:
+def test_a_module_that_is_missing_is_told_with_what_is_close(run: CommandRun, shop: Path) -> None:
     assert error(run, "shp:Shop") == f"there is no module shp, as seen from {shop}; did you mean shop?"
     assert error(run, "samples.sentimnt:X").endswith("; did you mean samples.sentiment?")
     assert error(run, "none.py:Shop") == f"there is no file {shop / 'none.py'}"
 
 
-def test_a_service_that_is_missing_is_told_with_what_is_there(run: Run, shop: Path) -> None:
+def test_a_service_that_is_missing_is_told_with_what_is_there(run: CommandRun, shop: Path) -> None:
     names = (
         "Shop, Told, priced, told, loose, listed, items, spoken, ended, echo, Eye, Loops, Quiet, Wrong, Open"
     )
@@ -45,27 +45,27 @@ def test_a_service_that_is_missing_is_told_with_what_is_there(run: Run, shop: Pa
     assert error(run, "samples.table") == "say which service of samples.table: there is none in it"
 
 
-def test_a_method_that_is_missing_is_told_with_what_is_close(run: Run) -> None:
+def test_a_method_that_is_missing_is_told_with_what_is_close(run: CommandRun) -> None:
     assert error(run, "samples.sentiment:SentimentAnalyzer.is_positiv") == (
         "SentimentAnalyzer has no method is_positiv; did you mean is_positive?"
     )
 
 
-def test_a_model_is_refused_where_nothing_takes_it(run: Run, shop: Path) -> None:
+def test_a_model_is_refused_where_nothing_takes_it(run: CommandRun, shop: Path) -> None:
     assert error(run, "shop:told", "-m", "fake") == (
         "told is a service with a model already; leave --model out, or name its interface"
     )
     assert error(run, "shop:scripted_one", "-m", "fake") == "scripted_one takes no model; leave --model out"
 
 
-def test_a_function_that_makes_no_service_is_refused(run: Run, shop: Path) -> None:
+def test_a_function_that_makes_no_service_is_refused(run: CommandRun, shop: Path) -> None:
     assert error(run, "shop:needs") == ("needs needs arguments (colour); name a function that needs none")
     assert error(run, "shop:stock_of_nothing") == (
         "stock_of_nothing() gives a int, which is no service made by create"
     )
 
 
-def test_an_unknown_provider_is_told(run: Run) -> None:
+def test_an_unknown_provider_is_told(run: CommandRun) -> None:
     assert error(run, "samples.sentiment:SentimentAnalyzer", "-m", "opnai:x") == (
         "SentimentAnalyzer: the model 'opnai:x' is unknown: its provider must be one of azure, "
         'azure-responses, local, ollama, openai, openai-responses, as in "openai:NAME"'
@@ -93,7 +93,7 @@ def test_an_unknown_provider_is_told(run: Run) -> None:
     ],
 )
 def test_a_module_that_cannot_be_imported_is_told_with_the_line(
-    run: Run, shop: Path, text: str, said: str
+    run: CommandRun, shop: Path, text: str, said: str
 ) -> None:
     file = shop / "broken.py"
     file.write_text(text, "utf-8")
@@ -101,7 +101,7 @@ def test_a_module_that_cannot_be_imported_is_told_with_the_line(
 
 
 def test_a_file_in_a_package_has_its_relative_imports(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "inner_desk"
     package.mkdir()
@@ -119,7 +119,7 @@ def test_a_file_in_a_package_has_its_relative_imports(
     assert "\n[user]\nSort {{text}}.\n" in run("show", "desk.py:Desk").out
 
 
-def test_a_file_with_the_name_of_another_module_is_refused(run: Run, shop: Path) -> None:
+def test_a_file_with_the_name_of_another_module_is_refused(run: CommandRun, shop: Path) -> None:
     import json
 
     (shop / "json.py").write_text("")

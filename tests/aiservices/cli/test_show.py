@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from .conftest import CommandRun
 
 SENTIMENT = """\
 SentimentAnalyzer.sentiment_of(text: str) -> Sentiment
@@ -94,15 +94,15 @@ Give values to see it as it is sent: NAME=VALUE
 """
 
 
-def test_a_method_is_shown_with_its_placeholders_schema_strategy_and_roles(run: Run) -> None:
+def test_a_method_is_shown_with_its_placeholders_schema_strategy_and_roles(run: CommandRun) -> None:
     assert run("show", "samples.sentiment:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
 
 
-def test_a_file_is_taken_as_well_as_a_module(run: Run) -> None:
+def test_a_file_is_taken_as_well_as_a_module(run: CommandRun) -> None:
     assert run("show", "samples/sentiment.py:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
 
 
-def test_all_methods_of_a_service_are_shown_without_a_name(run: Run) -> None:
+def test_all_methods_of_a_service_are_shown_without_a_name(run: CommandRun) -> None:
     shown = run("show", "samples.sentiment:SentimentAnalyzer").out
     heads = [line for line in shown.splitlines() if line.startswith("SentimentAnalyzer.")]
     assert heads == [
@@ -112,15 +112,15 @@ def test_all_methods_of_a_service_are_shown_without_a_name(run: Run) -> None:
     assert shown.endswith(f"\n\n{SENTIMENT}")
 
 
-def test_media_have_placeholders_at_their_places(run: Run) -> None:
+def test_media_have_placeholders_at_their_places(run: CommandRun) -> None:
     assert run("show", "samples.looking:Eye.colour") == (0, LOOKING, "")
 
 
-def test_defaults_stand_for_themselves_and_messages_have_placeholders(run: Run, shop: Path) -> None:
+def test_defaults_stand_for_themselves_and_messages_have_placeholders(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Shop.ask") == (0, ASKED, "")
 
 
-def test_a_structured_prompt_is_shown_by_its_template(run: Run) -> None:
+def test_a_structured_prompt_is_shown_by_its_template(run: CommandRun) -> None:
     shown = run("show", "samples.service.clerk:Clerk.recipe").out
     assert (
         "[user]\nCreate a recipe of a {{request.dish}} that can be prepared using only "
@@ -128,7 +128,7 @@ def test_a_structured_prompt_is_shown_by_its_template(run: Run) -> None:
     ) in shown
 
 
-def test_values_that_are_given_stand_in_the_prompt(run: Run) -> None:
+def test_values_that_are_given_stand_in_the_prompt(run: CommandRun) -> None:
     shown = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
     assert [message["text"] for message in json.loads(shown.out)[0]["messages"]] == [
         "You sort the mail of Harper.",
@@ -136,11 +136,11 @@ def test_values_that_are_given_stand_in_the_prompt(run: Run) -> None:
     ]
 
 
-def test_a_template_with_branches_is_shown_and_said_to_have_them(run: Run, shop: Path) -> None:
+def test_a_template_with_branches_is_shown_and_said_to_have_them(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Loops.greet") == (0, LOOPED, "")
 
 
-def test_a_template_that_reckons_needs_values(run: Run, shop: Path) -> None:
+def test_a_template_that_reckons_needs_values(run: CommandRun, shop: Path) -> None:
     code, out, err = run("show", "shop:Loops.count")
     assert (code, out) == (2, "")
     assert err == (
@@ -151,13 +151,13 @@ def test_a_template_that_reckons_needs_values(run: Run, shop: Path) -> None:
     assert "[user]\n4\n" in run("show", "shop:Loops.count", "count=3").out
 
 
-def test_a_service_of_the_program_is_shown_with_its_model_and_tools(run: Run, shop: Path) -> None:
+def test_a_service_of_the_program_is_shown_with_its_model_and_tools(run: CommandRun, shop: Path) -> None:
     shown = run("show", "shop:echo.order").out
     assert "\nmodel: scripted\n" in shown
     assert '\n[tool stock, strict]\nHow many there are.\n{\n  "type": "object",\n' in shown
 
 
-def test_the_model_decides_on_the_strategy(run: Run) -> None:
+def test_the_model_decides_on_the_strategy(run: CommandRun) -> None:
     shown = run(
         "show", "samples.sentiment:SentimentAnalyzer.is_positive", "--model", "ollama:qwen3", "--json"
     )
@@ -165,12 +165,12 @@ def test_the_model_decides_on_the_strategy(run: Run) -> None:
     assert (method["model"], method["strategy"], method["strict"]) == ("ollama:qwen3", "json_schema", False)
 
 
-def test_the_model_of_the_environment_is_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_the_environment_is_shown(run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:other")
     assert "model: openai:other\n" in run("show", "samples.sentiment:SentimentAnalyzer.is_positive").out
 
 
-def test_json_has_all_of_a_method(run: Run) -> None:
+def test_json_has_all_of_a_method(run: CommandRun) -> None:
     shown = run("show", "samples.growing:Guide", "--json")
     (method,) = json.loads(shown.out)
     schema = method.pop("schema")
@@ -203,7 +203,7 @@ def test_json_has_all_of_a_method(run: Run) -> None:
     }
 
 
-def test_options_are_shown_without_headers_which_may_hold_keys(run: Run, shop: Path) -> None:
+def test_options_are_shown_without_headers_which_may_hold_keys(run: CommandRun, shop: Path) -> None:
     shown = run("show", "shop:Shop.several").out
     assert "\nmodel: openai:gpt-5-mini\noptions: temperature=0.5\nstrategy: text " in shown
     as_json = run("show", "shop:Shop.several", "--json").out
@@ -211,14 +211,14 @@ def test_options_are_shown_without_headers_which_may_hold_keys(run: Run, shop: P
     assert "secret" not in shown + as_json
 
 
-def test_what_a_module_prints_is_no_part_of_the_answer(run: Run, shop: Path) -> None:
+def test_what_a_module_prints_is_no_part_of_the_answer(run: CommandRun, shop: Path) -> None:
     (shop / "loud.py").write_text("print('loading')\nfrom shop import Quiet\n", "utf-8")
     code, out, err = run("show", "loud:Quiet", "--json")
     assert (code, err) == (0, "loading\n")
     assert json.loads(out)[0]["method"] == "Quiet.closes"
 
 
-def test_a_wrong_definition_is_told_with_all_its_faults(run: Run, shop: Path) -> None:
+def test_a_wrong_definition_is_told_with_all_its_faults(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Wrong") == (
         2,
         "",
@@ -229,7 +229,7 @@ def test_a_wrong_definition_is_told_with_all_its_faults(run: Run, shop: Path) ->
     )
 
 
-def test_arguments_need_one_method(run: Run) -> None:
+def test_arguments_need_one_method(run: CommandRun) -> None:
     assert run("show", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
         "error: arguments are those of one method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "
         "is_positive, sentiment_of\n"

@@ -10,7 +10,7 @@ import pytest
 from aiservices.cli.show import PROVIDERS
 from aiservices.models.base import _BUILT_IN
 
-from .conftest import Run
+from .conftest import CommandRun
 
 LISTED = """\
 --model                             variables
@@ -55,13 +55,13 @@ def test_every_provider_that_create_knows_is_listed() -> None:
     assert [provider.name for provider in PROVIDERS] == list(_BUILT_IN)
 
 
-def test_models_are_listed_and_no_variable_is_shown(run: Run, pulled: Path) -> None:
+def test_models_are_listed_and_no_variable_is_shown(run: CommandRun, pulled: Path) -> None:
     ended = run("models")
     assert ended == (0, LISTED.format(smollm2=pulled), "")
     assert "secret" not in ended.out
 
 
-def test_json_has_the_same(run: Run, pulled: Path) -> None:
+def test_json_has_the_same(run: CommandRun, pulled: Path) -> None:
     code, out, _ = run("models", "--json")
     told = json.loads(out)
     assert code == 0
@@ -82,7 +82,9 @@ def test_json_has_the_same(run: Run, pulled: Path) -> None:
     assert told["embedded"]["weights"][0]["path"] is None
 
 
-def test_what_is_not_installed_is_told(run: Run, pulled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_told(
+    run: CommandRun, pulled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: None)
     monkeypatch.delenv("AISERVICES_MODEL")
     out = run("models").out
@@ -91,7 +93,7 @@ def test_what_is_not_installed_is_told(run: Run, pulled: Path, monkeypatch: pyte
     assert out.endswith("run by a library that is not installed: pip install 'aiservices[local]'\n")
 
 
-def test_pulling_weights_that_nobody_knows_fails(run: Run) -> None:
+def test_pulling_weights_that_nobody_knows_fails(run: CommandRun) -> None:
     assert run("models", "pull", "gpt") == (
         1,
         "",

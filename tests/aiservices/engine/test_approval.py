@@ -39,7 +39,7 @@ from aiservices import (
     example,
     user_message,
 )
-from aiservices.engine.approval import ApprovalRequiredError, TurnState
+from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.engine.tool_execution import ToolErrors
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.service.create import resume
@@ -133,7 +133,7 @@ def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
     said = f'Asks.{method}: somebody has to approve send({{"amount": 5}}); go on with resume'
     assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
-    assert error.state == TurnState(
+    assert error.state == SuspendedCall(
         f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0, model="scripted"
     )
     assert len(error.attempts) == 1
@@ -149,7 +149,7 @@ def test_nothing_of_the_round_runs_while_it_waits() -> None:
 def test_what_ran_before_is_kept_in_the_state() -> None:
     bank = Bank()
     error = paused(lambda: asks(scripted(calls(LOOK), calls((*SEND, "c9"))), bank).ask("pay"))
-    assert error.state.exchanged == (
+    assert error.state.tool_messages == (
         calls(LOOK).message,
         ToolMessage("c1", "balance", "100"),
         calls((*SEND, "c9")).message,
@@ -362,7 +362,7 @@ def test_what_is_no_method_of_a_service_is_refused() -> None:
     def other(text: str) -> str:
         return text
 
-    state = TurnState("x", (), ())
+    state = SuspendedCall("x", (), ())
     with pytest.raises(TypeError, match="is no method of a service that create made"):
         resume(other, state, {})
 
@@ -386,7 +386,10 @@ def test_what_is_no_part_of_the_state_is_given_again() -> None:
     service = create(Books, model, tools=[reserve])
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     assert ("ann-7" in state.to_json(), state.memory_id) == (False, "session-9")
-    assert resume(service.book, TurnState.from_json(state.to_json()), {"c1": True}, user="ann-7") == "Booked."
+    assert (
+        resume(service.book, SuspendedCall.from_json(state.to_json()), {"c1": True}, user="ann-7")
+        == "Booked."
+    )
     assert model.requests[1].messages[-1] == ToolMessage("c1", "reserve", "opera ann-7 session-9")
 
 
@@ -419,9 +422,9 @@ def test_the_name_of_the_user_is_given_to_tools_as_before_the_wait(user: str | N
     service = create(Pays, model, tools=[charge])
     first = paused(lambda: service.pay("x", user, 7)).state
     assert (first.user_name, first.memory_id) == (user, 7)
-    second = paused(lambda: resume(service.pay, TurnState.from_json(first.to_json()), {"c1": True})).state
+    second = paused(lambda: resume(service.pay, SuspendedCall.from_json(first.to_json()), {"c1": True})).state
     assert second.user_name == user
-    assert resume(service.pay, TurnState.from_json(second.to_json()), {"c2": True}) == "Paid."
+    assert resume(service.pay, SuspendedCall.from_json(second.to_json()), {"c2": True}) == "Paid."
     told = [said.text for said in model.requests[2].messages if isinstance(said, ToolMessage)]
     assert told == [f"{user} 7"] * 2
 
@@ -474,7 +477,7 @@ def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them(
     service = labelling(strict, Named("plain", calls(("label", plain))), seen=seen)
     state = paused(lambda: service.ask("x")).state
     assert state.model == "plain"
-    assert resume(service.ask, TurnState.from_json(state.to_json()), {"c1": True}) == "Done."
+    assert resume(service.ask, SuspendedCall.from_json(state.to_json()), {"c1": True}) == "Done."
     assert seen == [({"a": 1}, None)]
 
 
@@ -514,7 +517,7 @@ def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> Non
     mark = state.messages[-1].text.split(" Who")[0]
     elsewhere = state.to_json().replace(mark, "\ue000another process\ue001")
     assert mark not in elsewhere
-    assert resume(service.find, TurnState.from_json(elsewhere), {"c1": True}) == Person("Ann", 31)
+    assert resume(service.find, SuspendedCall.from_json(elsewhere), {"c1": True}) == Person("Ann", 31)
     (asked,) = [said.text for said in model.requests[1].messages if said.text.endswith("Who is Ann?")]
     assert asked == model.requests[0].messages[-1].text
 
@@ -522,7 +525,7 @@ def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> Non
 def test_a_text_that_looks_like_the_place_is_left_as_it_is() -> None:
     service, model = instructed(calls(SEND), ANN)
     state = paused(lambda: service.find("\ue000another process\ue001")).state
-    resume(service.find, TurnState.from_json(state.to_json()), {"c1": True})
+    resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert "Who is \ue000another process\ue001?" in model.requests[1].messages[-3].text
 
 
@@ -537,7 +540,7 @@ def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
 def test_the_options_of_a_call_hold_when_it_goes_on() -> None:
     service, model = instructed(calls(SEND), ANN)
     state = paused(lambda: service.find("Ann", ChatOptions(temperature=0.25))).state
-    resume(service.find, TurnState.from_json(state.to_json()), {"c1": True})
+    resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert [request.options.temperature for request in model.requests] == [0.25, 0.25]
 
 
@@ -566,7 +569,7 @@ def test_strict_arguments_are_read_as_they_were_asked_for() -> None:
     model = scripted(calls(("label", '{"tags": [{"key": "a", "value": 1}]}')), "Done.", capabilities=STRICT)
     service = asks(model, tools=[label])
     state = paused(lambda: service.ask("x")).state
-    assert resume(service.ask, TurnState.from_json(state.to_json()), {"c1": True}) == "Done."
+    assert resume(service.ask, SuspendedCall.from_json(state.to_json()), {"c1": True}) == "Done."
     assert seen == [{"a": 1}]
 
 
@@ -629,7 +632,7 @@ messages = st.one_of(
 )
 several = st.lists(messages, max_size=5).map(tuple)
 states = st.builds(
-    TurnState,
+    SuspendedCall,
     texts,
     several,
     several,
@@ -645,28 +648,28 @@ states = st.builds(
 
 
 @given(states)
-def test_a_state_is_what_it_was_when_it_is_read_back(state: TurnState) -> None:
-    assert TurnState.from_json(state.to_json()) == state
-    assert TurnState.from_json(json.dumps(json.loads(state.to_json()))) == state
+def test_a_state_is_what_it_was_when_it_is_read_back(state: SuspendedCall) -> None:
+    assert SuspendedCall.from_json(state.to_json()) == state
+    assert SuspendedCall.from_json(json.dumps(json.loads(state.to_json()))) == state
 
 
 def test_a_memory_id_without_a_json_form_cannot_be_kept() -> None:
     with pytest.raises(TypeError):
-        TurnState("x", (), (), (), object()).to_json()
+        SuspendedCall("x", (), (), (), object()).to_json()
 
 
 def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
     with pytest.raises(TypeError):
-        TurnState("x", (), (), user_name=object()).to_json()
+        SuspendedCall("x", (), (), user_name=object()).to_json()
 
 
-WHOLE = json.loads(TurnState("x", (), (calls(SEND).message,), ("c1",)).to_json())
+WHOLE = json.loads(SuspendedCall("x", (), (calls(SEND).message,), ("c1",)).to_json())
 SINCE = {"model", "user_name", "before"}  # what was not kept at first
 
 
 def test_a_state_of_an_older_version_is_read() -> None:
     old = {key: value for key, value in WHOLE.items() if key not in SINCE}
-    assert TurnState.from_json(json.dumps(old)) == TurnState("x", (), (calls(SEND).message,), ("c1",))
+    assert SuspendedCall.from_json(json.dumps(old)) == SuspendedCall("x", (), (calls(SEND).message,), ("c1",))
 
 
 def test_a_call_that_an_older_version_kept_goes_on() -> None:
@@ -674,7 +677,7 @@ def test_a_call_that_an_older_version_kept_goes_on() -> None:
     service = asks(model, bank)
     kept = json.loads(paused(lambda: service.ask("pay")).state.to_json())
     old = json.dumps({key: value for key, value in kept.items() if key not in SINCE})
-    assert resume(service.ask, TurnState.from_json(old), {"c1": True}) == "Paid."
+    assert resume(service.ask, SuspendedCall.from_json(old), {"c1": True}) == "Paid."
     assert bank.sent == [5]
 
 
@@ -712,10 +715,10 @@ def test_a_call_that_an_older_version_kept_goes_on() -> None:
 )
 def test_what_is_no_state_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each says something else
-        TurnState.from_json(text)
+        SuspendedCall.from_json(text)
 
 
 @given(several)
 def test_a_state_holds_what_any_message_says(said: tuple[Message, ...]) -> None:
-    state = TurnState("x", said, ())
-    assert TurnState.from_json(state.to_json()).messages == said
+    state = SuspendedCall("x", said, ())
+    assert SuspendedCall.from_json(state.to_json()).messages == said

@@ -20,12 +20,13 @@ from aiservices import (
     Attempt,
     Budget,
     BudgetExceededError,
-    CallContext,
+    CallState,
     ChatOptions,
     ChatReply,
     ChatRequest,
     DefinitionError,
     Flow,
+    Invocation,
     ModelServerError,
     ModelTimeoutError,
     OpenAiChatModel,
@@ -35,7 +36,6 @@ from aiservices import (
     Result,
     ScriptedChatModel,
     Stream,
-    Turn,
     Usage,
     create,
 )
@@ -61,28 +61,28 @@ def test_every_wrong_limit_is_told_at_once() -> None:
 
 
 def test_the_first_wait_is_the_budgets_with_jitter() -> None:
-    context = CallContext(Budget(first_wait=4.0), attempts=[FAILED])
+    context = CallState(Budget(first_wait=4.0), attempts=[FAILED])
     wait = context.wait_before_retry(PASSING, 1)
     assert wait is not None
     assert 3.0 <= wait <= 4.0
 
 
 def test_each_wait_is_twice_the_one_before() -> None:
-    context = CallContext(Budget(attempts=9, first_wait=4.0), attempts=[FAILED, FAILED])
+    context = CallState(Budget(attempts=9, first_wait=4.0), attempts=[FAILED, FAILED])
     wait = context.wait_before_retry(PASSING, 2)
     assert wait is not None
     assert 6.0 <= wait <= 8.0
 
 
 def test_a_wait_does_not_grow_without_end() -> None:
-    context = CallContext(Budget(attempts=99, first_wait=4.0), attempts=[FAILED] * 20)
+    context = CallState(Budget(attempts=99, first_wait=4.0), attempts=[FAILED] * 20)
     wait = context.wait_before_retry(PASSING, 20)
     assert wait is not None
     assert 22.5 <= wait <= 30.0
 
 
 def test_what_the_provider_asks_to_wait_is_waited_exactly() -> None:
-    context = CallContext(Budget(first_wait=0), attempts=[FAILED])
+    context = CallState(Budget(first_wait=0), attempts=[FAILED])
     assert (
         context.wait_before_retry(
             RateLimitError("429", retryable=True, retry_after=12.5), len(context.attempts)
@@ -92,7 +92,7 @@ def test_what_the_provider_asks_to_wait_is_waited_exactly() -> None:
 
 
 def test_a_wait_beyond_a_minute_is_not_waited() -> None:
-    context = CallContext(Budget(), attempts=[FAILED])
+    context = CallState(Budget(), attempts=[FAILED])
     assert (
         context.wait_before_retry(
             RateLimitError("429", retryable=True, retry_after=61.0), len(context.attempts)
@@ -102,17 +102,17 @@ def test_a_wait_beyond_a_minute_is_not_waited() -> None:
 
 
 def test_an_error_that_will_not_pass_is_not_retried() -> None:
-    context = CallContext(Budget(), attempts=[FAILED])
+    context = CallState(Budget(), attempts=[FAILED])
     assert context.wait_before_retry(ModelServerError("500"), 1) is None
 
 
 def test_no_more_attempts_are_made_than_the_budget_has() -> None:
-    context = CallContext(Budget(attempts=2), attempts=[FAILED, FAILED])
+    context = CallState(Budget(attempts=2), attempts=[FAILED, FAILED])
     assert context.wait_before_retry(PASSING, 1) is None
 
 
 def test_a_wait_that_outlasts_the_seconds_is_not_begun() -> None:
-    context = CallContext(Budget(seconds=5.0), attempts=[FAILED])
+    context = CallState(Budget(seconds=5.0), attempts=[FAILED])
     assert (
         context.wait_before_retry(
             RateLimitError("429", retryable=True, retry_after=6.0), len(context.attempts)
@@ -122,16 +122,16 @@ def test_a_wait_that_outlasts_the_seconds_is_not_begun() -> None:
 
 
 def test_nothing_is_asked_again_once_text_was_handed_out() -> None:
-    context = CallContext(Budget(), attempts=[FAILED], text_shown=True)
+    context = CallState(Budget(), attempts=[FAILED], text_shown=True)
     assert context.wait_before_retry(PASSING, 1) is None
 
 
 def test_a_budget_without_seconds_never_ends() -> None:
-    assert CallContext(Budget()).seconds_left is None
+    assert CallState(Budget()).seconds_left is None
 
 
 def test_seconds_are_counted_from_the_beginning_of_the_call() -> None:
-    context = CallContext(Budget(seconds=100.0))
+    context = CallState(Budget(seconds=100.0))
     context.began -= 30.0
     assert (round(context.seconds), round(context.seconds_left or 0)) == (30, 70)
 
@@ -167,10 +167,10 @@ CALLS: dict[str, Callable[[Chat], Result[str]]] = {
 every_kind = pytest.mark.parametrize("kind", CALLS)
 
 
-def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
     """An interceptor that is not content with the first answer."""
-    yield from proceed(turn)
-    return (yield from proceed(turn))
+    yield from proceed(invocation)
+    return (yield from proceed(invocation))
 
 
 def asking_twice(kind: str, budget: Budget, *replies: ChatReply) -> tuple[BudgetExceededError, int]:
@@ -227,9 +227,9 @@ def test_no_request_is_made_when_the_attempts_are(kind: str) -> None:
 
 @every_kind
 def test_no_request_is_made_when_the_seconds_have_passed(kind: str) -> None:
-    def late(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
-        turn.context.began -= 10
+    def late(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
+        invocation.state.began -= 10
         return answer
 
     model = ScriptedChatModel([HI] * 9)
@@ -255,7 +255,7 @@ def test_a_reply_without_usage_counts_nothing() -> None:
 
 
 def test_a_failed_request_costs_nothing_that_is_known() -> None:
-    context = CallContext(Budget(tokens=1, money=1, prices=GPT), attempts=[FAILED])
+    context = CallState(Budget(tokens=1, money=1, prices=GPT), attempts=[FAILED])
     assert (context.tokens, context.money, context.exceeded()) == (0, 0.0, None)
 
 
@@ -289,7 +289,7 @@ def test_cached_tokens_may_cost_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["m-1-2026", "openai:m", "m"])
 def test_a_model_goes_by_its_providers_name_and_by_the_one_it_is_asked_for(name: str) -> None:
-    context = CallContext(
+    context = CallState(
         Budget(money=1, prices={name: Price(1.0, 1.0)}), attempts=[Attempt("openai:m", HI, None, 0.0)]
     )
     assert context.money == pytest.approx(10 / 1_000_000)
@@ -297,14 +297,14 @@ def test_a_model_goes_by_its_providers_name_and_by_the_one_it_is_asked_for(name:
 
 def test_the_name_that_the_provider_gave_comes_first() -> None:
     prices = {"m": Price(5.0, 5.0), "m-1-2026": Price(1.0, 1.0)}
-    context = CallContext(Budget(money=1, prices=prices), attempts=[Attempt("openai:m", HI, None, 0.0)])
+    context = CallState(Budget(money=1, prices=prices), attempts=[Attempt("openai:m", HI, None, 0.0)])
     assert context.money == pytest.approx(10 / 1_000_000)
 
 
 def test_the_replies_of_several_models_cost_each_their_own() -> None:
     prices = {"a": Price(1.0, 1.0), "b": Price(100.0, 100.0)}
     attempts = [Attempt(name, replace(HI, model=""), None, 0.0) for name in ("a", "b", "a")]
-    context = CallContext(Budget(money=1, prices=prices), attempts=attempts)
+    context = CallState(Budget(money=1, prices=prices), attempts=attempts)
     assert context.money == pytest.approx(1020 / 1_000_000)
 
 

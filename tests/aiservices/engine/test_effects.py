@@ -11,21 +11,21 @@ import pytest
 
 from aiservices import (
     AiMessage,
-    All,
-    Ask,
+    CallModel,
     Capabilities,
     ChatReply,
     ChatRequest,
-    Do,
     Emit,
     Flow,
+    Gather,
     InvalidReplyError,
     ModelServerError,
-    Pause,
     ReplyDelta,
+    Run,
     ScriptedChatModel,
+    Sleep,
 )
-from aiservices.engine.effects import Withheld, arun, astream, run, stream
+from aiservices.engine.effects import ReplyBlocked, arun, astream, run, stream
 
 T = TypeVar("T")
 QUESTION = ChatRequest.of("?")
@@ -77,7 +77,7 @@ def test_a_flow_without_needs_returns(drive: Driver) -> None:
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_the_outcome_of_asking_is_the_reply(drive: Driver) -> None:
     def flow() -> Flow[str]:
-        reply: ChatReply = yield Ask(ScriptedChatModel(["to be"]), QUESTION)
+        reply: ChatReply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION)
         return reply.text
 
     assert drive(flow()) == "to be"
@@ -86,7 +86,7 @@ def test_the_outcome_of_asking_is_the_reply(drive: Driver) -> None:
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_the_outcome_of_doing_is_what_the_function_returns(drive: Driver) -> None:
     def flow() -> Flow[int]:
-        seven: int = yield Do(lambda: 7)
+        seven: int = yield Run(lambda: 7)
         return seven
 
     assert drive(flow()) == 7
@@ -95,8 +95,8 @@ def test_the_outcome_of_doing_is_what_the_function_returns(drive: Driver) -> Non
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_the_outcome_of_all_is_a_list_in_order(drive: Driver) -> None:
     def flow() -> Flow[Any]:
-        reply, seven, eight = yield All(
-            (Ask(ScriptedChatModel(["x"]), QUESTION), Do(lambda: 7), Do(lambda: 8))
+        reply, seven, eight = yield Gather(
+            (CallModel(ScriptedChatModel(["x"]), QUESTION), Run(lambda: 7), Run(lambda: 8))
         )
         return [reply.text, seven, eight]
 
@@ -107,7 +107,7 @@ def test_the_outcome_of_all_is_a_list_in_order(drive: Driver) -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_all_of_none_or_one_is_a_list_too(drive: Driver, count: int) -> None:
     def flow() -> Flow[Any]:
-        return (yield All((Do(lambda: 7),) * count))
+        return (yield Gather((Run(lambda: 7),) * count))
 
     assert drive(flow()) == [7] * count
 
@@ -117,7 +117,7 @@ def test_all_needs_are_fulfilled_side_by_side(drive: Driver) -> None:
     barrier = threading.Barrier(2, timeout=10)
 
     def flow() -> Flow[Any]:
-        return (yield All((Do(barrier.wait), Do(barrier.wait))))
+        return (yield Gather((Run(barrier.wait), Run(barrier.wait))))
 
     assert sorted(drive(flow())) == [0, 1]
 
@@ -137,7 +137,7 @@ def test_all_needs_are_fulfilled_side_by_side_in_async_calls(drive: Driver) -> N
         return "answer"
 
     def flow() -> Flow[Any]:
-        return (yield All((Do(call), Do(answer))))
+        return (yield Gather((Run(call), Run(answer))))
 
     assert drive(flow()) == ["call", "answer"]
 
@@ -145,7 +145,7 @@ def test_all_needs_are_fulfilled_side_by_side_in_async_calls(drive: Driver) -> N
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_pausing_and_emitting_have_no_outcome(drive: Driver) -> None:
     def flow() -> Flow[Any]:
-        return [(yield Pause(0)), (yield Emit("event"))]
+        return [(yield Sleep(0)), (yield Emit("event"))]
 
     assert drive(flow()) == [None, None]
 
@@ -156,7 +156,7 @@ def test_a_function_may_be_async_in_async_calls(drive: Driver) -> None:
         return 7
 
     def flow() -> Flow[Any]:
-        return (yield Do(seven))
+        return (yield Run(seven))
 
     assert drive(flow()) == 7
 
@@ -167,7 +167,7 @@ def test_an_async_function_in_a_blocking_call_is_an_error(drive: Driver) -> None
         return 7
 
     def flow() -> Flow[Any]:
-        return (yield Do(seven))
+        return (yield Run(seven))
 
     with pytest.raises(TypeError) as caught:
         drive(flow())
@@ -183,7 +183,7 @@ def test_an_awaitable_that_is_no_coroutine_in_a_blocking_call_is_an_error() -> N
             yield 7
 
     def flow() -> Flow[Any]:
-        return (yield Do(Later))
+        return (yield Run(Later))
 
     with pytest.raises(TypeError, match="Later is async and cannot run in a blocking call: use async def"):
         run(flow())
@@ -193,9 +193,9 @@ def test_an_awaitable_that_is_no_coroutine_in_a_blocking_call_is_an_error() -> N
 @pytest.mark.parametrize(
     "need",
     [
-        Ask(ScriptedChatModel(lambda request: ValueError("broken")), QUESTION),
-        Do(lambda: int("broken")),
-        All((Do(lambda: 7), Do(lambda: int("broken")))),
+        CallModel(ScriptedChatModel(lambda request: ValueError("broken")), QUESTION),
+        Run(lambda: int("broken")),
+        Gather((Run(lambda: 7), Run(lambda: int("broken")))),
     ],
     ids=["ask", "do", "all"],
 )
@@ -204,7 +204,7 @@ def test_an_error_is_thrown_into_the_flow_which_may_catch_it(drive: Driver, need
         try:
             yield need
         except ValueError:
-            return (yield Do(lambda: "caught"))
+            return (yield Run(lambda: "caught"))
         return "nothing was thrown"
 
     assert drive(flow()) == "caught"
@@ -215,7 +215,7 @@ def test_an_error_that_the_flow_does_not_catch_leaves_it(drive: Driver) -> None:
     error = ModelServerError("500")
 
     def flow() -> Flow[Any]:
-        return (yield Ask(ScriptedChatModel([error]), QUESTION))
+        return (yield CallModel(ScriptedChatModel([error]), QUESTION))
 
     with pytest.raises(ModelServerError) as caught:
         drive(flow())
@@ -225,7 +225,7 @@ def test_an_error_that_the_flow_does_not_catch_leaves_it(drive: Driver) -> None:
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_an_error_of_the_flow_itself_leaves_it(drive: Driver) -> None:
     def flow() -> Flow[Any]:
-        yield Do(lambda: 7)
+        yield Run(lambda: 7)
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match=r"^broken$"):
@@ -246,7 +246,7 @@ def test_the_failure_of_one_cancels_the_others() -> None:
 
     def flow() -> Flow[Any]:
         try:
-            yield All((Do(wait_for_ever), Do(fail)))
+            yield Gather((Run(wait_for_ever), Run(fail)))
         except ValueError as error:
             return [str(error), *told]
 
@@ -256,7 +256,7 @@ def test_the_failure_of_one_cancels_the_others() -> None:
 def test_events_are_the_pieces_of_a_model_and_what_is_emitted() -> None:
     def flow() -> Flow[None]:
         yield Emit("before")
-        reply = yield Ask(ScriptedChatModel(["to be"]), QUESTION)
+        reply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION)
         yield Emit(reply.text)
 
     events = list(stream(flow()))
@@ -266,7 +266,7 @@ def test_events_are_the_pieces_of_a_model_and_what_is_emitted() -> None:
 def test_events_of_an_async_stream_are_the_same() -> None:
     def flow() -> Flow[None]:
         yield Emit("before")
-        reply = yield Ask(ScriptedChatModel(["to be"]), QUESTION)
+        reply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION)
         yield Emit(reply.text)
 
     async def events() -> list[Any]:
@@ -307,7 +307,7 @@ class Open:
 
 def watched(closed: list[str]) -> Flow[None]:
     try:
-        yield Ask(Open(closed), QUESTION)
+        yield CallModel(Open(closed), QUESTION)
     finally:
         closed.append("flow")
 
@@ -350,8 +350,8 @@ def test_closing_a_stream_at_an_event_closes_the_flow() -> None:
 def test_a_stream_of_a_models_own_kind_is_closed_too() -> None:
     closed: list[str] = []
 
-    class Pieces:
-        def __iter__(self) -> Pieces:
+    class ChunkSource:
+        def __iter__(self) -> ChunkSource:
             return self
 
         def __next__(self) -> ReplyDelta:
@@ -362,10 +362,10 @@ def test_a_stream_of_a_models_own_kind_is_closed_too() -> None:
 
     class Own(Open):
         def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-            return Pieces()
+            return ChunkSource()
 
     def flow() -> Flow[None]:
-        yield Ask(Own(closed), QUESTION)
+        yield CallModel(Own(closed), QUESTION)
 
     events = stream(flow())
     next(events)
@@ -406,7 +406,7 @@ def test_streams_that_cannot_be_closed_are_read_as_well(drive: Driver) -> None:
     reply = ChatReply(AiMessage("on"))
 
     def flow() -> Flow[Any]:
-        return (yield Ask(Plain(ReplyDelta("on"), ReplyDelta(reply=reply)), QUESTION))
+        return (yield CallModel(Plain(ReplyDelta("on"), ReplyDelta(reply=reply)), QUESTION))
 
     assert drive(flow()) is reply
 
@@ -417,8 +417,8 @@ def test_a_stream_that_ends_without_the_whole_reply_is_an_error(
     drive: Driver, deltas: tuple[ReplyDelta, ...]
 ) -> None:
     def flow() -> Flow[Any]:
-        yield Do(lambda: ChatReply(AiMessage("of something else")))
-        return (yield Ask(Plain(*deltas), QUESTION))
+        yield Run(lambda: ChatReply(AiMessage("of something else")))
+        return (yield CallModel(Plain(*deltas), QUESTION))
 
     with pytest.raises(InvalidReplyError) as caught:
         drive(flow())
@@ -452,7 +452,7 @@ def test_an_async_stream_can_be_cancelled_while_the_model_writes() -> None:
 
     def flow() -> Flow[None]:
         try:
-            yield Ask(Slow(closed), QUESTION)
+            yield CallModel(Slow(closed), QUESTION)
         finally:
             closed.append("flow")
 
@@ -472,14 +472,14 @@ def test_an_async_stream_can_be_cancelled_while_the_model_writes() -> None:
     assert closed == ["model", "flow"]
 
 
-def gate(answer: bool) -> Do:
-    return Do(lambda: answer)
+def gate(answer: bool) -> Run:
+    return Run(lambda: answer)
 
 
 @pytest.mark.parametrize("drive", DRIVERS)
 def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
     def flow() -> Flow[str]:
-        reply: ChatReply = yield Ask(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(True)))
+        reply: ChatReply = yield CallModel(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(True)))
         return reply.text
 
     assert drive(flow()) == "to be"
@@ -489,8 +489,8 @@ def test_a_reply_whose_gates_all_say_yes_is_the_outcome(drive: Driver) -> None:
 def test_a_reply_of_which_one_gate_says_no_is_withheld(drive: Driver) -> None:
     def flow() -> Flow[str]:
         try:
-            yield Ask(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(False)))
-        except Withheld as withheld:
+            yield CallModel(ScriptedChatModel(["to be"]), QUESTION, (gate(True), gate(False)))
+        except ReplyBlocked as withheld:
             return str(withheld)
         return "it was not"
 
@@ -503,7 +503,9 @@ def test_what_the_model_or_a_gate_fails_with_is_thrown_into_the_flow(drive: Driv
     def flow() -> Flow[str]:
         model = ScriptedChatModel([ModelServerError("500") if failing == "model" else "to be"])
         try:
-            yield Ask(model, QUESTION, (Do(lambda: int("broken")) if failing == "gate" else gate(True),))
+            yield CallModel(
+                model, QUESTION, (Run(lambda: int("broken")) if failing == "gate" else gate(True),)
+            )
         except (ModelServerError, ValueError) as error:
             return type(error).__name__
         return "nothing was thrown"
@@ -527,7 +529,7 @@ def test_nothing_of_a_reply_is_an_event_before_its_gates_have_said_yes(drive: Dr
         return True
 
     def flow() -> Flow[None]:
-        yield Ask(Telling(["to be"]), QUESTION, (Do(look, in_thread=True),))
+        yield CallModel(Telling(["to be"]), QUESTION, (Run(look, in_thread=True),))
 
     if drive is with_stream:
         shown += stream(flow())
@@ -550,7 +552,7 @@ def test_closing_a_stream_after_its_gates_closes_that_of_the_model() -> None:
                 yield delta if threading.current_thread() is here else ReplyDelta("elsewhere ")
 
     def flow() -> Flow[None]:
-        yield Ask(Here(closed), QUESTION, (gate(True),))
+        yield CallModel(Here(closed), QUESTION, (gate(True),))
 
     here, events = threading.current_thread(), stream(flow())
     while next(events) != ReplyDelta("on "):
@@ -571,7 +573,7 @@ def test_closing_an_async_stream_after_its_gates_closes_that_of_the_model() -> N
                 closed.append("model")
 
     def flow() -> Flow[None]:
-        yield Ask(Slow(closed), QUESTION, (gate(True),))
+        yield CallModel(Slow(closed), QUESTION, (gate(True),))
 
     async def read_one() -> Any:
         events = astream(flow())
@@ -592,7 +594,7 @@ def test_the_failure_of_a_model_does_not_cancel_its_gates() -> None:
     told: list[str] = []
 
     def flow() -> Flow[None]:
-        yield Ask(ScriptedChatModel([ModelServerError("500")]), QUESTION, (Do(slowly),))
+        yield CallModel(ScriptedChatModel([ModelServerError("500")]), QUESTION, (Run(slowly),))
 
     with pytest.raises(ModelServerError):
         asyncio.run(arun(flow()))

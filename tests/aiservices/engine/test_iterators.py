@@ -26,6 +26,7 @@ from aiservices import (
     FinishReason,
     Flow,
     InvalidReplyError,
+    Invocation,
     JsonSchemaFormat,
     ModelConnectionError,
     ModelServerError,
@@ -36,7 +37,6 @@ from aiservices import (
     ReplyDelta,
     ServiceOutputError,
     TruncatedError,
-    Turn,
     Usage,
     create,
 )
@@ -229,7 +229,7 @@ def test_a_list_in_another_dress_is_read_as_well(text: str) -> None:
 
 @both
 def test_what_an_interceptor_answers_by_itself_is_handed_over_too(kind: str) -> None:
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(PEOPLE, ChatReply(AiMessage("known")), ())
         yield
 
@@ -240,9 +240,9 @@ def test_what_an_interceptor_answers_by_itself_is_handed_over_too(kind: str) -> 
 
 @both
 def test_what_an_interceptor_emits_is_no_item(kind: str) -> None:
-    def emitting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("an event")
-        answer = yield from proceed(turn)
+        answer = yield from proceed(invocation)
         yield Emit(["another"])
         return answer
 

@@ -35,7 +35,7 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.engine.model_route import Route
+from aiservices.engine.model_route import ModelRoute
 from aiservices.engine.strategy_selection import ladder_for
 from output_parsers import parser_for
 
@@ -551,7 +551,7 @@ def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
 
 
 def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
-    made = Route(ScriptedChatModel([]), ladder_for(parser_for(Person), ALL, None, "m"))
+    made = ModelRoute(ScriptedChatModel([]), ladder_for(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
     assert made.below(made.standing()[0], told) is None
 

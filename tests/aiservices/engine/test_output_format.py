@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiservices import AiMessage, Capabilities, ChatReply, JsonObjectFormat, JsonSchemaFormat, Strategy
-from aiservices.engine.output_format import Wire, wire_of_reply
+from aiservices.engine.output_format import OutputFormat, wire_of_reply
 from aiservices.engine.strategy_selection import StrategyFault, ladder_for
 from output_parsers import OutputParser, OutputParsingError, Problem, Reading, parser_for
 
@@ -34,7 +34,7 @@ PERSON_SCHEMA = {
 }
 
 
-def wire(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> Wire[Any]:
+def wire(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat[Any]:
     return ladder_for(parser_for(form), capabilities, asked, "tiny").first
 
 
@@ -42,7 +42,7 @@ def reply(text: str) -> ChatReply:
     return ChatReply(AiMessage(text))
 
 
-def schema_sent(wire: Wire[Any]) -> JsonSchemaFormat:
+def schema_sent(wire: OutputFormat[Any]) -> JsonSchemaFormat:
     assert isinstance(wire.response_format, JsonSchemaFormat)
     return wire.response_format
 

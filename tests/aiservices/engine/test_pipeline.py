@@ -22,11 +22,11 @@ from aiservices import (
     ChatRequest,
     ContentFilterError,
     DefinitionError,
-    Do,
+    DefinitionProblem,
     Emit,
-    Fault,
     FinishReason,
     Flow,
+    Invocation,
     ModelConnectionError,
     ModelServerError,
     OutputParsingError,
@@ -36,10 +36,10 @@ from aiservices import (
     RefusalError,
     ReplyDelta,
     Result,
+    Run,
     ScriptedChatModel,
     ServiceOutputError,
     TruncatedError,
-    Turn,
     Usage,
     UserMessage,
     create,
@@ -59,9 +59,9 @@ class Counter(Protocol):
 
 
 def saying(name: str, told: list[str]) -> Any:
-    def interceptor(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def interceptor(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         told.append(f"{name} in")
-        answer = yield from proceed(turn)
+        answer = yield from proceed(invocation)
         told.append(f"{name} out")
         return answer
 
@@ -76,9 +76,9 @@ def test_the_first_interceptor_is_the_outermost() -> None:
 
 
 def test_an_interceptor_may_change_the_turn() -> None:
-    def louder(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        request = turn.request.plus(UserMessage("!"))
-        return (yield from proceed(replace(turn, request=request)))
+    def louder(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        request = invocation.request.plus(UserMessage("!"))
+        return (yield from proceed(replace(invocation, request=request)))
 
     model = ScriptedChatModel(["hi"])
     create(Chat, model, interceptors=[louder]).chat("x")
@@ -86,15 +86,15 @@ def test_an_interceptor_may_change_the_turn() -> None:
 
 
 def test_an_interceptor_may_change_the_answer() -> None:
-    def doubled(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
+    def doubled(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
         return replace(answer, value=answer.value * 2)
 
     assert create(Counter, ScriptedChatModel(["7"]), interceptors=[doubled]).count("x") == 14
 
 
 def test_an_interceptor_may_refuse_before_the_model_is_asked() -> None:
-    def refuse(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def refuse(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         raise AiServiceError("not today")
         yield
 
@@ -105,7 +105,7 @@ def test_an_interceptor_may_refuse_before_the_model_is_asked() -> None:
 
 
 def test_an_interceptor_may_answer_by_itself() -> None:
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
 
@@ -114,9 +114,9 @@ def test_an_interceptor_may_answer_by_itself() -> None:
 
 
 def test_an_interceptor_may_ask_again_and_every_attempt_is_kept() -> None:
-    def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        yield from proceed(turn)
-        return (yield from proceed(turn))
+    def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(invocation)
+        return (yield from proceed(invocation))
 
     result = create(Chat, ScriptedChatModel(["a", "b b"]), interceptors=[twice]).chat("x")
     assert (result.value, [attempt.text for attempt in result.attempts], result.usage) == (
@@ -127,13 +127,13 @@ def test_an_interceptor_may_ask_again_and_every_attempt_is_kept() -> None:
 
 
 def test_an_interceptor_may_ask_again_after_a_reply_that_cannot_be_read() -> None:
-    def again(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def again(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         try:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
         except ServiceOutputError as error:
             return (
                 yield from proceed(
-                    replace(turn, request=turn.request.plus(UserMessage(str(error.problems[0]))))
+                    replace(invocation, request=invocation.request.plus(UserMessage(str(error.problems[0]))))
                 )
             )
 
@@ -146,9 +146,9 @@ def test_an_interceptor_may_ask_again_after_a_reply_that_cannot_be_read() -> Non
 
 
 def test_an_interceptor_has_things_done_in_every_kind_of_call() -> None:
-    def doing(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        done.append((yield Do(lambda: "done")))
-        return (yield from proceed(turn))
+    def doing(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        done.append((yield Run(lambda: "done")))
+        return (yield from proceed(invocation))
 
     class Both(Protocol):
         def chat(self, text: str) -> str: ...
@@ -164,10 +164,10 @@ def test_an_interceptor_has_things_done_in_every_kind_of_call() -> None:
 
 
 def test_what_an_interceptor_emits_is_no_text_of_a_stream_unless_it_is_a_delta() -> None:
-    def emitting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("an event")
         yield Emit(ReplyDelta("so: "))
-        return (yield from proceed(turn))
+        return (yield from proceed(invocation))
 
     class Writer(Protocol):
         def write(self, text: str) -> Iterator[str]: ...
@@ -349,9 +349,9 @@ def test_without_a_limit_the_timeout_is_as_it_was_set() -> None:
 
 
 def test_no_request_is_made_after_the_end_of_the_budget() -> None:
-    def late(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        turn.context.began -= 10
-        return (yield from proceed(turn))
+    def late(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        invocation.state.began -= 10
+        return (yield from proceed(invocation))
 
     model = ScriptedChatModel(["hi"])
     with pytest.raises(BudgetExceededError) as caught:
@@ -407,9 +407,9 @@ def test_a_stream_that_breaks_after_some_text_is_not_begun_again() -> None:
 
 
 def test_a_definition_error_at_a_call_holds_the_attempts_so_far() -> None:
-    def wrong(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        yield from proceed(turn)
-        raise DefinitionError([Fault("Chat.chat", "wrong after all")])
+    def wrong(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(invocation)
+        raise DefinitionError([DefinitionProblem("Chat.chat", "wrong after all")])
 
     with pytest.raises(DefinitionError) as caught:
         create(Chat, ScriptedChatModel(["hi"]), interceptors=[wrong]).chat("x")

@@ -140,7 +140,7 @@ def test_the_answer_is_told_as_interceptors_left_it() -> None:
     counter(ONE, told=told).count("x")
     last = told.events[-1]
     assert isinstance(last, CallCompleted)
-    assert (last.answer.value, last.turn.plan.where, len(last.turn.context.attempts)) == (
+    assert (last.answer.value, last.invocation.plan.where, len(last.invocation.state.attempts)) == (
         1,
         "Counter.count",
         1,
@@ -171,8 +171,8 @@ def test_listeners_hear_of_a_call_that_was_cancelled() -> None:
             await asyncio.sleep(60)
             raise AssertionError("nobody waits so long")
 
-    heard: list[Any] = []
-    service = create(Slow, Asleep("Hi"), listeners=[heard.append])
+    notify: list[Any] = []
+    service = create(Slow, Asleep("Hi"), listeners=[notify.append])
 
     async def cancel() -> None:
         task = asyncio.create_task(service.ask("Hello"))
@@ -182,5 +182,5 @@ def test_listeners_hear_of_a_call_that_was_cancelled() -> None:
             await task
 
     asyncio.run(cancel())
-    assert isinstance(heard[-1], CallFailed)
-    assert isinstance(heard[-1].error, asyncio.CancelledError)
+    assert isinstance(notify[-1], CallFailed)
+    assert isinstance(notify[-1].error, asyncio.CancelledError)

@@ -23,6 +23,7 @@ from aiservices import (
     FinishError,
     FinishReason,
     Flow,
+    Invocation,
     ModelError,
     ModelServerError,
     OpenAiChatModel,
@@ -40,7 +41,6 @@ from aiservices import (
     ToolCall,
     ToolMessage,
     TruncatedError,
-    Turn,
     Usage,
     UserMessage,
     create,
@@ -416,9 +416,9 @@ def test_a_list_whose_first_item_does_not_fit_is_asked_for_again_in_async_calls(
 def test_other_interceptors_see_only_the_answer_that_was_accepted() -> None:
     seen: list[Any] = []
 
-    def watching(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
-        seen.append((answer.value, turn.request.messages))
+    def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
+        seen.append((answer.value, invocation.request.messages))
         return answer
 
     model = scripted(OLD, ANN)
@@ -440,8 +440,8 @@ def test_two_retries_multiply_only_within_the_budget() -> None:
 
 
 def test_an_interceptor_inside_has_its_changes_made_to_each_attempt() -> None:
-    def louder(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        return (yield from proceed(replace(turn, request=turn.request.plus(UserMessage("!")))))
+    def louder(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        return (yield from proceed(replace(invocation, request=invocation.request.plus(UserMessage("!")))))
 
     model = scripted(OLD, ANN)
     create(People, model, interceptors=[Retry(), louder], retry=None, budget=AT_ONCE).person("x")

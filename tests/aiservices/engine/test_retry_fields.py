@@ -21,6 +21,7 @@ from aiservices import (
     FallbackChatModel,
     FinishReason,
     Flow,
+    Invocation,
     JsonSchemaFormat,
     OutputParsingError,
     Proceed,
@@ -32,7 +33,6 @@ from aiservices import (
     Stream,
     ToolCall,
     ToolMessage,
-    Turn,
     UserMessage,
     create,
     example,
@@ -278,9 +278,9 @@ def test_the_model_that_gave_the_answer_is_asked_for_its_parts() -> None:
 def test_an_interceptor_inside_sees_the_parts_and_one_outside_the_answer() -> None:
     seen: list[Any] = []
 
-    def watching(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
-        seen.append((answer.value, len(turn.examples)))
+    def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
+        seen.append((answer.value, len(invocation.examples)))
         return answer
 
     model = scripted(OLD, '{"age": 31}')

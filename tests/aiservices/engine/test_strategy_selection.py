@@ -13,14 +13,20 @@ from aiservices import (
     Capabilities,
     ChatReply,
     DefinitionError,
-    Fault,
+    DefinitionProblem,
     ScriptedChatModel,
     Strategy,
     ToolCall,
     create,
 )
-from aiservices.engine.output_format import Wire
-from aiservices.engine.strategy_selection import Ladder, Rung, StrategyFault, ladder_for, ladder_of_one
+from aiservices.engine.output_format import OutputFormat
+from aiservices.engine.strategy_selection import (
+    StrategyFallbacks,
+    StrategyFault,
+    StrategyOption,
+    ladder_for,
+    ladder_of_one,
+)
 from output_parsers import TypeParser, parser_for
 
 EVERYTHING = Capabilities(json_schema=True, strict_schema=True, json_mode=True, constrained=False, tools=True)
@@ -33,7 +39,7 @@ class Person:
     age: int
 
 
-def ladder(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> Ladder[Any]:
+def ladder(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> StrategyFallbacks[Any]:
     return ladder_for(parser_for(form), capabilities, asked, "tiny")
 
 
@@ -175,7 +181,7 @@ def test_a_strategy_that_no_model_of_a_service_has_is_a_fault_of_its_declaration
     with pytest.raises(DefinitionError) as caught:
         create(People, model, strategy="output_tool")
     said = "the strategy output_tool is not among what tiny can do; its capabilities: none"
-    assert caught.value.faults == (Fault("People.person", said),)
+    assert caught.value.faults == (DefinitionProblem("People.person", said),)
 
 
 def test_the_wire_of_a_rung_asks_in_its_strategy_and_gives_its_reason_first() -> None:
@@ -203,16 +209,16 @@ def test_a_wire_is_made_once() -> None:
 
 
 def test_no_wire_is_made_before_it_is_needed() -> None:
-    asked: list[Rung] = []
+    asked: list[StrategyOption] = []
     parser = parser_for(Person)
     assert isinstance(parser, TypeParser)
 
-    def make(rung: Rung, reasons: tuple[str, ...]) -> Wire[Any]:
+    def make(rung: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[Any]:
         asked.append(rung)
-        return Wire(rung.strategy, reasons, parser, lambda reply: parser.read(reply.text))
+        return OutputFormat(rung.strategy, reasons, parser, lambda reply: parser.read(reply.text))
 
-    rungs = (Rung(Strategy.JSON_MODE, False, "a"), Rung(Strategy.PROMPT, False, "b"))
-    made = Ladder(rungs, make)
+    rungs = (StrategyOption(Strategy.JSON_MODE, False, "a"), StrategyOption(Strategy.PROMPT, False, "b"))
+    made = StrategyFallbacks(rungs, make)
     assert asked == []
     made.prepare()
     made.prepare()

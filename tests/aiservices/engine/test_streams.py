@@ -33,6 +33,7 @@ from aiservices import (
     FinishReason,
     Flow,
     InvalidReplyError,
+    Invocation,
     ModelConnectionError,
     ModelServerError,
     OpenAiChatModel,
@@ -42,7 +43,6 @@ from aiservices import (
     ServiceOutputError,
     Strategy,
     Stream,
-    Turn,
     Usage,
     create,
 )
@@ -256,8 +256,8 @@ def test_any_cut_of_the_text_ends_with_the_same_value() -> None:
 
 @both
 def test_the_value_of_an_interceptor_is_the_last_snapshot_too(kind: str) -> None:
-    def older(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
+    def older(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
         return replace(answer, value=replace(answer.value, age=99))
 
     service = people(Telling(PIECES, PIECES), interceptors=[older])
@@ -359,9 +359,9 @@ def test_the_thoughts_of_a_model_are_told_as_they_are() -> None:
 
 @both
 def test_what_an_interceptor_emits_is_told_and_breaks_nothing(kind: str) -> None:
-    def emitting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def emitting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit("before")
-        answer = yield from proceed(turn)
+        answer = yield from proceed(invocation)
         yield Emit("after")
         return answer
 

@@ -34,6 +34,7 @@ from aiservices import (
     ChatReply,
     FinishReason,
     Flow,
+    Invocation,
     Message,
     Proceed,
     Result,
@@ -41,7 +42,6 @@ from aiservices import (
     ToolCall,
     ToolMessage,
     TruncatedError,
-    Turn,
     UserMessage,
     create,
     preview,
@@ -203,7 +203,7 @@ def test_a_provider_that_blocks_does_not_block_the_event_loop() -> None:
     loop_moved = threading.Event()
 
     class Slow:
-        def tools(self, turn: Turn) -> list[Any]:
+        def tools(self, invocation: Invocation) -> list[Any]:
             assert loop_moved.wait(5)
             return [add]
 
@@ -280,9 +280,9 @@ def test_calls_that_were_cut_off_are_never_run(kind: str) -> None:
 def test_an_interceptor_may_proceed_twice_with_tools() -> None:
     said: list[tuple[Message, ...]] = []
 
-    def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        yield from proceed(turn)
-        answer = yield from proceed(turn)
+    def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(invocation)
+        answer = yield from proceed(invocation)
         said.append(answer.said)
         return answer
 
@@ -293,11 +293,11 @@ def test_an_interceptor_may_proceed_twice_with_tools() -> None:
 
 
 def test_after_a_round_that_an_error_ended_a_call_may_be_made_again() -> None:
-    def once_more(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def once_more(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         try:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
         except ToolError:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
 
     model = provider(calls(("sub", "{}")), "Done.")
     service = asks(model, add, interceptors=[once_more], tool_errors=ToolErrors(unknown=again))

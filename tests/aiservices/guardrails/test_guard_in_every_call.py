@@ -195,9 +195,9 @@ def test_a_retry_makes_the_same_request_again(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["async", "AsyncIterator[Item]", "AsyncStream", "AsyncIterator[str]"])
 def test_a_guard_may_be_async_in_async_calls(kind: str) -> None:
-    async def hide(text: str, turn: Any) -> Any:
+    async def hide(text: str, invocation: Any) -> Any:
         await asyncio.sleep(0)
-        return masked("SECRET")(text, turn)
+        return masked("SECRET")(text, invocation)
 
     guards = [InputGuardrails(hide), OutputGuardrails(hide)]
     service: Any = create(AsyncKinds, ScriptedChatModel([SAID]), interceptors=guards)
@@ -211,7 +211,7 @@ def test_a_guard_that_gives_an_awaitable_is_told_of_in_blocking_calls(kind: str)
     async def later() -> Any:
         raise NotImplementedError
 
-    def hide(text: str, turn: Any) -> Any:
+    def hide(text: str, invocation: Any) -> Any:
         return later()
 
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(hide)])

@@ -16,10 +16,10 @@ from aiservices import (
     Flow,
     History,
     Image,
+    Invocation,
     Message,
     Proceed,
     ScriptedChatModel,
-    Turn,
     UserMessage,
     create,
     user_message,
@@ -45,7 +45,7 @@ class Chat(Protocol):
 
 
 def saying(verdict: Any) -> Any:
-    def says(subject: Any, turn: Turn) -> Any:
+    def says(subject: Any, invocation: Invocation) -> Any:
         return verdict
 
     return says
@@ -62,7 +62,7 @@ def failing(*guards: Any) -> GuardrailError:
 def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten(text + "!")
 
@@ -96,7 +96,7 @@ def test_a_text_is_rewritten_as_a_text() -> None:
 
 
 def test_what_a_guard_raises_is_told_as_its_failure() -> None:
-    def broken(text: str, turn: Turn) -> Any:
+    def broken(text: str, invocation: Invocation) -> Any:
         raise KeyError("gone")
 
     error = failing(broken)
@@ -121,7 +121,7 @@ def test_instructions_stay_where_the_template_has_them_and_guards_do_not_see_the
 
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten(text.replace("sheep", "goats"))
 
@@ -136,8 +136,8 @@ def test_instructions_stay_where_the_template_has_them_and_guards_do_not_see_the
 
 
 def test_where_the_user_says_nothing_there_is_nothing_to_guard() -> None:
-    def silent(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        return (yield from proceed(replace(turn, request=replace(turn.request, messages=()))))
+    def silent(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        return (yield from proceed(replace(invocation, request=replace(invocation.request, messages=()))))
 
     model = ScriptedChatModel(["a"])
     assert create(Chat, model, interceptors=[silent, InputGuardrails(forbidden("x"))]).chat("x") == "a"

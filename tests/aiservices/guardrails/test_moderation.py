@@ -13,27 +13,27 @@ from loopback import Loopback, Reply, as_json, error, raw
 
 from aiservices import (
     AiMessage,
-    All,
     Answer,
-    Ask,
     AsyncStream,
     AuthenticationError,
     Budget,
+    CallModel,
     ChatReply,
     ChatRequest,
     DefinitionError,
-    Do,
     Flow,
+    Gather,
     InvalidReplyError,
+    Invocation,
     ModelServerError,
     ModelTimeoutError,
     Proceed,
     RateLimitError,
     Result,
+    Run,
     ScriptedChatModel,
     Stream,
     ToolCall,
-    Turn,
     UserMessage,
     create,
     tool,
@@ -255,7 +255,7 @@ def test_what_is_flagged_beside_a_request_that_failed_is_not_asked_again() -> No
 
 
 def test_what_is_answered_without_a_model_is_moderated_too() -> None:
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer("known", ChatReply(AiMessage("known")), ())
         yield
 
@@ -266,11 +266,11 @@ def test_what_is_answered_without_a_model_is_moderated_too() -> None:
 
 @pytest.mark.parametrize("at_once", [None, 2])
 def test_requests_side_by_side_have_it_beside_them(at_once: int | None) -> None:
-    def twice(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        ask = Ask(turn.plan.model, turn.request)
-        replies = yield All((ask, Do(lambda: 1), ask), at_once)
+    def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        ask = CallModel(invocation.plan.model, invocation.request)
+        replies = yield Gather((ask, Run(lambda: 1), ask), at_once)
         said.append([replies[0].text, replies[1], replies[2].text])
-        return (yield from proceed(turn))
+        return (yield from proceed(invocation))
 
     said: list[Any] = []
     model = ScriptedChatModel(lambda request: "a")

@@ -13,20 +13,20 @@ from loopback import Loopback, as_json, delta, sse
 from aiservices import (
     AiMessage,
     Answer,
-    Ask,
     AsyncStream,
     Budget,
+    CallModel,
     Capabilities,
     ChatReply,
     ChatRequest,
     Flow,
+    Invocation,
     ModelServerError,
     Proceed,
     ReplyDelta,
     ScriptedChatModel,
     Stream,
     ToolCall,
-    Turn,
     Usage,
     create,
     tool,
@@ -345,11 +345,11 @@ def test_two_moderators_beside_a_stream_are_both_heard(kind: str, flagging: int)
 
 @both
 def test_nothing_inside_may_answer_for_what_is_flagged(kind: str) -> None:
-    def soothing(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def soothing(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         try:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
         except Exception:
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
 
     model = Writing("to be")
     refused(model, Judge(model.begun, flags=True), kind, inside=[soothing])
@@ -360,8 +360,8 @@ def test_nothing_inside_may_answer_for_what_is_flagged(kind: str) -> None:
 def test_an_answer_that_is_flagged_gets_no_further_than_its_account(kind: str) -> None:
     kept: list[Any] = []
 
-    def keeping(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
+    def keeping(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
         kept.append(answer)
         return answer
 
@@ -372,8 +372,8 @@ def test_an_answer_that_is_flagged_gets_no_further_than_its_account(kind: str) -
 
 @both
 def test_what_an_interceptor_answers_by_itself_is_refused_as_well(kind: str) -> None:
-    def itself(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        reply: ChatReply = yield Ask(turn.plan.model, turn.request)
+    def itself(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        reply: ChatReply = yield CallModel(invocation.plan.model, invocation.request)
         return Answer(reply.text, reply, ())
 
     model = Writing("to be")

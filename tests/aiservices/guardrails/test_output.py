@@ -18,6 +18,7 @@ from aiservices import (
     DefinitionError,
     Emit,
     Flow,
+    Invocation,
     OutputParsingError,
     Proceed,
     ReplyDelta,
@@ -26,7 +27,6 @@ from aiservices import (
     ScriptedChatModel,
     ToolCall,
     ToolMessage,
-    Turn,
     UserMessage,
     create,
 )
@@ -68,7 +68,7 @@ class Census(Protocol):
 
 
 def saying(verdict: Any) -> Any:
-    def says(subject: Any, turn: Turn) -> Any:
+    def says(subject: Any, invocation: Invocation) -> Any:
         return verdict
 
     return says
@@ -77,7 +77,7 @@ def saying(verdict: Any) -> Any:
 def rejecting(*verdicts: Any) -> Any:
     left = [*verdicts]
 
-    def rejects(subject: Any, turn: Turn) -> Any:
+    def rejects(subject: Any, invocation: Invocation) -> Any:
         return left.pop(0) if left else passed()
 
     return rejects
@@ -143,9 +143,9 @@ def test_nothing_is_asked_again_after_text_was_handed_out() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Iterator[str]: ...
 
-    def greeting(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def greeting(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield Emit(ReplyDelta("so: "))
-        return (yield from proceed(turn))
+        return (yield from proceed(invocation))
 
     guards = OutputGuardrails(saying(retry("no good")))
     writer = create(Writer, ScriptedChatModel(["a", "b"]), interceptors=[greeting, guards])
@@ -176,7 +176,7 @@ def test_an_answer_without_text_is_not_shown_to_the_model() -> None:
 def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten(text + "!")
 
@@ -188,7 +188,7 @@ def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
 def test_another_answer_is_shown_to_all_guards() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return passed()
 
@@ -207,7 +207,7 @@ def test_a_model_is_shown_its_own_words_and_not_those_of_a_guard() -> None:
 def test_a_text_is_what_the_model_wrote_and_is_read_again_when_it_is_rewritten() -> None:
     seen: list[str] = []
 
-    def more(text: str, turn: Turn) -> Any:
+    def more(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten(text.replace("4", "5"))
 
@@ -243,7 +243,7 @@ def test_a_text_is_rewritten_as_a_text() -> None:
 
 
 def test_a_guard_may_be_shown_the_value_and_rewrite_it() -> None:
-    def older(person: Person, turn: Turn) -> Any:
+    def older(person: Person, invocation: Invocation) -> Any:
         return rewritten(replace(person, age=person.age + 1))
 
     guards = OutputGuardrails(older, older, on="value")
@@ -265,7 +265,7 @@ def test_a_value_is_rewritten_as_a_value_of_the_type() -> None:
 def test_a_guard_may_say_by_itself_what_it_is_shown() -> None:
     seen: list[Any] = []
 
-    def note(subject: Any, turn: Turn) -> Any:
+    def note(subject: Any, invocation: Invocation) -> Any:
         seen.append(subject)
         return passed()
 
@@ -277,11 +277,11 @@ def test_a_guard_may_say_by_itself_what_it_is_shown() -> None:
 def test_the_text_is_written_anew_after_a_value_was_rewritten() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten(text.replace("43", "44"))
 
-    more = Guard(lambda value, turn: rewritten(value + 1), "more", "value")
+    more = Guard(lambda value, invocation: rewritten(value + 1), "more", "value")
     result = create(
         Counter,
         ScriptedChatModel(['```json\n{"value": 42}\n```']),
@@ -293,7 +293,7 @@ def test_the_text_is_written_anew_after_a_value_was_rewritten() -> None:
 def test_an_answer_whose_fields_were_mended_is_shown_as_a_whole() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return reprompt("an older one") if len(seen) == 1 else passed()
 
@@ -309,8 +309,8 @@ def test_an_answer_whose_fields_were_mended_is_shown_as_a_whole() -> None:
 
 
 def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value() -> None:
-    def louder(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        answer = yield from proceed(turn)
+    def louder(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        answer = yield from proceed(invocation)
         return replace(answer, value=answer.value.upper())
 
     error = failing(Chat, ["a secret"], OutputGuardrails(forbidden(re.compile("SECRET"))), louder)
@@ -318,7 +318,7 @@ def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value(
 
 
 def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
 
@@ -328,8 +328,8 @@ def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
 
 
 def test_an_answer_that_its_reply_does_not_say_is_shown_as_its_value() -> None:
-    def otherwise(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        yield from proceed(turn)
+    def otherwise(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        yield from proceed(invocation)
         return Answer(7, ChatReply(AiMessage("as many as there are dwarfs")), ())
 
     model = ScriptedChatModel(["1", "2"])
@@ -356,7 +356,7 @@ def test_the_value_may_be_the_reply_itself() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> AiMessage: ...
 
-    def shorter(value: AiMessage, turn: Turn) -> Any:
+    def shorter(value: AiMessage, invocation: Invocation) -> Any:
         return rewritten(AiMessage(value.text[:1])) if value.text else rewritten("nothing")
 
     service = create(
@@ -371,7 +371,7 @@ def test_a_reply_that_no_model_gave_is_rewritten_as_a_reply() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> AiMessage: ...
 
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         message = AiMessage("a SECRET")
         return Answer(message, ChatReply(message), ())
         yield
@@ -413,7 +413,7 @@ def graded(*guards: Any) -> Grade:
 
 
 def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
-    better = Guard(lambda value, turn: rewritten(Grade(value.said + "+")), "better", "value")
+    better = Guard(lambda value, invocation: rewritten(Grade(value.said + "+")), "better", "value")
     assert graded(masked("A", by="B")).said == "B"
     assert graded(better, better).said == "A++"
     with pytest.raises(GuardrailError, match="ValueError: 'A' is no value of the method's type"):
@@ -421,7 +421,7 @@ def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
 
 
 def test_the_steps_of_reading_stay_when_a_value_is_rewritten() -> None:
-    more = Guard(lambda value, turn: rewritten(value + 1), "more", "value")
+    more = Guard(lambda value, invocation: rewritten(value + 1), "more", "value")
     model = ScriptedChatModel(['```json\n{"value": 42}\n```'])
     result = create(Counter, model, interceptors=[OutputGuardrails(more)]).count("x")
     assert (result.value, len(result.coercions)) == (43, 1)
@@ -429,7 +429,7 @@ def test_the_steps_of_reading_stay_when_a_value_is_rewritten() -> None:
 
 @pytest.mark.parametrize("on", ["text", "value"])
 def test_what_a_guard_raises_is_told_as_its_failure(on: Literal["text", "value"]) -> None:
-    def broken(subject: Any, turn: Turn) -> Any:
+    def broken(subject: Any, invocation: Invocation) -> Any:
         return subject / 0
 
     error = failing(Chat, ["a"], OutputGuardrails(broken, on=on))
@@ -485,8 +485,8 @@ def test_two_of_them_each_have_their_own_retries() -> None:
 def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str], good: str) -> None:
     kept: list[Answer] = []
 
-    def keeping(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        kept.append((yield from proceed(turn)))
+    def keeping(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        kept.append((yield from proceed(invocation)))
         return kept[0]
 
     guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_retries=9)

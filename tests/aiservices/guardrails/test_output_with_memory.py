@@ -10,15 +10,15 @@ from aiservices import (
     AiMessage,
     ApprovalRequiredError,
     ChatReply,
+    Invocation,
     MemoryId,
     Message,
     Result,
     ReturnBehavior,
     ScriptedChatModel,
+    SuspendedCall,
     ToolCall,
     ToolMessage,
-    Turn,
-    TurnState,
     UserMessage,
     create,
     resume,
@@ -221,7 +221,7 @@ def test_a_call_that_goes_on_is_guarded_at_its_end_and_not_at_its_beginning_agai
         """Pay."""
         return "paid"
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         ran.append(text)
         return rewritten(f"<{text}>")
 
@@ -230,7 +230,7 @@ def test_a_call_that_goes_on_is_guarded_at_its_end_and_not_at_its_beginning_agai
     service = create(Chat, model, interceptors=guards, tools=[pay])
     with pytest.raises(ApprovalRequiredError) as caught:
         service.chat("x")
-    state = TurnState.from_json(caught.value.state.to_json())
+    state = SuspendedCall.from_json(caught.value.state.to_json())
     assert resume(service.chat, state, {"1": True}).value == "b"
     assert ran == ["x"]
     rejected = (AiMessage("a"), UserMessage(AGAIN))
@@ -245,7 +245,7 @@ def test_a_call_that_goes_on_is_guarded_at_its_end_and_not_at_its_beginning_agai
 def test_input_guards_behind_output_guards_are_shown_the_user_and_not_a_reprompt() -> None:
     seen: list[str] = []
 
-    def note(text: str, turn: Turn) -> Any:
+    def note(text: str, invocation: Invocation) -> Any:
         seen.append(text)
         return rewritten("y")
 
@@ -256,8 +256,8 @@ def test_input_guards_behind_output_guards_are_shown_the_user_and_not_a_reprompt
 
 
 def test_a_guard_sees_the_turn() -> None:
-    def known(text: str, turn: Turn) -> Any:
-        assert (turn.plan.where, dict(turn.arguments)) == ("Chat.chat", {"text": "x"})
+    def known(text: str, invocation: Invocation) -> Any:
+        assert (invocation.plan.where, dict(invocation.arguments)) == ("Chat.chat", {"text": "x"})
         return passed()
 
     guards = [InputGuardrails(known), OutputGuardrails(known)]

@@ -22,7 +22,7 @@ from aiservices.interface.decorators import (
     Declaration,
     TemplateSource,
     declaration_of,
-    names_around,
+    enclosing_names,
     structured_prompt_of,
 )
 
@@ -203,7 +203,7 @@ def test_names_are_those_of_the_scopes_around_a_function() -> None:
     class P:
         def ask(self, item: Item) -> Item: ...
 
-    assert names_around(sys._getframe(), P.ask) == {"Item": Item}
+    assert enclosing_names(sys._getframe(), P.ask) == {"Item": Item}
 
 
 def test_names_that_a_local_record_mentions_are_found_with_it() -> None:
@@ -215,7 +215,7 @@ def test_names_that_a_local_record_mentions_are_found_with_it() -> None:
     class P:
         def ask(self, text: str) -> Whole: ...
 
-    assert names_around(sys._getframe(), P.ask) == {"Whole": Whole, "Part": Part}
+    assert enclosing_names(sys._getframe(), P.ask) == {"Whole": Whole, "Part": Part}
 
 
 def test_a_local_alias_is_found() -> None:
@@ -224,12 +224,12 @@ def test_a_local_alias_is_found() -> None:
     class P:
         def ask(self, text: str) -> Items: ...
 
-    assert names_around(sys._getframe(), P.ask) == {"Items": Items}
+    assert enclosing_names(sys._getframe(), P.ask) == {"Items": Items}
 
 
 def test_variables_of_callers_are_never_taken_for_types() -> None:
     def called_with_a_variable_of_that_name(Item: object) -> dict[str, Any]:
-        return names_around(sys._getframe(), interface())
+        return enclosing_names(sys._getframe(), interface())
 
     assert called_with_a_variable_of_that_name(5) == {}
 
@@ -245,4 +245,4 @@ def test_no_names_are_sought_when_no_annotation_is_text() -> None:
     def ask(self, text):  # type: ignore[no-untyped-def]
         ...
 
-    assert names_around(sys._getframe(), ask) == {}
+    assert enclosing_names(sys._getframe(), ask) == {}

@@ -17,6 +17,7 @@ from aiservices import (
     FinishReason,
     Flow,
     History,
+    Invocation,
     MemoryId,
     Message,
     ModelServerError,
@@ -28,7 +29,6 @@ from aiservices import (
     SystemMessage,
     ToolCall,
     TruncatedError,
-    Turn,
     UserMessage,
     create,
     system_message,
@@ -163,11 +163,11 @@ def test_a_history_that_is_an_argument_follows_what_is_remembered_and_is_not_kep
     assert memory.messages() == (UserMessage("x"), AiMessage("1"), UserMessage("y"), AiMessage("2"))
 
 
-def retrieving(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-    *before, asked = turn.request.messages
+def retrieving(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    *before, asked = invocation.request.messages
     told = replace(asked, text=f"{asked.text}\nUse this: 42")
-    request = replace(turn.request, messages=(*before, told))
-    return (yield from proceed(replace(turn, request=request)))
+    request = replace(invocation.request, messages=(*before, told))
+    return (yield from proceed(replace(invocation, request=request)))
 
 
 def test_what_was_retrieved_and_instructions_are_sent_and_not_kept() -> None:
@@ -205,9 +205,9 @@ def test_a_transformer_is_not_lost_when_the_message_is_kept_as_it_was_sent() -> 
 
 
 def test_what_was_taken_out_before_the_memory_stays_out_of_it() -> None:
-    def redact(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        said = tuple(replace(one, text=one.text.replace("Ann", "***")) for one in turn.request.messages)
-        return (yield from proceed(replace(turn, request=replace(turn.request, messages=said))))
+    def redact(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        said = tuple(replace(one, text=one.text.replace("Ann", "***")) for one in invocation.request.messages)
+        return (yield from proceed(replace(invocation, request=replace(invocation.request, messages=said))))
 
     memory = ChatMemory()
     create(Single, ScriptedChatModel(["hi"]), interceptors=[redact, memory, retrieving]).chat("I am Ann")
@@ -218,8 +218,8 @@ class Refused(AiServiceError):
     """A guardrail refused the answer."""
 
 
-def refusing(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-    yield from proceed(turn)
+def refusing(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+    yield from proceed(invocation)
     raise Refused("not that")
 
 
@@ -255,7 +255,7 @@ def test_an_answer_that_was_asked_for_again_is_kept_and_the_rejected_one_is_not(
 
 
 def test_an_answer_of_an_interceptor_is_kept_as_one_of_the_model() -> None:
-    def known(turn: Turn, proceed: Proceed) -> Flow[Answer]:
+    def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
 

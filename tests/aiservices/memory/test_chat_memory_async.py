@@ -10,8 +10,8 @@ from aiservices import (
     ApprovalRequiredError,
     Result,
     ScriptedChatModel,
+    SuspendedCall,
     ToolCall,
-    TurnState,
     create,
     resume,
     tool,
@@ -47,7 +47,7 @@ def test_what_was_retrieved_is_told_and_not_stored_when_a_call_goes_on_elsewhere
     service = create(Lighthouse, model, tools=[light], interceptors=[memory, RetrievalAugmentor(Keeper())])
     with pytest.raises(ApprovalRequiredError) as caught:
         service.ask("What burns?")
-    state = TurnState.from_json(caught.value.state.to_json())
+    state = SuspendedCall.from_json(caught.value.state.to_json())
     result = resume(service.ask, state, {"1": True})
     assert (result.value, result.sources) == ("It burns.", (LAMP,))
     assert memory.messages() == (

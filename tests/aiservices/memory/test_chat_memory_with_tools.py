@@ -18,7 +18,7 @@ from aiservices import (
     UserMessage,
     create,
 )
-from aiservices.engine.approval import ApprovalRequiredError, TurnState
+from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.engine.tool_execution import ToolErrors, ToolRun
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
@@ -144,13 +144,13 @@ PAID: tuple[Message, ...] = (
 )
 
 
-def waiting(memory: ChatMemory, model: ScriptedChatModel) -> tuple[Chat, TurnState]:
+def waiting(memory: ChatMemory, model: ScriptedChatModel) -> tuple[Chat, SuspendedCall]:
     chat = create(Chat, model, tools=[refund], interceptors=[memory])
     assert chat.chat("a", "x") == "hi"
     with pytest.raises(ApprovalRequiredError) as caught:
         chat.chat("a", "pay")
     assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"))
-    return chat, TurnState.from_json(caught.value.state.to_json())
+    return chat, SuspendedCall.from_json(caught.value.state.to_json())
 
 
 def test_a_call_that_waited_is_kept_whole_and_reads_the_past_once() -> None:

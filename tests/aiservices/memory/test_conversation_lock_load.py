@@ -206,8 +206,8 @@ ASYNC = ("achat", "atexts", "achat", "atexts", "aleft")
 def askings(kinds: Sequence[str], run: object = 0) -> list[Asking]:
     """All calls, in the order in which they are begun: the conversations take turns."""
     return [
-        Asking(kinds[(turn + number) % len(kinds)], f"c{number:02} asks {run}.{turn}")
-        for turn in range(TURNS)
+        Asking(kinds[(invocation + number) % len(kinds)], f"c{number:02} asks {run}.{invocation}")
+        for invocation in range(TURNS)
         for number in range(CONVERSATIONS)
     ]
 

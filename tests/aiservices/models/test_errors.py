@@ -15,7 +15,7 @@ from aiservices import (
     ChatReply,
     ContentFilterError,
     DefinitionError,
-    Fault,
+    DefinitionProblem,
     FinishError,
     InvalidReplyError,
     ModelConnectionError,
@@ -43,8 +43,8 @@ MODEL_ERRORS = [
     InvalidReplyError,
 ]
 EXAMPLES: list[AiServiceError] = [
-    DefinitionError([Fault("P.m", "wrong")]),
-    DefinitionError([Fault("P.m", "wrong"), Fault("P.n", "worse")]),
+    DefinitionError([DefinitionProblem("P.m", "wrong")]),
+    DefinitionError([DefinitionProblem("P.m", "wrong"), DefinitionProblem("P.n", "worse")]),
     ServiceOutputError("P.m", "the text", [Problem("$.a", "missing")]),
     RefusalError("no", text="", reason="unsafe"),
     TruncatedError("cut", text="par", reason="length"),
@@ -77,16 +77,18 @@ def test_a_service_output_error_is_an_output_parsing_error() -> None:
 
 
 def test_one_fault_is_the_whole_message() -> None:
-    assert str(DefinitionError([Fault("P.m", "it is wrong")])) == "P.m: it is wrong"
+    assert str(DefinitionError([DefinitionProblem("P.m", "it is wrong")])) == "P.m: it is wrong"
 
 
 def test_several_faults_are_counted_and_listed() -> None:
-    error = DefinitionError([Fault("P.m", "it is wrong"), Fault("P.n", "it is worse")])
+    error = DefinitionError(
+        [DefinitionProblem("P.m", "it is wrong"), DefinitionProblem("P.n", "it is worse")]
+    )
     assert str(error) == "2 faults:\n  - P.m: it is wrong\n  - P.n: it is worse"
 
 
 def test_a_definition_error_holds_its_faults() -> None:
-    assert DefinitionError([Fault("P.m", "a")]).faults == (Fault("P.m", "a"),)
+    assert DefinitionError([DefinitionProblem("P.m", "a")]).faults == (DefinitionProblem("P.m", "a"),)
 
 
 def test_a_service_output_error_says_where_why_and_what_came() -> None:

@@ -197,14 +197,14 @@ class Listed(Breaking):
         return iter([ReplyDelta("a"), ReplyDelta(reply=ChatReply(AiMessage("a")))])
 
     def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        return Pieces(self.stream(request))
+        return ReplyPieces(self.stream(request))
 
 
-class Pieces:
+class ReplyPieces:
     def __init__(self, deltas: Iterator[ReplyDelta]) -> None:
         self._deltas = deltas
 
-    def __aiter__(self) -> Pieces:
+    def __aiter__(self) -> ReplyPieces:
         return self
 
     async def __anext__(self) -> ReplyDelta:

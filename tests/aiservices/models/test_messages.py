@@ -12,7 +12,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     ChatRequest,
-    Fault,
+    DefinitionProblem,
     FinishReason,
     JsonObjectFormat,
     SystemMessage,
@@ -56,16 +56,16 @@ def test_options_within_their_ranges_have_no_faults() -> None:
 
 def test_each_option_out_of_range_is_a_fault() -> None:
     assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).faults("here") == [
-        Fault("here", "temperature is 2.5; it must be from 0 to 2"),
-        Fault("here", "top_p is -0.1; it must be from 0 to 1"),
-        Fault("here", "max_tokens is 0; it must be greater than 0"),
-        Fault("here", "timeout is -1.0; it must be greater than 0"),
+        DefinitionProblem("here", "temperature is 2.5; it must be from 0 to 2"),
+        DefinitionProblem("here", "top_p is -0.1; it must be from 0 to 1"),
+        DefinitionProblem("here", "max_tokens is 0; it must be greater than 0"),
+        DefinitionProblem("here", "timeout is -1.0; it must be greater than 0"),
     ]
 
 
 def test_a_temperature_that_is_no_number_is_a_fault() -> None:
     assert ChatOptions(temperature=math.nan).faults("here") == [
-        Fault("here", "temperature is nan; it must be from 0 to 2")
+        DefinitionProblem("here", "temperature is nan; it must be from 0 to 2")
     ]
 
 

@@ -203,8 +203,8 @@ def test_the_query_has_the_call_and_no_place_of_instructions() -> None:
     service = create(Clerk, model, interceptors=[RetrievalAugmentor(shelf)])
     assert service.count("How many?", "Ann", "red") == 9
     [query] = shelf.queries
-    assert query.turn is not None
-    assert (query.text, query.turn.memory_id, query.turn.tool_context) == (
+    assert query.invocation is not None
+    assert (query.text, query.invocation.memory_id, query.invocation.tool_context) == (
         "Answer: How many?",
         "Ann",
         {"team": "red"},

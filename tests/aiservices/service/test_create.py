@@ -26,6 +26,7 @@ from aiservices import (
     FinishReason,
     History,
     Interceptor,
+    Invocation,
     JsonSchemaFormat,
     MemoryId,
     Message,
@@ -38,7 +39,6 @@ from aiservices import (
     SystemMessage,
     Target,
     ToolContext,
-    Turn,
     Usage,
     UserMessage,
     UserName,
@@ -237,12 +237,12 @@ def test_keyword_only_positional_only_and_default_arguments_are_bound_as_in_pyth
 
 
 def test_keyword_arguments_of_any_name_are_one_record() -> None:
-    class Form(Protocol):
+    class PersonForm(Protocol):
         @user_message("Fill in {{fields}}")
         def fill(self, **fields: str) -> str: ...
 
     model = ScriptedChatModel(["ok"])
-    create(Form, model).fill(name="Ann")
+    create(PersonForm, model).fill(name="Ann")
     assert messages(model) == (UserMessage('Fill in {"name": "Ann"}'),)
 
 
@@ -499,11 +499,11 @@ def test_memory_id_and_tool_values_reach_interceptors_and_not_the_model() -> Non
             self, text: str, room: Annotated[int, MemoryId], key: Annotated[str, ToolContext]
         ) -> str: ...
 
-    turns: list[Turn] = []
+    turns: list[Invocation] = []
 
-    def keep(turn: Turn, proceed: Proceed) -> Any:
-        turns.append(turn)
-        return (yield from proceed(turn))
+    def keep(invocation: Invocation, proceed: Proceed) -> Any:
+        turns.append(invocation)
+        return (yield from proceed(invocation))
 
     model = ScriptedChatModel(["hi"])
     create(Chat, model, interceptors=[keep]).chat("hello", 7, "secret")
@@ -833,9 +833,9 @@ def test_an_interceptor_can_be_an_object() -> None:
     class Counting:
         calls = 0
 
-        def __call__(self, turn: Turn, proceed: Proceed, /) -> Any:
+        def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Any:
             self.calls += 1
-            return (yield from proceed(turn))
+            return (yield from proceed(invocation))
 
     counting = Counting()
     interceptor: Interceptor = counting

@@ -18,18 +18,18 @@ from aiservices import (
     ChatReply,
     DefinitionError,
     Interceptor,
+    Invocation,
     Message,
     ModelServerError,
     Result,
     Retry,
     ReturnBehavior,
     ServiceOutputError,
+    SuspendedCall,
     ToolCall,
     ToolLimitError,
     ToolLimits,
     ToolMessage,
-    Turn,
-    TurnState,
     UserMessage,
     create,
     example,
@@ -74,11 +74,11 @@ def paying(**settings: Any) -> Callable[[int], str]:
     return pay
 
 
-def not_bob(value: Person, turn: Turn) -> Verdict:
+def not_bob(value: Person, invocation: Invocation) -> Verdict:
     return reprompt("say it otherwise") if value.name == "Bob" else passed()
 
 
-def not_bad(text: str, turn: Turn) -> Verdict:
+def not_bad(text: str, invocation: Invocation) -> Verdict:
     return reprompt("say it otherwise") if text == "bad" else passed()
 
 
@@ -89,7 +89,7 @@ def approved(method: Callable[[str], Any]) -> Any:
     except ApprovalRequiredError as error:
         wait = error
     while True:
-        state = TurnState.from_json(wait.state.to_json())
+        state = SuspendedCall.from_json(wait.state.to_json())
         try:
             return resume(method, state, dict.fromkeys(state.pending, True))
         except ApprovalRequiredError as error:

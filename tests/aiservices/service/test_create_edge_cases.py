@@ -120,10 +120,10 @@ def test_a_role_behind_an_alias_is_found() -> None:
     class Chat(Protocol):
         def say(self, conversation: Conversation, text: str) -> str: ...
 
-    turn = plan_of(create(Chat, ScriptedChatModel([])).say).turn(("c1", "hello"), {}, Budget())
+    invocation = plan_of(create(Chat, ScriptedChatModel([])).say).invocation(("c1", "hello"), {}, Budget())
 
-    assert turn.memory_id == "c1"
-    assert turn.request == ChatRequest((UserMessage("hello"),))
+    assert invocation.memory_id == "c1"
+    assert invocation.request == ChatRequest((UserMessage("hello"),))
 
 
 def test_one_text_to_stop_at_is_one_text() -> None:

@@ -15,11 +15,11 @@ from aiservices import (
     DefinitionError,
     Flow,
     Interceptor,
+    Invocation,
     Proceed,
     ScriptedChatModel,
     ToolErrors,
     ToolRun,
-    Turn,
     create,
 )
 from aiservices.guardrails import Guard, InputGuardrails, OutputGuardrails, forbidden, masked
@@ -61,8 +61,8 @@ class Passing:
     def __init__(self, **said: Any) -> None:
         vars(self).update(said)
 
-    def __call__(self, turn: Turn, proceed: Proceed, /) -> Flow[Answer]:
-        return (yield from proceed(turn))
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        return (yield from proceed(invocation))
 
 
 INPUT = InputGuardrails(masked("secret"))
@@ -103,11 +103,11 @@ WAITS = "a call that waits for approval keeps what the guards take out"
             [f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}"],
         ),
         (
-            [Passing(stands_as="answer check"), ChatMemory()],
+            [Passing(position_name="answer check"), ChatMemory()],
             [f"Passing stands before ChatMemory, so {KEEPS_REFUSED}"],
         ),
         (
-            [Passing(stands_as="retry"), ChatMemory()],
+            [Passing(position_name="retry"), ChatMemory()],
             [f"Passing stands before ChatMemory, so {KEEPS_PROBLEMS}"],
         ),
         ([OUTPUT, RETRIEVAL], [f"OutputGuardrails stands before RetrievalAugmentor, so {WORDS_OF_GUARDS}"]),
@@ -145,14 +145,16 @@ def test_an_order_that_gives_right_results_is_taken(interceptors: list[Intercept
     assert create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("x") == "a"
 
 
-@pytest.mark.parametrize("passing", [Passing(), Passing(stands_as="other"), Passing(stands_as=["memory"])])
+@pytest.mark.parametrize(
+    "passing", [Passing(), Passing(position_name="other"), Passing(position_name=["memory"])]
+)
 def test_other_interceptors_stand_anywhere(passing: Interceptor) -> None:
     interceptors = [passing, INPUT, passing, ChatMemory(), passing, OUTPUT, passing]
     assert create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("x") == "a"
 
 
 def test_an_interceptor_of_a_user_may_say_what_it_stands_for() -> None:
-    (said,) = refused(Chat, interceptors=[Passing(stands_as="memory"), INPUT])
+    (said,) = refused(Chat, interceptors=[Passing(position_name="memory"), INPUT])
     first = "Passing stands before InputGuardrails"
     assert said == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
 
@@ -164,19 +166,19 @@ def test_what_is_to_be_a_list_is_one(setting: str) -> None:
 
 
 def test_interceptors_may_come_one_by_one() -> None:
-    heard: list[Any] = []
+    notify: list[Any] = []
     settings: dict[str, Any] = {
         "interceptors": (one for one in [OutputGuardrails(masked("a", by="A"))]),
-        "listeners": iter([heard.append]),
+        "listeners": iter([notify.append]),
     }
     assert create(Chat, ScriptedChatModel(["a"]), **settings).chat("x") == "A"
-    assert heard
+    assert notify
 
 
 # what has to be awaited
 
 
-async def check(text: Any, turn: Turn) -> Any: ...
+async def check(text: Any, invocation: Invocation) -> Any: ...
 
 
 async def listen(event: Any) -> None: ...
@@ -187,7 +189,7 @@ class Listening:
 
 
 class Judge:
-    async def __call__(self, text: Any, turn: Turn) -> Any: ...
+    async def __call__(self, text: Any, invocation: Invocation) -> Any: ...
 
 
 ONLY = "is async; only async methods can await it, and these block: chat, words"
@@ -215,19 +217,19 @@ def test_what_blocking_methods_cannot_await_is_refused(settings: dict[str, Any],
 
 
 def test_async_methods_await_what_is_async() -> None:
-    heard: list[str] = []
+    notify: list[str] = []
 
     async def hear(event: Any) -> None:
-        heard.append(type(event).__name__)
+        notify.append(type(event).__name__)
 
-    async def shout(text: Any, turn: Turn) -> Any:
-        return masked("a", by="A")(text, turn)
+    async def shout(text: Any, invocation: Invocation) -> Any:
+        return masked("a", by="A")(text, invocation)
 
     service = create(
         Waits, ScriptedChatModel(["a"]), interceptors=[OutputGuardrails(shout)], listeners=[hear]
     )
     assert asyncio.run(service.achat("x")) == "A"
-    assert heard[-1] == "CallCompleted"
+    assert notify[-1] == "CallCompleted"
 
 
 # what nothing awaits

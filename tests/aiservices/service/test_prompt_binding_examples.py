@@ -20,6 +20,7 @@ from aiservices import (
     DefinitionError,
     Flow,
     History,
+    Invocation,
     MemoryId,
     Message,
     OutputParsingError,
@@ -32,7 +33,6 @@ from aiservices import (
     ToolCall,
     ToolContext,
     ToolMessage,
-    Turn,
     UserMessage,
     UserName,
     create,
@@ -404,9 +404,9 @@ def test_the_request_of_a_turn_has_no_examples() -> None:
     """What is kept of a conversation is what was said in it."""
     seen: list[Any] = []
 
-    def watching(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        seen.append((turn.request.messages, [one.text for one in turn.examples]))
-        return (yield from proceed(turn))
+    def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        seen.append((invocation.request.messages, [one.text for one in invocation.examples]))
+        return (yield from proceed(invocation))
 
     model = ScriptedChatModel([ANN_TEXT], capabilities=SCHEMA)
     assert create(People, model, interceptors=[watching]).ask("x") == ANN

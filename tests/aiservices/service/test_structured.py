@@ -25,6 +25,7 @@ from aiservices import (
     FinishError,
     FinishReason,
     Flow,
+    Invocation,
     JsonObjectFormat,
     JsonSchemaFormat,
     ModelError,
@@ -37,7 +38,6 @@ from aiservices import (
     SystemMessage,
     ToolCall,
     TruncatedError,
-    Turn,
     Usage,
     UserMessage,
 )
@@ -475,9 +475,9 @@ def test_a_fallback_is_asked_when_a_model_fails() -> None:
 def test_interceptors_wrap_each_call() -> None:
     seen: list[Any] = []
 
-    def watching(turn: Turn, proceed: Proceed) -> Flow[Answer]:
-        seen.append(turn.plan.where)
-        return (yield from proceed(turn))
+    def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
+        seen.append(invocation.plan.where)
+        return (yield from proceed(invocation))
 
     structured(scripted("nothing", ANN), Record, interceptors=[watching]).invoke("x")
     assert seen == ["structured"]

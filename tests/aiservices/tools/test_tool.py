@@ -754,12 +754,12 @@ def test_all_that_is_wrong_with_tools_is_told_by_create() -> None:
 
 
 class AsyncTools:
-    async def tools(self, turn: Any) -> list[Any]:
+    async def tools(self, invocation: Any) -> list[Any]:
         return [weather]
 
 
 class SomeTools:
-    def tools(self, turn: Any) -> list[Any]:
+    def tools(self, invocation: Any) -> list[Any]:
         return [weather]
 
 

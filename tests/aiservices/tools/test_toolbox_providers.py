@@ -32,11 +32,11 @@ from tool_calling import (
 from aiservices import (
     Capabilities,
     DefinitionError,
+    Invocation,
     MemoryId,
     ToolContext,
     ToolMessage,
     ToolSpecification,
-    Turn,
     create,
     tool,
 )
@@ -81,17 +81,17 @@ def test_what_is_given_to_tools_is_never_in_a_request(capabilities: Capabilities
 class Provides:
     def __init__(self, *tools: Any) -> None:
         self.given = tools
-        self.turns: list[Turn] = []
+        self.turns: list[Invocation] = []
 
-    def tools(self, turn: Turn) -> list[Any]:
-        self.turns.append(turn)
+    def tools(self, invocation: Invocation) -> list[Any]:
+        self.turns.append(invocation)
         return list(self.given)
 
 
 class AsyncProvides(Provides):
-    async def tools(self, turn: Turn) -> list[Any]:  # type: ignore[override]
+    async def tools(self, invocation: Invocation) -> list[Any]:  # type: ignore[override]
         await asyncio.sleep(0)
-        return super().tools(turn)
+        return super().tools(invocation)
 
 
 @every_kind
@@ -102,8 +102,8 @@ def test_a_provider_adds_tools_to_a_call(kind: str) -> None:
     tooling = model.requests[0].tooling
     assert tooling is not None
     assert [one.name for one in tooling.tools] == ["add", "search"]
-    (turn,) = provides.turns
-    assert turn.arguments == {"text": "x"}
+    (invocation,) = provides.turns
+    assert invocation.arguments == {"text": "x"}
 
 
 def test_an_async_provider_and_its_async_tools_serve_async_methods() -> None:
@@ -143,7 +143,7 @@ def test_provided_tools_that_cannot_be_are_told_before_a_model_is_asked(given: A
 
 def test_a_provider_that_fails_ends_the_call_with_its_error() -> None:
     class Broken:
-        def tools(self, turn: Turn) -> list[Any]:
+        def tools(self, invocation: Invocation) -> list[Any]:
             raise Unsafe("no registry")
 
     with pytest.raises(Unsafe, match="no registry"):
@@ -194,7 +194,7 @@ class Makes:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
-    def tools(self, turn: Turn) -> list[Any]:
+    def tools(self, invocation: Invocation) -> list[Any]:
         return [self.make()]
 
 

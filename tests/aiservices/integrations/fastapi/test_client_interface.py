@@ -262,9 +262,9 @@ def test_roles_arrive(make: Make) -> None:
     model = ScriptedChatModel(["hello"])
     seen: list[Any] = []
 
-    def note(turn: Any, proceed: Any) -> Any:
-        seen.append(turn.memory_id)
-        return (yield from proceed(turn))
+    def note(invocation: Any, proceed: Any) -> Any:
+        seen.append(invocation.memory_id)
+        return (yield from proceed(invocation))
 
     clerk = make(model, interceptors=[note])
     before: list[Message] = [UserMessage("Hi", None, ("Hi", PIXEL))]

@@ -130,7 +130,7 @@ def test_an_error_amid_a_stream_is_an_event() -> None:
 
 
 def test_what_a_guard_refuses_is_the_callers_to_mend() -> None:
-    def guard(turn: Any, proceed: Any) -> Any:
+    def guard(invocation: Any, proceed: Any) -> Any:
         raise GuardrailError(SECRET, guard="polite", where="input", reason=SECRET)
         yield
 

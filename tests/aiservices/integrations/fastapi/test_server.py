@@ -247,9 +247,11 @@ class Chat(Protocol):
 def test_what_callers_have_no_say_in_is_filled_by_a_dependency() -> None:
     seen: list[Any] = []
 
-    def note(turn: Any, proceed: Any) -> Any:
-        seen.append((turn.memory_id, dict(turn.tool_context), turn.request.options.temperature))
-        return (yield from proceed(turn))
+    def note(invocation: Any, proceed: Any) -> Any:
+        seen.append(
+            (invocation.memory_id, dict(invocation.tool_context), invocation.request.options.temperature)
+        )
+        return (yield from proceed(invocation))
 
     def user(name: Annotated[str, Header()]) -> str:
         return name

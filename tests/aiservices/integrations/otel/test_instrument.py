@@ -10,7 +10,7 @@ import pytest
 from recorded_spans import Recorded
 
 from aiservices import ScriptedChatModel, create
-from aiservices.engine.pipeline import AROUND_ALL
+from aiservices.engine.pipeline import GLOBAL_INTERCEPTORS
 from aiservices.integrations.otel.instrument import AiServicesInstrumentor
 
 TREE = "invoke_workflow Counter.count\n  chat scripted"
@@ -65,7 +65,7 @@ def test_the_second_time_takes_the_place_of_the_first(
     counter().count("x")
     assert (first.tree, recorded.tree) == ("", TREE)
     AiServicesInstrumentor().uninstrument()
-    assert AROUND_ALL == []
+    assert GLOBAL_INTERCEPTORS == []
     counter().count("x")
     assert recorded.tree == TREE
 

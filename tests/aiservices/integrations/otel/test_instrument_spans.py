@@ -263,7 +263,7 @@ def test_an_error_has_its_type_and_no_words_which_may_quote(recorded: Recorded, 
 
 
 def test_what_happens_beside_the_requests_is_told_as_events(recorded: Recorded) -> None:
-    def fine(text: str, turn: Any) -> Any:
+    def fine(text: str, invocation: Any) -> Any:
         return passed()
 
     counter(recorded, BUSY, "many", ONE, before=[InputGuardrails(fine)]).count("x")
@@ -276,7 +276,7 @@ def test_what_happens_beside_the_requests_is_told_as_events(recorded: Recorded) 
 
 @pytest.mark.parametrize("kind", ["count", "acount", "agrow"])
 def test_what_guards_do_is_below_the_call(recorded: Recorded, kind: str) -> None:
-    def check(text: str, turn: Any) -> Any:
+    def check(text: str, invocation: Any) -> Any:
         with recorded.tracer.start_as_current_span("in the guard"):
             return passed()
 
@@ -288,7 +288,7 @@ def test_what_async_guards_do_is_below_the_call(recorded: Recorded) -> None:
     class Waiting(Protocol):
         async def count(self, text: str) -> int: ...
 
-    async def check(text: str, turn: Any) -> Any:
+    async def check(text: str, invocation: Any) -> Any:
         await asyncio.sleep(0)
         with recorded.tracer.start_as_current_span("in the guard"):
             return passed()
@@ -314,7 +314,7 @@ def test_many_calls_at_one_time_keep_their_spans_apart(recorded: Recorded) -> No
 
 
 def test_a_guard_that_refuses_ends_the_call(recorded: Recorded) -> None:
-    guards = InputGuardrails(lambda text, turn: refused("no"))
+    guards = InputGuardrails(lambda text, invocation: refused("no"))
     with pytest.raises(GuardrailError):
         counter(recorded, ONE, before=[guards]).count("x")
     assert recorded.tree == "invoke_workflow Counter.count ! GuardrailError"

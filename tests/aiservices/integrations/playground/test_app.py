@@ -195,8 +195,8 @@ def test_results_texts_and_items_end_with_their_account() -> None:
 
 
 def test_coercions_are_unknown_where_the_value_is_not_what_the_last_reply_says() -> None:
-    def always_false(turn: Any, proceed: Any) -> Any:
-        answer = yield from proceed(turn)
+    def always_false(invocation: Any, proceed: Any) -> Any:
+        answer = yield from proceed(invocation)
         return type(answer)(False, answer.reply, answer.coercions)
 
     service = create(Reader, ScriptedChatModel(['{"value": true}']), interceptors=[always_false])
@@ -267,9 +267,9 @@ def test_what_is_filled_is_not_chosen_on_the_page() -> None:
 
     seen: list[Any] = []
 
-    def look(turn: Any, proceed: Any) -> Any:
-        seen.append(turn.memory_id)
-        return (yield from proceed(turn))
+    def look(invocation: Any, proceed: Any) -> Any:
+        seen.append(invocation.memory_id)
+        return (yield from proceed(invocation))
 
     service = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[look])
     client = page_of(service, filled={"user": logged_in})

@@ -266,11 +266,11 @@ def secure_echo(trusted: Authority) -> Iterator[EchoServer]:
         yield server
 
 
-Run = Callable[..., Any]
+ProcessRun = Callable[..., Any]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> ProcessRun:
     """Runs a script in a process of its own and gives the JSON that it prints; warnings are errors there."""
 
     def run_script(script: str, *arguments: str, **environment: str) -> Any:

@@ -20,7 +20,7 @@ from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 HELLO = ChatRequest.of("Hello", options=ChatOptions(timeout=5))
-Ask = Callable[[OpenAiChatModel, ChatRequest], str]
+AskRequest = Callable[[OpenAiChatModel, ChatRequest], str]
 
 
 def ask_blocking(model: OpenAiChatModel, request: ChatRequest = HELLO) -> str:
@@ -85,7 +85,9 @@ CUT_SHORT = "the connection was cut before the answer was whole; ask again, and 
     ],
     ids=range(17),
 )
-def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(ask: Ask, act: Act) -> None:
+def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(
+    ask: AskRequest, act: Act
+) -> None:
     with RudeServer(act) as server:
         with pytest.raises(ModelError) as caught:
             ask(model_at(server), HELLO)
@@ -102,7 +104,7 @@ def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(
     [hangs_up(HEAD + BODY[:20]), half_closes(chunked(BODY[:20], end=b""))],
     ids=["by length", "by chunks"],
 )
-def test_a_body_that_is_cut_says_so(ask: Ask, act: Act) -> None:
+def test_a_body_that_is_cut_says_so(ask: AskRequest, act: Act) -> None:
     with RudeServer(act) as server:
         with pytest.raises(ModelConnectionError) as caught:
             ask(model_at(server), HELLO)
@@ -110,7 +112,7 @@ def test_a_body_that_is_cut_says_so(ask: Ask, act: Act) -> None:
 
 
 @WHOLE_ASKS
-def test_a_response_may_be_cut_into_packets_anywhere(ask: Ask) -> None:
+def test_a_response_may_be_cut_into_packets_anywhere(ask: AskRequest) -> None:
     response = chunked(BODY[:10], BODY[10:11], BODY[11:])
     places = range(1, len(response), 7)
     with RudeServer(*(sends(*cut(response, place), pause=0.001) for place in places)) as server:
@@ -130,14 +132,14 @@ def test_a_response_may_be_cut_into_packets_anywhere(ask: Ask) -> None:
 
 
 @ASKS
-def test_a_slow_drip_is_read_to_its_end(ask: Ask) -> None:
+def test_a_slow_drip_is_read_to_its_end(ask: AskRequest) -> None:
     response = whole()
     with RudeServer(sends(*cut(response, *range(1, len(response))), pause=0.0005)) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
-def test_a_wait_that_is_too_long_is_a_timeout(ask: Ask) -> None:
+def test_a_wait_that_is_too_long_is_a_timeout(ask: AskRequest) -> None:
     with RudeServer(sends(HEAD, BODY[:5])) as server:
         with pytest.raises(ModelTimeoutError) as caught:
             ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=0.1)))
@@ -149,20 +151,20 @@ def test_a_wait_that_is_too_long_is_a_timeout(ask: Ask) -> None:
 
 
 @ASKS
-def test_bodies_without_a_length_end_with_the_connection(ask: Ask) -> None:
+def test_bodies_without_a_length_end_with_the_connection(ask: AskRequest) -> None:
     with RudeServer(hangs_up(b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + BODY)) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
-def test_compressed_bodies_are_read(ask: Ask) -> None:
+def test_compressed_bodies_are_read(ask: AskRequest) -> None:
     packed = gzip.compress(BODY)
     with RudeServer(sends(whole(packed, headers="content-encoding: gzip\r\n"))) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
-def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: Ask) -> None:
+def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: AskRequest) -> None:
     with RudeServer(sends(whole(b"no gzip at all", headers="content-encoding: gzip\r\n"))) as server:
         with pytest.raises(ModelConnectionError):
             ask(model_at(server), HELLO)
@@ -171,7 +173,7 @@ def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: Ask) -> None:
 
 @WHOLE_ASKS
 @pytest.mark.parametrize("length", ["5", "0"])
-def test_a_length_that_is_too_small_poisons_no_later_answer(ask: Ask, length: str) -> None:
+def test_a_length_that_is_too_small_poisons_no_later_answer(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
     with RudeServer(sends(wrong), sends(whole(BODY.replace(b"Hi", b"Ho")))) as server:
         if ask is ask_blocking:
@@ -192,7 +194,7 @@ def test_a_length_that_is_too_small_poisons_no_later_answer(ask: Ask, length: st
 
 @ASKS
 @pytest.mark.parametrize("length", ["-1", "five", "18446744073709551617"])
-def test_a_length_that_is_none_is_never_waited_for_without_end(ask: Ask, length: str) -> None:
+def test_a_length_that_is_none_is_never_waited_for_without_end(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
     with RudeServer(hangs_up(wrong)) as server:
         try:
@@ -212,7 +214,7 @@ def test_a_length_that_is_none_is_never_waited_for_without_end(ask: Ask, length:
     ],
     ids=["one", "many", "the status"],
 )
-def test_huge_headers_are_refused(ask: Ask, act: Act) -> None:
+def test_huge_headers_are_refused(ask: AskRequest, act: Act) -> None:
     with RudeServer(act) as server:
         with pytest.raises(ModelConnectionError):
             ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=2)))
@@ -220,13 +222,13 @@ def test_huge_headers_are_refused(ask: Ask, act: Act) -> None:
 
 
 @ASKS
-def test_headers_of_sixteen_thousand_characters_are_read(ask: Ask) -> None:
+def test_headers_of_sixteen_thousand_characters_are_read(ask: AskRequest) -> None:
     with RudeServer(sends(whole(headers=f"x-long: {'a' * 16_000}\r\n"))) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @WHOLE_ASKS
-def test_an_interim_status_before_the_answer_never_becomes_another_requests_answer(ask: Ask) -> None:
+def test_an_interim_status_before_the_answer_never_becomes_another_requests_answer(ask: AskRequest) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
     other = whole(BODY.replace(b"Hi", b"Ho"))
     with RudeServer(sends(early, whole(), pause=0.02), sends(other)) as server:
@@ -244,13 +246,13 @@ def test_an_interim_status_before_the_answer_never_becomes_another_requests_answ
 
 
 @WHOLE_ASKS
-def test_a_hundred_continue_is_read_over(ask: Ask) -> None:
+def test_a_hundred_continue_is_read_over(ask: AskRequest) -> None:
     with RudeServer(sends(b"HTTP/1.1 100 Continue\r\n\r\n", whole())) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
-def test_no_content_is_no_answer(ask: Ask) -> None:
+def test_no_content_is_no_answer(ask: AskRequest) -> None:
     with RudeServer(sends(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         with pytest.raises((InvalidReplyError, ModelConnectionError)) as caught:
             ask(model_at(server), HELLO)
@@ -259,7 +261,7 @@ def test_no_content_is_no_answer(ask: Ask) -> None:
 
 @ASKS
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
-def test_a_redirect_is_followed_with_the_same_request(ask: Ask, status: str) -> None:
+def test_a_redirect_is_followed_with_the_same_request(ask: AskRequest, status: str) -> None:
     there = sends(whole(b"", status, "location: /v2/chat/completions\r\n"))
     with RudeServer(there, sends(whole())) as server:
         assert ask(model_at(server), HELLO) == "Hi"
@@ -270,7 +272,7 @@ def test_a_redirect_is_followed_with_the_same_request(ask: Ask, status: str) -> 
 
 
 @ASKS
-def test_a_redirect_to_another_origin_takes_no_key_along(ask: Ask) -> None:
+def test_a_redirect_to_another_origin_takes_no_key_along(ask: AskRequest) -> None:
     with RudeServer(sends(whole())) as elsewhere:
         location = f"location: {elsewhere.base_url}/chat/completions\r\n"
         with RudeServer(sends(whole(b"", "307 Temporary Redirect", location))) as server:
@@ -294,7 +296,7 @@ def test_a_redirect_to_another_origin_takes_no_key_along(ask: Ask) -> None:
         ("308 Permanent Redirect", "/v1/chat/completions"),
     ],
 )
-def test_other_redirects_are_errors(ask: Ask, status: str, location: str) -> None:
+def test_other_redirects_are_errors(ask: AskRequest, status: str, location: str) -> None:
     header = f"location: {location}\r\n" if location else ""
     with RudeServer(sends(whole(b"", status, header))) as server:
         with pytest.raises(InvalidReplyError) as caught:
@@ -304,7 +306,7 @@ def test_other_redirects_are_errors(ask: Ask, status: str, location: str) -> Non
 
 
 @ASKS
-def test_redirects_that_never_end_are_an_error(ask: Ask) -> None:
+def test_redirects_that_never_end_are_an_error(ask: AskRequest) -> None:
     around = [sends(whole(b"", "307 R", f"location: /v1/{n}\r\n")) for n in range(20)]
     with RudeServer(*around) as server:
         with pytest.raises(InvalidReplyError):
@@ -313,7 +315,7 @@ def test_redirects_that_never_end_are_an_error(ask: Ask) -> None:
 
 
 @ASKS
-def test_an_error_that_comes_before_the_request_was_read_is_understood(ask: Ask) -> None:
+def test_an_error_that_comes_before_the_request_was_read_is_understood(ask: AskRequest) -> None:
     refused = whole(b'{"error": {"message": "too large"}}', "413 Too Large", "connection: close\r\n")
     with RudeServer(hangs_up(refused)) as server, pytest.raises(BadRequestError) as caught:
         ask(model_at(server), HELLO)

@@ -50,7 +50,7 @@ TOLD = ToolMessage("c1", "weather", "rain")
 
 def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
     body = body_of(ChatRequest(messages, tooling=tooling), ChatOptions(), "Be brief.")
-    return [(turn["role"], turn["content"]) for turn in body["messages"]]
+    return [(invocation["role"], invocation["content"]) for invocation in body["messages"]]
 
 
 class TestWhatIsTold:
