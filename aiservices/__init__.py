@@ -8,18 +8,18 @@ from typing import Any
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError ParserFactory "
-        "ParserRegistry Problem Reading Target UnsupportedTypeError"
+        "Coercion Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
+        "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
     ),
-    ".engine.approval": "ApprovalRequiredError TurnState",
-    ".engine.budget": "Budget CallContext Price",
-    ".engine.effects": "All Ask Do Emit Flow Pause",
+    ".engine.approval": "ApprovalRequiredError SuspendedCall",
+    ".engine.budget": "Budget CallState Price",
+    ".engine.effects": "CallModel Emit Flow Gather Run Sleep",
     ".engine.events": (
         "AnswerRejected CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived ToolFinished "
         "ToolStarted"
     ),
     ".engine.pipeline": "Answer Interceptor Listener Proceed",
-    ".engine.plan": "Turn",
+    ".engine.plan": "Invocation",
     ".engine.results": "Result",
     ".engine.retry": "Retry",
     ".engine.streams": "AsyncStream AttemptStarted Completed FieldCompleted Stream",
@@ -30,9 +30,9 @@ _NAMES = {
     ".models.base": "Capabilities ChatModel",
     ".models.errors": (
         "AiServiceError Attempt AuthenticationError BadRequestError BudgetExceededError "
-        "ContentFilterError DefinitionError Fault FinishError InvalidReplyError ModelConnectionError "
-        "ModelError ModelNotFoundError ModelServerError ModelTimeoutError RateLimitError RefusalError "
-        "ServiceOutputError ToolError ToolLimitError TruncatedError"
+        "ContentFilterError DefinitionError DefinitionProblem FinishError InvalidReplyError "
+        "ModelConnectionError ModelError ModelNotFoundError ModelServerError ModelTimeoutError "
+        "RateLimitError RefusalError ServiceOutputError ToolError ToolLimitError TruncatedError"
     ),
     ".models.fallback": "FallbackChatModel",
     ".models.local": "LocalChatModel",
@@ -43,7 +43,7 @@ _NAMES = {
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat ToolSpecification Tooling"
+        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
     ),
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",

@@ -16,9 +16,9 @@ _NAMES = {
     ".prose.times": "DateOrder",
     ".result.errors": "OutputParsingError Problem UnsupportedTypeError",
     ".result.reading": "Coercion Leniency Reading",
-    ".streaming": ("ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot"),
+    ".streaming": "ItemError ItemPolicy ItemReader PartialList PartialObject PartialReader Snapshot",
     ".types.node": "OutputParser",
-    ".types.target": "Description Int16 Int32 Int64 Int8 Target",
+    ".types.target": "Description Int8 Int16 Int32 Int64 Target",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
