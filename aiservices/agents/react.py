@@ -231,7 +231,7 @@ def around(
 
 
 def _kind(interceptor: Interceptor) -> object:
-    return getattr(interceptor, "stands_as", None)
+    return getattr(interceptor, "position_name", None)
 
 
 Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]

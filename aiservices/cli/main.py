@@ -274,7 +274,7 @@ def run_server(target: str, model: str | None, host: str, port: int) -> None:
     from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
     from ..integrations.fastapi import app
-    from ..page import mount
+    from ..integrations.playground import mount
 
     interface = found.interface_of(service)
     web = app(service, interface=interface)

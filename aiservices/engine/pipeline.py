@@ -107,7 +107,7 @@ class Pipeline:
 
     def __init__(self, interceptors: Sequence[Interceptor] = (), listeners: Sequence[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
-        self.blocks_streaming = any(getattr(interceptor, "holds_back", False) for interceptor in interceptors)
+        self.blocks_streaming = any(getattr(interceptor, "blocks_streaming", False) for interceptor in interceptors)
         proceed: Proceed = self._ask
         for interceptor in reversed(interceptors):
             proceed = _wrapped(interceptor, proceed)

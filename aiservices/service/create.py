@@ -247,7 +247,7 @@ _WRONG = {
 
 def out_of_order(where: str, interceptors: Sequence[Interceptor]) -> Iterator[DefinitionProblem]:
     """The pairs of interceptors that give wrong results in this order, the first one being the outermost."""
-    kinds = [getattr(one, "stands_as", None) for one in interceptors]
+    kinds = [getattr(one, "position_name", None) for one in interceptors]
     for at, inner in enumerate(kinds):
         if inner == "input guard" and "retrieval" in kinds[:at]:
             continue  # it guards what was retrieved

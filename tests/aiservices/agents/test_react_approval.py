@@ -107,7 +107,7 @@ def awaited(
     return asyncio.run(going())
 
 
-both = pytest.mark.parametrize("goes_on", [blocking, awaited])
+both = pytest.mark.parametrize("is_resumed", [blocking, awaited])
 
 
 @both

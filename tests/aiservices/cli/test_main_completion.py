@@ -43,7 +43,7 @@ def in_bash(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("typed", "goes_on"),
+    ("typed", "is_resumed"),
     [
         ("show samples.sentiment:", [BASE]),
         (f"check {BASE}.", [f"{BASE}.is_positive", f"{BASE}.sentiment_of"]),
