@@ -14,7 +14,7 @@ from typing_extensions import TypedDict, TypeForm
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
-from output_parsers.result.reading import Cursor, Json, ValidationFailure, gathered
+from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
 from output_parsers.types.containers import opened
 from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
 from output_parsers.types.records import plain_key
@@ -91,7 +91,7 @@ class FinishNode(Node[Finished]):
     def read(self, found: Json, at: Cursor) -> Finished:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         key = _key_of_response(found)
         misfits: list[ValidationFailure] = []
         response, metadata = "", None
@@ -104,16 +104,16 @@ class FinishNode(Node[Finished]):
         except ValidationFailure as misfit:
             misfits.append(misfit)
         if misfits:
-            raise gathered(misfits)
+            raise combine_failures(misfits)
         return Finished(response, metadata)
 
     def _response(self, found: dict[str, Json], key: str | None, at: Cursor) -> str:
         if key is None:
             said = f"the required field {_RESPONSE!r} is missing"
-            raise ValidationFailure(Problem(at.at(_RESPONSE).path, said))
+            raise ValidationFailure(Problem(at.child(_RESPONSE).path, said))
         if key != _RESPONSE:
-            at.at(key).took("key in another form", key, _RESPONSE)
-        return self._text.read(found[key], at.at(key))
+            at.child(key).record("key in another form", key, _RESPONSE)
+        return self._text.read(found[key], at.child(key))
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, Finished):

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
-from output_parsers.result.reading import Coercion, Reading, same
+from output_parsers.result.reading import Coercion, Reading, strict_equal
 from output_parsers.types.node import OutputParser
 
 from ..models.messages import (
@@ -63,7 +63,7 @@ def _of_several(parser: TypeParser[T], calls: tuple[ToolCall, ...], name: str) -
         said = f"expected a call of {name} and no other; the model called {', '.join(others)}"
         raise OutputParsingError(text, [Problem("$", said)])
     first, *rest = (parser.read(call.arguments) for call in calls)
-    if not all(same(first.value, other.value) for other in rest):
+    if not all(strict_equal(first.value, other.value) for other in rest):
         said = f"expected one call of {name}; the model called it {len(calls)} times with different answers"
         raise OutputParsingError(text, [Problem("$", said)])
     return _noted(first, f"{len(calls)} equal calls of {name}")

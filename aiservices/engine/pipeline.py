@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Coercion, same
+from output_parsers.result.reading import Coercion, strict_equal
 from output_parsers.types.target import type_name
 
 from ..models.errors import AiServiceError, ServiceOutputError, ToolError
@@ -156,7 +156,7 @@ def _fitting(run: ToolRun, invocation: Invocation) -> Any:
     """The result of a tool that is the answer. Raises ToolError when it is not of the method's type."""
     parser = invocation.plan.wire.parser
     try:
-        if parser is None or same(parser.parse(parser.write(run.result)), run.result):
+        if parser is None or strict_equal(parser.parse(parser.write(run.result)), run.result):
             return run.result
     except (OutputParsingError, ValueError):
         pass

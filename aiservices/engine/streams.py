@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 
 from ..models.messages import ReplyDelta
 from ..models.strategy import Strategy
@@ -87,7 +87,7 @@ class StreamState(Generic[T]):
         if type(event) is not Accepted:
             return False
         self.result = self._finish(event.answer)
-        return not same(self._last, self.result.value)
+        return not strict_equal(self._last, self.result.value)
 
     def _start(self, wire: OutputFormat[T]) -> None:
         from output_parsers.streaming import PartialReader  # most calls are not streamed

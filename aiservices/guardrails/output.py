@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Reading, same
+from output_parsers.result.reading import Reading, strict_equal
 
 from ..engine.effects import Flow
 from ..engine.output_format import OutputFormat
@@ -102,7 +102,7 @@ def _wire_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None
     if wire is None or (answer.said and isinstance(answer.said[-1], ToolMessage)):
         return None
     try:
-        return wire if same(wire.read(answer.reply).value, answer.value) else None
+        return wire if strict_equal(wire.read(answer.reply).value, answer.value) else None
     except OutputParsingError:
         return None
 

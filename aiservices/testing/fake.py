@@ -8,7 +8,7 @@ from typing import Any, Literal, get_type_hints
 
 from output_parsers import UnsupportedTypeError, parser_for
 from output_parsers.parser.type_parser import TypeParser
-from output_parsers.result.reading import written
+from output_parsers.result.reading import dump_json
 
 from ..interface.parameters import Parameter, Role
 from ..models.base import Capabilities
@@ -89,7 +89,7 @@ class FakeChatModel(ScriptedChatModel):
                 continue
             if name not in offered:
                 raise LookupError(f"{self.name} is to call the tool {name}; offered are {', '.join(offered)}")
-            return ToolCall(_id(request), name, written(json_for(offered[name].parameters, source)))
+            return ToolCall(_id(request), name, dump_json(json_for(offered[name].parameters, source)))
         return None
 
     def _text(self, request: ChatRequest, source: Source) -> str:
@@ -103,7 +103,7 @@ class FakeChatModel(ScriptedChatModel):
                 f"{self.name} has values by type, and the request does not tell of which type its answer is; "
                 "a transform that makes requests anew is to keep their parser"
             )
-        return source.text(1, None) if schema is None else written(json_for(schema, source))
+        return source.text(1, None) if schema is None else dump_json(json_for(schema, source))
 
     def _told(self, request: ChatRequest, message: AiMessage) -> ChatReply:
         asked = sum(len(said.text.split()) for said in request.messages)

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
 from ..engine.results import Result, Shape
@@ -66,7 +66,7 @@ class Scorer(Generic[T_contra]):
 
 def exact(name: str = "exact") -> Scorer[Any]:
     """Whether the value is the expected one, and of its type: 1 is neither True nor 1.0."""
-    return Scorer(name, lambda value, expected: same(value, expected), _both)
+    return Scorer(name, lambda value, expected: strict_equal(value, expected), _both)
 
 
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Json, same, written
+from output_parsers.result.reading import Json, dump_json, strict_equal
 from output_parsers.strict import EncodedNode
 from output_parsers.types.node import schema_of
 from output_parsers.types.records import EnvelopeNode
@@ -62,7 +62,7 @@ class _Writer:
             "GROUPREF": lambda number: self._groups.get(number, ""),
         }
 
-    def written(self, tree: Any) -> str:
+    def dump_json(self, tree: Any) -> str:
         return "".join(self._one(str(kind), found) for kind, found in tree)
 
     def _one(self, kind: str, found: Any) -> str:
@@ -467,12 +467,12 @@ def written_by(parser: TypeParser[Any], source: Source) -> Written:
 def _tried(parser: TypeParser[Any], plain: TypeParser[Any], source: Source, texts: TextValues) -> Written:
     """A value and its text. Raises OutputParsingError or ValueError where what was drawn is no value."""
     drawn = json_for(schema_of(plain.node), source, texts)
-    text = drawn if plain.plain_text and isinstance(drawn, str) else written(drawn)
+    text = drawn if plain.plain_text and isinstance(drawn, str) else dump_json(drawn)
     value = plain.parse(text)
     try:
         return Written(value, parser.write(value))
     except ValueError:  # a parser of the user's reads, and does not write
-        if not same(parser.parse(text), value):
+        if not strict_equal(parser.parse(text), value):
             raise
         return Written(value, text)
 

@@ -8,41 +8,41 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
-from .result import DEPTH, JsonFault, JsonText, Repair, lone_surrogate, put, too_deep
-from .scanner import mended, repairs_before, scan
+from .result import DEPTH, JsonSyntaxError, ParsedJson, Repair, add_field, nesting_error, surrogate_error
+from .scanner import blank_commas_and_comments, repairs_before, scan
 
 _FIRST_PIECE, _GROWTH = 64, 8
 _LONGEST_MARK = len("-Infinity")
 _UNTERMINATED = "Unterminated string"
-_SPACE = late(r"[ \t\r\n]*+")
-_ESCAPE = late(
+_SPACE = lazy_regex(r"[ \t\r\n]*+")
+_ESCAPE = lazy_regex(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_GOES_ON = late(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
-_SURROGATE = late(r"[\ud800-\udfff]")
-_SURROGATE_ESCAPE = late(r"\\u[dD][89a-fA-F]")
+_GOES_ON = lazy_regex(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
+_SURROGATE = lazy_regex(r"[\ud800-\udfff]")
+_SURROGATE_ESCAPE = lazy_regex(r"\\u[dD][89a-fA-F]")
 
 
 def read_exact(text: str) -> Json:
     """Read a text that is one JSON value and nothing else; integers as int, other numbers as Decimal.
 
-    Raises JsonFault, and nothing else: also for a key that stands twice with different values, NaN and
+    Raises JsonSyntaxError, and nothing else: also for a key that stands twice with different values, NaN and
     Infinity, half a surrogate pair, a number too long to convert, and nesting beyond 500 levels.
     """
     value, end = _read_exact(text, _end_of_space(text, 0))
     end = _end_of_space(text, end)
     if end != len(text):
-        raise JsonFault("there is more text after the JSON value", end)
+        raise JsonSyntaxError("there is more text after the JSON value", end)
     return value
 
 
-def read_tolerant(text: str, start: int = 0) -> JsonText:
+def read_tolerant(text: str, start: int = 0) -> ParsedJson:
     """Read the one JSON value that begins at start, and stop at its end; what is not JSON in it is noted.
 
-    Raises JsonFault, and nothing else: where the text is cut off (``truncated``), where it is no JSON even
+    Raises JsonSyntaxError, and nothing else: where the text is cut off (``truncated``), where it is no JSON even
     so, and where it could be read in two ways.
     """
     first = _end_of_space(text, start)
@@ -50,7 +50,7 @@ def read_tolerant(text: str, start: int = 0) -> JsonText:
     return _ended(text, first, near or scan(text, start))
 
 
-def _read_near_exact(text: str, first: int) -> JsonText | None:
+def _read_near_exact(text: str, first: int) -> ParsedJson | None:
     """The value at first if it is exact JSON, or is but for trailing commas and comments; else None.
 
     It is read from a piece that grows until it holds the value: a failure of the exact reader costs as
@@ -61,12 +61,12 @@ def _read_near_exact(text: str, first: int) -> JsonText | None:
     while True:
         piece = text[first : first + size]
         if mend:
-            piece, repairs = mended(piece)
+            piece, repairs = blank_commas_and_comments(piece)
             if not repairs:
                 return None
         try:
             value, end = _read_exact(piece, 0)
-        except JsonFault as fault:
+        except JsonSyntaxError as fault:
             if first + size < len(text) and _may_be_cut(piece, fault):
                 size *= _GROWTH
             elif mend:
@@ -74,19 +74,19 @@ def _read_near_exact(text: str, first: int) -> JsonText | None:
             else:
                 mend = True
         else:
-            return JsonText(value, repairs_before(end, repairs, first), first + end)
+            return ParsedJson(value, repairs_before(end, repairs, first), first + end)
 
 
-def _may_be_cut(piece: str, fault: JsonFault) -> bool:
+def _may_be_cut(piece: str, fault: JsonSyntaxError) -> bool:
     """Whether more text may mend the fault of an exact reading; what is cut is told at its beginning."""
     return fault.position > len(piece) - _LONGEST_MARK or _UNTERMINATED in fault.message
 
 
-def _ended(text: str, start: int, found: JsonText) -> JsonText:
+def _ended(text: str, start: int, found: ParsedJson) -> ParsedJson:
     """Refuse a value behind which a string seems to end, for then its own end was text in that string."""
     wrapped = start > 0 and text[start - 1] == '"'
     if _GOES_ON.match(text, found.end) and not wrapped:
-        raise JsonFault("the text goes on after what looks like its end", found.end)
+        raise JsonSyntaxError("the text goes on after what looks like its end", found.end)
     return found
 
 
@@ -100,12 +100,12 @@ def _fields(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
     if len(fields) < len(pairs):
         fields = {}
         for key, value in pairs:
-            put(fields, key, value, 0)
+            add_field(fields, key, value, 0)
     return fields
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise JsonFault(f"{name} is not a JSON number", 0)
+    raise JsonSyntaxError(f"{name} is not a JSON number", 0)
 
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_fields)
@@ -116,15 +116,15 @@ def _read_exact(text: str, start: int) -> tuple[Json, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise JsonFault(f"this is not exact JSON: {error.msg}", error.pos) from None
-    except JsonFault:
+        raise JsonSyntaxError(f"this is not exact JSON: {error.msg}", error.pos) from None
+    except JsonSyntaxError:
         raise
     except ValueError:
-        raise JsonFault("a number has too many digits", start) from None
+        raise JsonSyntaxError("a number has too many digits", start) from None
     except InvalidOperation:
-        raise JsonFault("the exponent of a number is too large", start) from None
+        raise JsonSyntaxError("the exponent of a number is too large", start) from None
     except RecursionError:
-        raise too_deep(start) from None
+        raise nesting_error(start) from None
     if text.count("[", start, end) + text.count("{", start, end) > DEPTH:
         _check_depth(value, start)
     _check_surrogates(text, start, end)
@@ -132,12 +132,12 @@ def _read_exact(text: str, start: int) -> tuple[Json, int]:
 
 
 def _check_depth(value: Json, position: int) -> None:
-    """Raise JsonFault beyond DEPTH, which some versions of Python read and others do not."""
+    """Raise JsonSyntaxError beyond DEPTH, which some versions of Python read and others do not."""
     level, depth = [value], 0
     while level:
         depth += 1
         if depth > DEPTH:
-            raise too_deep(position)
+            raise nesting_error(position)
         level = [
             child
             for outer in level
@@ -149,8 +149,8 @@ def _check_depth(value: Json, position: int) -> None:
 def _check_surrogates(text: str, start: int, end: int) -> None:
     raw = None if text.isascii() else _SURROGATE.search(text, start, end)
     if raw:
-        raise lone_surrogate(raw.start())
+        raise surrogate_error(raw.start())
     if _SURROGATE_ESCAPE.search(text, start, end):
         for escape in _ESCAPE.finditer(text, start, end):
             if escape[1]:
-                raise lone_surrogate(escape.start())
+                raise surrogate_error(escape.start())

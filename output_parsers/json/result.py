@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
 
 # Deeper than any answer a type asks for, and shallow enough for the recursive readers that come after.
 DEPTH = 500
 
 
-class JsonFault(ValueError):
+class JsonSyntaxError(ValueError):
     """A text cannot be read as JSON: why, and at which character.
 
     ``truncated`` is true where the text ends before its value does, so that more text could mend it.
@@ -36,7 +36,7 @@ class Repair(NamedTuple):
     position: int
 
 
-class JsonText(NamedTuple):
+class ParsedJson(NamedTuple):
     """A JSON value read from a text, the tolerances it took (none: exact JSON), the index after its end."""
 
     value: Json
@@ -44,7 +44,7 @@ class JsonText(NamedTuple):
     end: int
 
 
-class Repairs:
+class RepairLog:
     """The tolerances that a reading has used so far, each once."""
 
     def __init__(self) -> None:
@@ -63,26 +63,26 @@ class Repairs:
         return tuple(Repair(rule, position) for rule, position in self._first.items())
 
 
-def cut_off(what: str, position: int) -> JsonFault:
+def truncation_error(what: str, position: int) -> JsonSyntaxError:
     """The fault of a text that ends inside the array, object or string that begins at ``position``."""
     message = f"the text is cut off: the {what} that begins here is not closed"
-    return JsonFault(message, position, truncated=True)
+    return JsonSyntaxError(message, position, truncated=True)
 
 
-def too_deep(position: int) -> JsonFault:
+def nesting_error(position: int) -> JsonSyntaxError:
     """The fault of a text that is nested beyond DEPTH."""
-    return JsonFault(f"nested deeper than {DEPTH} levels", position)
+    return JsonSyntaxError(f"nested deeper than {DEPTH} levels", position)
 
 
-def lone_surrogate(position: int) -> JsonFault:
+def surrogate_error(position: int) -> JsonSyntaxError:
     """The fault of half a surrogate pair: a string with it cannot be encoded, so it is of no use."""
-    return JsonFault("half a surrogate pair is not a character", position)
+    return JsonSyntaxError("half a surrogate pair is not a character", position)
 
 
-def put(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field. A key that stands twice is harmless with equal values; with others it is a JsonFault."""
+def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
+    """Add a field. A key that stands twice is harmless with equal values; with others it is a JsonSyntaxError."""
     if key in fields and not _same(fields[key], value):
-        raise JsonFault(f'the key "{key}" stands twice with different values', position)
+        raise JsonSyntaxError(f'the key "{key}" stands twice with different values', position)
     fields[key] = value
 
 
@@ -110,13 +110,13 @@ def _zip(some: Iterable[Json], others: Iterable[Json]) -> list[tuple[Json, Json]
     return list(zip(some, others, strict=True))
 
 
-NOT_JSON = "NaN or Infinity without quotes"  # the rule by which one is read that stands as a number does
-NON_FINITE = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
+NON_FINITE_RULE = "NaN or Infinity without quotes"  # the rule by which one is read that stands as a number does
+NON_FINITE_SCHEMA = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
 # As JavaScript, Python and pandas write them.
-_NAME = late(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)")
+_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)")
 
 
-def named(text: str) -> Decimal | None:
+def parse_non_finite(text: str) -> Decimal | None:
     """NaN or the infinity whose name a text is; None for all others."""
     name = _NAME.fullmatch(text)
     if name is None:
@@ -129,14 +129,14 @@ def is_non_finite(found: object) -> bool:
     return isinstance(found, Decimal) and not found.is_finite()
 
 
-def name_of(value: float) -> str | None:
+def non_finite_name(value: float) -> str | None:
     """The text that JSON has for a float that is not finite; None for all others."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def allows_non_finite(metadata: Iterable[Any]) -> bool | None:
+def allow_inf_nan_setting(metadata: Iterable[Any]) -> bool | None:
     """What is said of ``allow_inf_nan`` in what Annotated holds, nearest to the use; None when nothing is."""
     said = None
     for item in metadata:

@@ -6,10 +6,27 @@ import re
 from dataclasses import dataclass
 
 from ..result.errors import shorten
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
-from .result import DEPTH, JsonFault, JsonText, Repair, Repairs, cut_off, put, too_deep
-from .strings import OPENING_QUOTES, UNQUOTED, Strings, decode, exact_decimal, exact_int, read_word
+from .result import (
+    DEPTH,
+    JsonSyntaxError,
+    ParsedJson,
+    Repair,
+    RepairLog,
+    add_field,
+    nesting_error,
+    truncation_error,
+)
+from .strings import (
+    OPENING_QUOTES,
+    UNQUOTED,
+    StringReader,
+    decode_string,
+    exact_decimal,
+    exact_int,
+    read_bare_value,
+)
 
 _LITERALS = {"true": True, "false": False, "null": None}
 _ANY_SPACE = r"[ \t\r\n]*+"
@@ -23,7 +40,7 @@ def _string(quote: str) -> str:
 def _field(quote: str) -> re.Pattern[str]:
     key = rf"{_string(quote)}{_ANY_SPACE}:{_ANY_SPACE}"
     next_key = rf"{quote}[^{quote}\\]*+{quote}{_ANY_SPACE}:"
-    return late(
+    return lazy_regex(
         rf"{key}(?:{_string(quote)}|{_SCALAR}){_ANY_SPACE}(?:(,){_ANY_SPACE}(?={next_key}|}})|(?=}}))"
     )
 
@@ -32,7 +49,7 @@ def _item(quote: str) -> re.Pattern[str]:
     # A number is not followed by a comma and a zero, for then the comma may be a part of it.
     after_string = rf"(,){_ANY_SPACE}(?=[{quote}{{\[\]])|(?=\])"
     after_scalar = rf"(,)(?!0[0-9]){_ANY_SPACE}(?=[{quote}{{\[\]0-9tfn-])|(?=\])"
-    return late(rf"{_string(quote)}{_ANY_SPACE}(?:{after_string})|{_SCALAR}{_ANY_SPACE}(?:{after_scalar})")
+    return lazy_regex(rf"{_string(quote)}{_ANY_SPACE}(?:{after_string})|{_SCALAR}{_ANY_SPACE}(?:{after_scalar})")
 
 
 _SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
@@ -40,7 +57,7 @@ _FIELD = {quote: _field(quote) for quote in "\"'"}
 _ITEM = {quote: _item(quote) for quote in "\"'"}
 
 
-def plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
+def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
     """Read fields from the key at position on.
 
     Returns the index where the run ends and that of the comma before it, or -1 without one.
@@ -53,14 +70,14 @@ def plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int
         if "\\" in key:
             key = _text(key, found.start(1))
         if key in fields:
-            put(fields, key, value, position)
+            add_field(fields, key, value, position)
         else:
             fields[key] = value
         position, comma = found.end(), found.start(6)
     return position, comma
 
 
-def plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
+def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
     """Read items from position on; returns what plain_fields returns."""
     comma = -1
     pattern = _ITEM["'" if text[position] == "'" else '"']
@@ -75,7 +92,7 @@ def plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
 
 
 def _text(body: str, position: int) -> str:
-    return decode(body, position, Repairs()) if "\\" in body else body
+    return decode_string(body, position, RepairLog()) if "\\" in body else body
 
 
 def _scalar(whole: str | None, rest: str | None, literal: str | None, position: int) -> Json:
@@ -88,17 +105,17 @@ _CLOSER = {"{": "}", "[": "]", "(": ")"}
 _NAME = {"}": "object", "]": "array", ")": "tuple"}
 
 _SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
-_SPACE = late(r"[ \t\r\n]*+")
-_ODD_SPACE = late(r"[\s\ufeff\u200b-\u200d\u2060]++")
-_COMMENT = late(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
-_PLAIN_KEY = late(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
+_SPACE = lazy_regex(r"[ \t\r\n]*+")
+_ODD_SPACE = lazy_regex(r"[\s\ufeff\u200b-\u200d\u2060]++")
+_COMMENT = lazy_regex(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
+_PLAIN_KEY = lazy_regex(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
 _KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
-_BARE_KEY = late(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
-_SEPARATOR = late(r":|=>|=(?!=)")
-_KEY_AHEAD = late(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
+_BARE_KEY = lazy_regex(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
+_SEPARATOR = lazy_regex(r":|=>|=(?!=)")
+_KEY_AHEAD = lazy_regex(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
 _FITS_AFTER = {
-    "]": late(r"\s*+(?:\]|,\s*+[{\[])"),
-    "}": late(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
+    "]": lazy_regex(r"\s*+(?:\]|,\s*+[{\[])"),
+    "}": lazy_regex(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
 }
 
 
@@ -119,13 +136,13 @@ class _Frame:
     def add(self, value: Json) -> None:
         self.empty = self.comma = False
         if self.closer == "}":
-            put(self.fields, self.key, value, self.key_start)
+            add_field(self.fields, self.key, value, self.key_start)
         else:
             self.items.append(value)
 
 
-def scan(text: str, start: int) -> JsonText:
-    """Read the value at start, with the tolerances it needs. Raises JsonFault, and nothing else."""
+def scan(text: str, start: int) -> ParsedJson:
+    """Read the value at start, with the tolerances it needs. Raises JsonSyntaxError, and nothing else."""
     return _Scanner(text).run(start)
 
 
@@ -134,13 +151,13 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.repairs = Repairs()
+        self.repairs = RepairLog()
         self.stack: list[_Frame] = []
-        self.strings = Strings(text, self.repairs)
+        self.strings = StringReader(text, self.repairs)
         self.value_end = 0  # of the last value
         self.after_word = False  # the last value was a string without quotes
 
-    def run(self, start: int) -> JsonText:
+    def run(self, start: int) -> ParsedJson:
         position = self._blank(start)
         while True:
             char = self.text[position : position + 1]
@@ -150,17 +167,17 @@ class _Scanner:
             else:
                 value, position = self._scalar(char, position)
                 if not self.stack:
-                    return JsonText(value, self.repairs.as_tuple(), position)
+                    return ParsedJson(value, self.repairs.as_tuple(), position)
                 self.stack[-1].add(value)
                 self.value_end = position
             value, position = self._advance(position)
             if not self.stack:
                 self.strings.check_end(position)
-                return JsonText(value, self.repairs.as_tuple(), position)
+                return ParsedJson(value, self.repairs.as_tuple(), position)
 
-    def _cut_off(self) -> JsonFault:
+    def _cut_off(self) -> JsonSyntaxError:
         frame = self.stack[-1]
-        return cut_off(_NAME[frame.closer], frame.start)
+        return truncation_error(_NAME[frame.closer], frame.start)
 
     def _blank(self, position: int) -> int:
         """The index of the next character that is neither white space nor in a comment."""
@@ -173,7 +190,7 @@ class _Scanner:
             if char in "/#":
                 found = _COMMENT.match(text, position) if char else None
                 if found is None and text.startswith("/*", position):
-                    raise cut_off("comment", position)
+                    raise truncation_error("comment", position)
                 rule = "comment"
             else:
                 found = None if "!" <= char <= "~" else _ODD_SPACE.match(text, position)
@@ -185,7 +202,7 @@ class _Scanner:
 
     def _open(self, char: str, position: int) -> None:
         if len(self.stack) >= DEPTH:
-            raise too_deep(position)
+            raise nesting_error(position)
         self.stack.append(_Frame(_CLOSER[char], position, [], {}))
         self.after_word = False
 
@@ -222,9 +239,9 @@ class _Scanner:
     def _plain(self, frame: _Frame, position: int) -> int:
         """Read what has nothing odd in it as far as it goes; the index after it and the comma behind it."""
         if frame.closer == "}":
-            after, comma = plain_fields(self.text, position, frame.fields)
+            after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
-            after, comma = plain_items(self.text, position, frame.items)
+            after, comma = read_plain_items(self.text, position, frame.items)
         else:
             return position
         if after > position:
@@ -241,7 +258,7 @@ class _Scanner:
         while text.startswith(",", position) and not frame.empty:
             if frame.comma:
                 if frame.closer != "}":
-                    raise JsonFault("a value is missing between two commas", position)
+                    raise JsonSyntaxError("a value is missing between two commas", position)
                 self.repairs.note("doubled comma", position)
             frame.comma, frame.comma_at = True, position
             position = self._blank(position + 1)
@@ -266,7 +283,7 @@ class _Scanner:
         outer = [frame.closer for frame in self.stack[-3:-1]]
         plain = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
         if not plain or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
-            raise JsonFault(f"{char} stands where {frame.closer} is due", position)
+            raise JsonSyntaxError(f"{char} stands where {frame.closer} is due", position)
         self.repairs.note("missing bracket", position)
 
     def _missing_comma(self, frame: _Frame, position: int) -> None:
@@ -280,7 +297,7 @@ class _Scanner:
         else:
             plain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
         if not plain:
-            raise JsonFault(f"a comma or {frame.closer} is missing", position)
+            raise JsonSyntaxError(f"a comma or {frame.closer} is missing", position)
         self.repairs.note("missing comma", position)
 
     def _key(self, frame: _Frame, position: int) -> int:
@@ -295,7 +312,7 @@ class _Scanner:
         else:
             bare = _BARE_KEY.match(self.text, position)
             if bare is None:
-                raise JsonFault("a key is missing", position)
+                raise JsonSyntaxError("a key is missing", position)
             self.repairs.note("unquoted key", position)
             frame.key, position = bare[0], bare.end()
         position = self._blank(position)
@@ -303,7 +320,7 @@ class _Scanner:
         if separator is None:
             if position == len(self.text):
                 raise self._cut_off()
-            raise JsonFault(f'the key "{shorten(frame.key)}" has no value', frame.key_start)
+            raise JsonSyntaxError(f'the key "{shorten(frame.key)}" has no value', frame.key_start)
         if separator[0] != ":":
             self.repairs.note("key separator", position)
         return self._blank(separator.end())
@@ -316,7 +333,7 @@ class _Scanner:
             return self.strings.read(position, closer)
         if not char and self.stack:
             raise self._cut_off()
-        word = read_word(self.text, position, closer)
+        word = read_bare_value(self.text, position, closer)
         if word.rule:
             self.repairs.note(word.rule, position)
             self.after_word = word.rule == UNQUOTED
@@ -329,14 +346,14 @@ _ANY_COMMENT = (
 )
 _GAP = rf"[ \t\r\n]*+(?:{_ANY_COMMENT}[ \t\r\n]*+)*+"
 # What needs no mending, as far as it goes, and then what does.
-_NEXT = late(
+_NEXT = lazy_regex(
     rf"""(?:[^"'`/\#,\[{{]++|"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"|[\[{{](?!{_GAP},)|,(?!{_GAP}[}}\]]))*+"""
     rf"(?:(?P<comma>,)(?={_GAP}[}}\]])|(?P<comment>{_ANY_COMMENT}))"
 )
 _RULES = {"comma": "trailing comma", "comment": "comment"}
 
 
-def mended(text: str) -> tuple[str, list[Repair]]:
+def blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
     """The text with blanks for trailing commas and comments, and each of them in the order of the text.
 
     It is mended up to the first thing that is no JSON in another way.

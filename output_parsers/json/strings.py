@@ -7,9 +7,16 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import NamedTuple
 
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
-from .result import NOT_JSON, JsonFault, Repairs, cut_off, lone_surrogate, named
+from .result import (
+    NON_FINITE_RULE,
+    JsonSyntaxError,
+    RepairLog,
+    parse_non_finite,
+    surrogate_error,
+    truncation_error,
+)
 
 _CLOSERS = {'"': '"', "'": "'", "`": "`", "“": "”", "”": "”", "‘": "’", "’": "’", "„": "“”"}
 OPENING_QUOTES = frozenset(_CLOSERS)
@@ -25,7 +32,7 @@ _SCALAR = r"(?:-?[0-9][0-9.eE+-]*+|true|false|null|True|False|None|-?\Z)"
 def _after(surely: str, evenly: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     flags = re.VERBOSE | re.DOTALL
     always = rf"\s*+/\*|\s++{_COMMENT}|\s*+\+\s*+[\"'`]"
-    return late(rf"\s*+(?:\Z|{surely})", flags), re.compile(rf"{always}|{evenly}", flags)
+    return lazy_regex(rf"\s*+(?:\Z|{surely})", flags), re.compile(rf"{always}|{evenly}", flags)
 
 
 def _after_in_list(closer: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -47,15 +54,15 @@ _AFTER = {
     ")": _after_in_list(")"),
 }
 # A closing bracket, even of the wrong kind, with structure behind it: the container judges it.
-_ANY_CLOSER = late(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
-_COLON = late(r"\s*+:")
-_CODE_BEFORE = late(r"[{\[]\s*\Z")
-_ONLY_SEPARATOR = late(r"[\s}\]]*+[,:][\s{\[]*+")
-_SEPARATOR_BEFORE = late(r"[,\n]\s*\Z")
+_ANY_CLOSER = lazy_regex(r"\s*+[}\])]\s*+(?:[,}\])]|\Z)")
+_COLON = lazy_regex(r"\s*+:")
+_CODE_BEFORE = lazy_regex(r"[{\[]\s*\Z")
+_ONLY_SEPARATOR = lazy_regex(r"[\s}\]]*+[,:][\s{\[]*+")
+_SEPARATOR_BEFORE = lazy_regex(r"[,\n]\s*\Z")
 _WINDOW = 80  # how far back a quote looks: enough for a key, and it keeps the whole linear
 
 
-class Span(NamedTuple):
+class StringSpan(NamedTuple):
     """The end of a string's body, how many quotes it has inside, apostrophes apart, and the first of all."""
 
     end: int
@@ -66,24 +73,24 @@ class Span(NamedTuple):
 @cache
 def _run(opening: str) -> re.Pattern[str]:
     closers = _CLOSERS[opening]
-    return late(rf"[^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+(?=[{closers}])", re.DOTALL)
+    return lazy_regex(rf"[^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+(?=[{closers}])", re.DOTALL)
 
 
 @cache
 def _floating(opening: str) -> re.Pattern[str]:
-    return late(rf"[\s.,;:!?)]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
+    return lazy_regex(rf"[\s.,;:!?)]|[^\w\s]{{0,2}}[{_CLOSERS[opening]}]")
 
 
-def doubtful_quotes(position: int) -> JsonFault:
+def ambiguous_quotes_error(position: int) -> JsonSyntaxError:
     """The fault of a string, which begins at ``position``, whose end cannot be told from a quote inside."""
-    return JsonFault("the quotes inside a string can be read in two ways", position)
+    return JsonSyntaxError("the quotes inside a string can be read in two ways", position)
 
 
-def find_end(text: str, start: int, closer: str) -> Span:
+def find_string_end(text: str, start: int, closer: str) -> StringSpan:
     """Where the string ends whose opening quote stands at start - 1.
 
     ``closer`` is the bracket that closes its container, or "" for a key or a string outside of all, which
-    end at their first quote. Raises JsonFault where the string is cut off or can end in two ways.
+    end at their first quote. Raises JsonSyntaxError where the string is cut off or can end in two ways.
     """
     return _Search(text, start, closer).run()
 
@@ -101,19 +108,19 @@ class _Search:
         self.last = -1
         self.last_follows_separator = False
 
-    def run(self) -> Span:
+    def run(self) -> StringSpan:
         run, text, position = _run(self.opening), self.text, self.start
         while True:
             found = run.match(text, position)
             if found is None:
-                raise cut_off("string", self.start - 1)
+                raise truncation_error("string", self.start - 1)
             at = found.end()
             if self.depth:
                 self._count_brackets(position, at)
             if self._is_apostrophe(at):
                 pass
             elif self._ends(at):
-                return Span(at, self.inner, self.first)
+                return StringSpan(at, self.inner, self.first)
             elif not self._closes_low_quote(position, at):
                 self._skip(at)
             if self.first < 0:
@@ -148,7 +155,7 @@ class _Search:
             return False
         # A lone quote after a comma begins the next string as well, if the quote before the comma is missing.
         if odd and (self.held_code or self.last_follows_separator or self._looks_opening(self.last)):
-            raise doubtful_quotes(self.start - 1)
+            raise ambiguous_quotes_error(self.start - 1)
         return True
 
     def _looks_opening(self, at: int) -> bool:
@@ -158,7 +165,7 @@ class _Search:
         return (before.isspace() or before in "([{") and not (after.isspace() or after in ".,;:!?)]}")
 
     def _skip(self, at: int) -> None:
-        """Take the quote at ``at`` for text, unless that is doubtful."""
+        """Take the quote at ``child`` for text, unless that is doubtful."""
         if not self.depth:
             self._check(at)
             before = self.text[max(self.start, at - _WINDOW) : at]
@@ -168,27 +175,27 @@ class _Search:
         self.last = at
         self.inner += 1
         if self.inner > _MOST_INNER_QUOTES:
-            raise doubtful_quotes(self.start - 1)
+            raise ambiguous_quotes_error(self.start - 1)
 
     def _check_code(self, at: int, bracket: str) -> None:
-        """Raise JsonFault where the code before a first quote closes what it did not open.
+        """Raise JsonSyntaxError where the code before a first quote closes what it did not open.
 
-        In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket``: the last one before ``at``.
+        In ``[{"a": "x}, {"b": "y"}]`` the quote after x is missing. ``bracket``: the last one before ``child``.
         """
         if self.inner:
             return
         for opening, closing in ("{}", "[]"):
             opened = self.text.count(opening, self.start, at) - (opening == bracket)
             if self.text.count(closing, self.start, at) > opened:
-                raise doubtful_quotes(self.start - 1)
+                raise ambiguous_quotes_error(self.start - 1)
 
     def _check(self, at: int) -> None:
-        """Raise JsonFault where the quote at ``at`` may be the end of this string or part of a next field."""
+        """Raise JsonSyntaxError where the quote at ``child`` may be the end of this string or part of a next field."""
         text = self.text
         before = text[max(self.start, at - _WINDOW) : at]
         between = self.inner == 0 and _ONLY_SEPARATOR.fullmatch(before)
         if between or (self.last_follows_separator and _COLON.match(text, at + 1)):
-            raise doubtful_quotes(self.start - 1)
+            raise ambiguous_quotes_error(self.start - 1)
         self.last_follows_separator = _SEPARATOR_BEFORE.search(before) is not None
         if self.inner % 2:
             doubtful = self._looks_opening(at)
@@ -196,41 +203,41 @@ class _Search:
             inches = before[-1:].isdigit() and text[at + 1 : at + 2] == " "
             doubtful = not inches and _floating(self.opening).match(text, at + 1) is not None
         if doubtful:
-            raise doubtful_quotes(self.start - 1)
+            raise ambiguous_quotes_error(self.start - 1)
 
 
-_ODD = late(r"[\\\x00-\x1f\ud800-\udfff]")
-_CONTROL = late(r"[\x00-\x1f]")
-_ESCAPE = late(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_SURROGATE = late(r"[\ud800-\udfff]")
-_HEX = late(r"x([0-9a-fA-F]{2})")
+_ODD = lazy_regex(r"[\\\x00-\x1f\ud800-\udfff]")
+_CONTROL = lazy_regex(r"[\x00-\x1f]")
+_ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_SURROGATE = lazy_regex(r"[\ud800-\udfff]")
+_HEX = lazy_regex(r"x([0-9a-fA-F]{2})")
 _MEANS = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _QUOTES = frozenset("'`“”„‘’")
 
 
-def decode(body: str, position: int, repairs: Repairs, *, python: bool = False) -> str:
+def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool = False) -> str:
     """The text that ``body``, which begins at ``position``, means; what is not JSON in it is noted.
 
     ``python``: the string stood in single quotes, where ``\\x41`` is an escape. A backslash that begins no
-    escape is text. Raises JsonFault for a NUL, half a surrogate pair, and backslashes with two readings.
+    escape is text. Raises JsonSyntaxError for a NUL, half a surrogate pair, and backslashes with two readings.
     """
     if not _ODD.search(body):
         return body
     control = _CONTROL.search(body)
     if control:
         if "\0" in body:
-            raise JsonFault("a NUL character stands in a string", position + body.index("\0"))
+            raise JsonSyntaxError("a NUL character stands in a string", position + body.index("\0"))
         repairs.note("control character in a string", position + control.start())
     text = _unescape(body, position, repairs, python=python) if "\\" in body else body
     if _SURROGATE.search(text):
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            raise lone_surrogate(position) from None
+            raise surrogate_error(position) from None
     return text
 
 
-def _unescape(body: str, position: int, repairs: Repairs, *, python: bool) -> str:
+def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> str:
     """Replace the escapes, which two writers may have meant differently.
 
     Who writes ``\\d`` or ``\\alpha`` does not escape backslashes: then ``\\b`` and ``\\f`` begin words too,
@@ -257,7 +264,7 @@ def _unescape(body: str, position: int, repairs: Repairs, *, python: bool) -> st
         elif char not in _MEANS or (plain and char in "bf"):
             parts.append(escape[0])
         elif plain and char in "nrt" and "a" <= body[done : done + 1] <= "z":
-            raise JsonFault("the backslashes in a string can be read in two ways", position + escape.start())
+            raise JsonSyntaxError("the backslashes in a string can be read in two ways", position + escape.start())
         else:
             parts.append(_MEANS[char])
     parts.append(body[done:])
@@ -265,14 +272,14 @@ def _unescape(body: str, position: int, repairs: Repairs, *, python: bool) -> st
 
 
 _RULES = {'"': "", "'": "single-quoted string", "`": "backtick string"}
-_PLUS = late(r"\s*+\+\s*+(?=[\"'`])")
-_MORE_QUOTES = late(r'[^"`]*+"')
+_PLUS = lazy_regex(r"\s*+\+\s*+(?=[\"'`])")
+_MORE_QUOTES = lazy_regex(r'[^"`]*+"')
 
 
-class Strings:
+class StringReader:
     """The strings of one text; it keeps count of quotes inside them that have no partner."""
 
-    def __init__(self, text: str, repairs: Repairs) -> None:
+    def __init__(self, text: str, repairs: RepairLog) -> None:
         self.text = text
         self.repairs = repairs
         self._unpaired = -1  # the start of the string with an odd number of quotes inside
@@ -300,20 +307,20 @@ class Strings:
         start, width = position + 1, 1
         triple = quote * 3
         if triple == "```" and text.startswith(triple, position):
-            raise JsonFault("a code fence is not a value", position)
+            raise JsonSyntaxError("a code fence is not a value", position)
         if quote in "\"'" and text.startswith(triple, position):
             self.repairs.note("triple-quoted string", position)
             start, width = position + 3, 3
             end = text.find(triple, start)
             if end < 0:
-                raise cut_off("string", position)
+                raise truncation_error("string", position)
         else:
             end = self._end_of_string(start, closer)
-        body = decode(text[start:end], start, self.repairs, python=quote == "'")
+        body = decode_string(text[start:end], start, self.repairs, python=quote == "'")
         return body, end + width
 
     def _end_of_string(self, start: int, closer: str) -> int:
-        span = find_end(self.text, start, closer)
+        span = find_string_end(self.text, start, closer)
         rule = _RULES.get(self.text[start - 1], "curly quotes")
         if rule:
             self.repairs.note(rule, start - 1)
@@ -322,54 +329,54 @@ class Strings:
         if span.inner % 2:
             # Where one string is cut too short, another one takes the other half of its pair of quotes.
             if self._unpaired >= 0:
-                raise doubtful_quotes(self._unpaired)
+                raise ambiguous_quotes_error(self._unpaired)
             self._unpaired = start - 1
         return span.end
 
     def check_end(self, position: int) -> None:
-        """Raise JsonFault where the value that ends at position has quotes that may mean something else.
+        """Raise JsonSyntaxError where the value that ends at position has quotes that may mean something else.
 
         A comma missing between strings, and a quote inside one of them, look the same.
         """
         inner = self.repairs.first("unescaped quote")
         if inner >= 0 and self.repairs.first("missing comma") >= 0:
-            raise doubtful_quotes(inner)
+            raise ambiguous_quotes_error(inner)
         if self._unpaired >= 0 and _MORE_QUOTES.match(self.text, position):
-            raise doubtful_quotes(self._unpaired)
+            raise ambiguous_quotes_error(self._unpaired)
 
 
 UNQUOTED = "unquoted string"
 
 # A number or literal as JSON writes it, if nothing after it on its line makes it the start of a longer word.
 _TOKEN = r"(?:(true|false|null)|(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?))"
-_EXACT = late(_TOKEN + r'(?=[ \t]*+(?:[,}\])\r\n"]|//|/\*|\Z)|[ \t]++#\s)')
-_EXACT_ALONE = late(_TOKEN + r"(?=[\s,;)\]}]|\Z)")
+_EXACT = lazy_regex(_TOKEN + r'(?=[ \t]*+(?:[,}\])\r\n"]|//|/\*|\Z)|[ \t]++#\s)')
+_EXACT_ALONE = lazy_regex(_TOKEN + r"(?=[\s,;)\]}]|\Z)")
 # In an object a comma must be followed by a key, so that "1,000" has one reading; in an array it has two.
-_THOUSANDS = late(
+_THOUSANDS = lazy_regex(
     r"-?[1-9][0-9]{0,2}(?:,[0-9]{3})++(?:\.[0-9]++)?(?=[ \t]*+(?:[}\r\n]|,(?![0-9])|//|/\*|\Z))"
 )
-_LOOKS_LIKE_THOUSANDS = late(r",0[0-9]{2}(?![0-9])")
+_LOOKS_LIKE_THOUSANDS = lazy_regex(r",0[0-9]{2}(?![0-9])")
 
-_RUN = {closer: late(rf'[^,{{}}\[\]"\r\n{"" if closer != ")" else ")"}]*+') for closer in "}])"}
-_BARE_COMMENT = late(r"[ \t](?://|/\*|#\s|#\Z)")
+_RUN = {closer: lazy_regex(rf'[^,{{}}\[\]"\r\n{"" if closer != ")" else ")"}]*+') for closer in "}])"}
+_BARE_COMMENT = lazy_regex(r"[ \t](?://|/\*|#\s|#\Z)")
 _EXACT_LITERALS = {"true": True, "false": False, "null": None}
 _LITERALS = {
     **{"True": True, "TRUE": True, "False": False, "FALSE": False},
     **dict.fromkeys(("None", "Null", "NULL")),
 }
-_NUMBER = late(
+_NUMBER = lazy_regex(
     r"(?P<sign>[+-]?)(?:(?P<hex>0[xX][0-9a-fA-F]++)"
     r"|(?P<whole>0|[1-9][0-9]*+(?:_[0-9]++)*+)?(?P<part>\.(?:[0-9]++(?:_[0-9]++)*+)?)?(?P<power>[eE][+-]?[0-9]++)?)"
 )
-_NUMBERS = late(r"[-+]?[0-9.]++(?:[ \t]++[-+]?[0-9.]++)++")
-_CALL = late(r"[\w.]++\(|new\s")
+_NUMBERS = lazy_regex(r"[-+]?[0-9.]++(?:[ \t]++[-+]?[0-9.]++)++")
+_CALL = lazy_regex(r"[\w.]++\(|new\s")
 # A colon belongs to a word in a time (12:30) and in an address (https://); elsewhere it follows a key.
-_STRAY_COLON = late(r"(?<![0-9]):|:(?![0-9])|(?<=\s[0-9]):(?![0-9]{2})")
-_ADDRESS = late(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
-_STRAY_QUOTE = late(r"(?<!\w)'|'(?!\w)|[`\\]")
+_STRAY_COLON = lazy_regex(r"(?<![0-9]):|:(?![0-9])|(?<=\s[0-9]):(?![0-9]{2})")
+_ADDRESS = lazy_regex(r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*+://\S*+")
+_STRAY_QUOTE = lazy_regex(r"(?<!\w)'|'(?!\w)|[`\\]")
 
 
-class Word(NamedTuple):
+class BareValue(NamedTuple):
     """A value that stood without quotes, the index after it, and the tolerance it took ("" for none)."""
 
     value: Json
@@ -378,22 +385,22 @@ class Word(NamedTuple):
 
 
 def exact_int(digits: str, position: int) -> int:
-    """The integer. Raises JsonFault beyond the digits that Python converts."""
+    """The integer. Raises JsonSyntaxError beyond the digits that Python converts."""
     try:
         return int(digits)
     except ValueError:
-        raise JsonFault(f"a number of {len(digits)} digits is too long", position) from None
+        raise JsonSyntaxError(f"a number of {len(digits)} digits is too long", position) from None
 
 
 def exact_decimal(digits: str, position: int) -> Decimal:
-    """The number, never through a double. Raises JsonFault for an exponent beyond those of Decimal."""
+    """The number, never through a double. Raises JsonSyntaxError for an exponent beyond those of Decimal."""
     try:
         return Decimal(digits)
     except InvalidOperation:
-        raise JsonFault("the exponent of a number is too large", position) from None
+        raise JsonSyntaxError("the exponent of a number is too large", position) from None
 
 
-def read_word(text: str, position: int, closer: str) -> Word:
+def read_bare_value(text: str, position: int, closer: str) -> BareValue:
     """Read the unquoted value at position, inside a container that ``closer`` ends ("" outside of all).
 
     NaN and Infinity are decimals that are not finite: a type that does not ask for them refuses them.
@@ -404,14 +411,14 @@ def read_word(text: str, position: int, closer: str) -> Word:
     literal, whole, rest = exact.groups()
     end = exact.end()
     if literal:
-        return Word(_EXACT_LITERALS[literal], end, "")
+        return BareValue(_EXACT_LITERALS[literal], end, "")
     if text.startswith(",", end) and text[end + 1 : end + 2].isdigit():
         grouped = _THOUSANDS.match(text, position) if closer == "}" else None
         if grouped:
-            return Word(_number(grouped[0].replace(",", ""), position), grouped.end(), "thousands separators")
+            return BareValue(_number(grouped[0].replace(",", ""), position), grouped.end(), "thousands separators")
         if _LOOKS_LIKE_THOUSANDS.match(text, end):
-            raise JsonFault("a comma in or between numbers can be read in two ways", end)
-    return Word(exact_decimal(whole + rest, position) if rest else exact_int(whole, position), end, "")
+            raise JsonSyntaxError("a comma in or between numbers can be read in two ways", end)
+    return BareValue(exact_decimal(whole + rest, position) if rest else exact_int(whole, position), end, "")
 
 
 def _number(digits: str, position: int) -> int | Decimal:
@@ -419,27 +426,27 @@ def _number(digits: str, position: int) -> int | Decimal:
     return exact_int(digits, position) if whole else exact_decimal(digits, position)
 
 
-def _read_run(text: str, position: int, closer: str) -> Word:
+def _read_run(text: str, position: int, closer: str) -> BareValue:
     """Read the words up to what ends a value here: a comma, a bracket, a line's end, a comment."""
     if not closer:
-        raise JsonFault("no JSON value begins here", position)
+        raise JsonSyntaxError("no JSON value begins here", position)
     run = _RUN[closer].match(text, position)
     end = run.end() if run else position
     comment = _BARE_COMMENT.search(text, position, end)
     word = text[position : comment.start() if comment else end].rstrip()
     if not word:
-        raise JsonFault("a value is missing", position)
+        raise JsonSyntaxError("a value is missing", position)
     after = position + len(word)
     _refuse_if_doubtful(text, word, position, after if comment else end)
     if word in _LITERALS:
-        return Word(_LITERALS[word], after, "literal spelling")
-    non_finite = named(word)
+        return BareValue(_LITERALS[word], after, "literal spelling")
+    non_finite = parse_non_finite(word)
     if non_finite is not None:
-        return Word(non_finite, after, NOT_JSON)
+        return BareValue(non_finite, after, NON_FINITE_RULE)
     form = _NUMBER.fullmatch(word)
     if form and (form["hex"] or form["part"] not in (None, ".") or form["whole"]):
-        return Word(_unusual_number(form, position), after, "number form")
-    return Word(word, after, UNQUOTED)
+        return BareValue(_unusual_number(form, position), after, "number form")
+    return BareValue(word, after, UNQUOTED)
 
 
 def _unusual_number(form: re.Match[str], position: int) -> int | Decimal:
@@ -451,22 +458,22 @@ def _unusual_number(form: re.Match[str], position: int) -> int | Decimal:
 
 
 def _refuse_if_doubtful(text: str, word: str, position: int, end: int) -> None:
-    """Raise JsonFault for words without quotes that are something else, or that could end elsewhere."""
+    """Raise JsonSyntaxError for words without quotes that are something else, or that could end elsewhere."""
     following = text[end : end + 1]
     spaced = end > position + len(word)
     if word == "undefined":
-        raise JsonFault("undefined is not a value", position)
+        raise JsonSyntaxError("undefined is not a value", position)
     if not word.strip(".…"):
-        raise JsonFault(f"{word} stands for something left out", position)
+        raise JsonSyntaxError(f"{word} stands for something left out", position)
     if _CALL.match(word):
-        raise JsonFault("a call is not a value", position)
+        raise JsonSyntaxError("a call is not a value", position)
     if _NUMBERS.fullmatch(word):
-        raise JsonFault("numbers stand side by side without a comma", position)
+        raise JsonSyntaxError("numbers stand side by side without a comma", position)
     if (following and following in '{["') and not (following == '"' and spaced and " " not in word):
-        raise JsonFault(f"a string without quotes runs into {following}", end)
+        raise JsonSyntaxError(f"a string without quotes runs into {following}", end)
     if _STRAY_COLON.search(_ADDRESS.sub("", word)) or _STRAY_QUOTE.search(word):
-        raise JsonFault("a string without quotes can end in two ways", position)
+        raise JsonSyntaxError("a string without quotes can end in two ways", position)
     if "\0" in word:
-        raise JsonFault("a NUL character stands in a string", position)
+        raise JsonSyntaxError("a NUL character stands in a string", position)
     if _SURROGATE.search(word):
-        raise lone_surrogate(position)
+        raise surrogate_error(position)

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
-from ..result.errors import REFUSALS, Problem, UnsupportedTypeError, shorten
-from ..result.reading import MOST_MISFITS, Ambiguity, Cursor, Json, ValidationFailure, show
+from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError, shorten
+from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFailure, describe_value
 from ..types.choices import BoolNode, ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode
@@ -129,7 +129,7 @@ class SchemaCheck:
         self.references.append(reference)
         try:
             found = resolver.lookup(reference).contents
-        except (Unresolvable, ValueError, *REFUSALS) as error:
+        except (Unresolvable, ValueError, *USER_CODE_ERRORS) as error:
             reason = f"there is no {shorten(reference)!r} in the schema, and nothing is fetched"
             raise InvalidSchemaError(self.name, pointer, reason) from error
         if not isinstance(found, (dict, bool)):
@@ -154,7 +154,7 @@ class SchemaCheck:
     def _takes(validator: Any, value: Any) -> bool:
         try:
             return bool(validator.is_valid(value))
-        except (ValueError, *REFUSALS):  # what the package makes of a number beyond a float
+        except (ValueError, *USER_CODE_ERRORS):  # what the package makes of a number beyond a float
             return False
 
     def problems(self, value: Any, at: Cursor) -> list[Problem]:
@@ -164,9 +164,9 @@ class SchemaCheck:
             for error in self._validator.iter_errors(value):
                 for problem in _told(error, at):
                     found.setdefault((problem.path, problem.message), problem)
-                if len(found) >= MOST_MISFITS:
+                if len(found) >= MAX_FAILURES:
                     break
-        except (ValueError, *REFUSALS) as error:
+        except (ValueError, *USER_CODE_ERRORS) as error:
             return [Problem(at.path, f"the schema cannot be checked here: {shorten(str(error), _LONGEST)}")]
         return list(found.values())
 
@@ -191,20 +191,20 @@ def _told(error: Any, root: Cursor) -> Iterator[Problem]:
     """The problems that one error of the package stands for; its path begins at ``root``."""
     at = root
     for step in error.absolute_path:
-        at = at.at(step)
+        at = at.child(step)
     keyword, said, value = error.validator, error.validator_value, error.instance
     if keyword == "required" and isinstance(said, list):
         for key in said:
             if key not in value:
-                yield Problem(at.at(key).path, f"the required field {key!r} is missing")
+                yield Problem(at.child(key).path, f"the required field {key!r} is missing")
     elif keyword == "additionalProperties" and said is False:
         for key in value:
             if _is_extra(key, error.schema):
-                yield Problem(at.at(key).path, "the schema has no field of this name", show(value[key]))
+                yield Problem(at.child(key).path, "the schema has no field of this name", describe_value(value[key]))
     elif keyword in ("anyOf", "oneOf"):
         yield from _told_of_forms(error, root, at)
     else:
-        yield Problem(at.path, _message(keyword, said, error), show(value))
+        yield Problem(at.path, _message(keyword, said, error), describe_value(value))
 
 
 def _is_extra(key: str, schema: JsonSchema) -> bool:
@@ -216,14 +216,14 @@ def _told_of_forms(error: Any, root: Cursor, at: Cursor) -> Iterator[Problem]:
     """Of several forms the faults of the one that came nearest, where one did."""
     if not error.context:
         said = "it fits more than one of the forms of which one is wanted"
-        yield Problem(at.path, said, show(error.instance))
+        yield Problem(at.path, said, describe_value(error.instance))
         return
     forms: dict[int, list[Any]] = {}
     for fault in error.context:
         forms.setdefault(fault.relative_schema_path[0], []).append(fault)
     nearest = _nearest(list(forms.values()))
     if nearest is None:
-        yield Problem(at.path, _forms_wanted(error.validator_value), show(error.instance))
+        yield Problem(at.path, _forms_wanted(error.validator_value), describe_value(error.instance))
         return
     for fault in nearest:
         yield from _told(fault, root)
@@ -292,9 +292,9 @@ def plain_json(found: Json, at: Cursor) -> Any:
     Raises Misfit for a number beyond a float.
     """
     if isinstance(found, dict):
-        return {key: plain_json(value, at.at(key)) for key, value in found.items()}
+        return {key: plain_json(value, at.child(key)) for key, value in found.items()}
     if isinstance(found, list):
-        return [plain_json(value, at.at(index)) for index, value in enumerate(found)]
+        return [plain_json(value, at.child(index)) for index, value in enumerate(found)]
     return _plain_number(found, at) if isinstance(found, Decimal) else found
 
 
@@ -315,11 +315,11 @@ def valid_or_aligned(check: SchemaCheck, align: Align, found: Json, at: Cursor) 
         return align(found, at)
     if check.is_exact(plain):
         return plain
-    before = len(at.ledger)
+    before = len(at.coercions)
     try:
         return align(found, at)
     except ValidationFailure:
-        del at.ledger[before:]
+        del at.coercions[before:]
         return plain
 
 

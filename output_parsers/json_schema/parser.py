@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
+from ..json.result import JsonSyntaxError
 from ..parser.type_parser import TypeParser
 from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.constraints import ConstrainedNode
@@ -62,7 +62,7 @@ class SchemaNode(ConstrainedNode):
     def read_text(self, text: str, at: Cursor) -> Any:
         try:
             plain = plain_json(read_exact(text.strip()), at)
-        except (JsonFault, ValidationFailure):
+        except (JsonSyntaxError, ValidationFailure):
             return super().read_text(text, at)
         return plain if self._check.is_valid(plain) else super().read_text(text, at)
 

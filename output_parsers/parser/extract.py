@@ -7,39 +7,39 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..json.reader import read_exact, read_tolerant
-from ..json.result import JsonFault, JsonText
+from ..json.result import JsonSyntaxError, ParsedJson
 from ..result.errors import Problem
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 from ..result.reading import Cursor, Json, ValidationFailure
 
-_REASONING = late(
+_REASONING = lazy_regex(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
 )
-_END_OF_REASONING = late(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_END_OF_REASONING = lazy_regex(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 # A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
-_OPENING = late(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
-_JSON_START = late(
+_OPENING = lazy_regex(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
+_JSON_START = lazy_regex(
     r"""\{\s*(?:["'`“”‘’}{]|\\["']|[\w$-]+\s*:|//|/\*|\#|\Z)"""
     r"""|\[\s*(?:["'`“”‘’\[\]{(+-]|\\["']|\d|//|/\*|\#|[A-Za-z]|\Z)|\(\s*["'`“”‘’\[{(\d+-]"""
 )
-_BRACKETS = late(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
-_TAG = late(r"<([A-Za-z][\w-]{0,40})>")
-_FENCE = late(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
-_FENCE_MARK = late(r"`{3,}|~{3,}")
-_FIELD_AFTER = late(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
-_CLOSER_AFTER = late(r"[\s,]*+\]")
+_BRACKETS = lazy_regex(r"""[\[\]{}]|\\.|"(?:[^"\\\n]++|\\.)*+\"""")
+_TAG = lazy_regex(r"<([A-Za-z][\w-]{0,40})>")
+_FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
+_FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
+_FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
+_CLOSER_AFTER = lazy_regex(r"[\s,]*+\]")
 _MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
 _MOST_FAULTS = 300  # values that cannot be read: each costs a look at what follows, and more are no answer
 # Right beside JSON these say that it is not the answer.
-_DENIED_BEFORE = late(
+_DENIED_BEFORE = lazy_regex(
     r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
 )
-_DENIED_AFTER = late(
+_DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
-AROUND = "text around the JSON left out"
+TEXT_AROUND_JSON = "text around the JSON left out"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
-_BETWEEN = late(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+_BETWEEN = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
 
 
 class Candidate(NamedTuple):
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
     fenced: bool = False
 
 
-class Reply(NamedTuple):
+class ReplyText(NamedTuple):
     """A reply without its reasoning; ``steps`` says what was taken off."""
 
     text: str
@@ -70,7 +70,7 @@ class Reply(NamedTuple):
             return None
         try:
             return Candidate(read_exact(self.text), self.steps)
-        except JsonFault as fault:
+        except JsonSyntaxError as fault:
             if "twice" in fault.message or "surrogate" in fault.message:
                 raise ValidationFailure(Problem("$", fault.message)) from fault
             return None
@@ -80,15 +80,15 @@ class Reply(NamedTuple):
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
-        except JsonFault as fault:
+        except JsonSyntaxError as fault:
             return f"the JSON is broken: {fault.message}"
         return "the JSON is broken"
 
     def _steps_around(self, start: int, end: int) -> tuple[str, ...]:
         around = start > 0 or end < len(self.text)  # there is no white space at either end
-        return (*self.steps, AROUND) if around else self.steps
+        return (*self.steps, TEXT_AROUND_JSON) if around else self.steps
 
-    def _means_otherwise(self, start: int, read: JsonText) -> bool:
+    def _means_otherwise(self, start: int, read: ParsedJson) -> bool:
         """Whether brackets are those of a Markdown link, or those that accounts put around what is less."""
         if self.text[start] == "(":
             return not isinstance(read.value, (list, dict))
@@ -126,7 +126,7 @@ class Reply(NamedTuple):
                 continue
             try:
                 read = read_tolerant(text, start)
-            except JsonFault as fault:
+            except JsonSyntaxError as fault:
                 faults += 1
                 end = position if text[start] == "(" else _closing(text, start)
                 if end is None or faults > _MOST_FAULTS:
@@ -149,7 +149,7 @@ class Reply(NamedTuple):
         gaps = zip(ends[1:-1], starts[1:-1], strict=True)
         return all(_BETWEEN.fullmatch(self.text, end, start) for end, start in gaps)
 
-    def prose(self) -> Reply:
+    def prose(self) -> ReplyText:
         """The reply without a fence or a tag around the whole of it."""
         text, steps = self.text, self.steps
         for _ in range(3):
@@ -157,10 +157,10 @@ class Reply(NamedTuple):
             if inner is None:
                 break
             text, steps = inner, (*steps, "fence or tag taken off")
-        return Reply(text, steps)
+        return ReplyText(text, steps)
 
 
-def lone_json(text: str) -> str:
+def find_single_json(text: str) -> str:
     """What stands from the first bracket of a reply to its last one, if only words and a fence are around it.
 
     "" when nothing is around it, when it may hold more than one JSON value, and when the words deny it.
@@ -182,7 +182,7 @@ def lone_json(text: str) -> str:
     return text[start:end]
 
 
-def open_reply(text: str, at: Cursor) -> Reply:
+def strip_reasoning(text: str, at: Cursor) -> ReplyText:
     """A reply without white space around it and without reasoning before it.
 
     Raises Misfit when nothing but reasoning is there.
@@ -190,12 +190,12 @@ def open_reply(text: str, at: Cursor) -> Reply:
     steps: tuple[str, ...] = ()
     rest = _stripped(text)
     if "<" not in rest:
-        return Reply(rest)
+        return ReplyText(rest)
     end = 0
     while opening := _REASONING.match(rest, end):
-        closing = late(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
+        closing = lazy_regex(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
         if closing is None:
-            raise at.misfit("the reply ends inside its reasoning", text)
+            raise at.failure("the reply ends inside its reasoning", text)
         end = closing.end()
         steps = ("reasoning set aside",)
     rest = rest[end:].strip()
@@ -203,7 +203,7 @@ def open_reply(text: str, at: Cursor) -> Reply:
     if stray is not None and not _is_content(rest, stray):
         rest = rest[stray.end() :].strip()
         steps = ("reasoning set aside",)
-    return Reply(rest, steps)
+    return ReplyText(rest, steps)
 
 
 def _denied(text: str, start: int, end: int) -> bool:

@@ -14,9 +14,9 @@ from ..result.reading import (
     Leniency,
     Reading,
     ValidationFailure,
-    difference,
-    same,
-    written,
+    dump_json,
+    first_difference,
+    strict_equal,
 )
 from ..types.choices import ChoiceNode
 from ..types.constraints import ConstrainedNode
@@ -24,11 +24,11 @@ from ..types.node import CustomNode, JsonSchema, Node, OutputParser, described, 
 from ..types.records import EnvelopeNode
 from ..types.scalars import TextNode
 from ..types.target import Target
-from .extract import AROUND, Candidate, Reply, lone_json, open_reply
-from .fast_path import NOT_CLEAN, clean_reader
+from .extract import TEXT_AROUND_JSON, Candidate, ReplyText, find_single_json, strip_reasoning
+from .fast_path import NOT_EXACT, compile_fast_reader
 
 T = TypeVar("T")
-_AROUND = (Coercion("$", AROUND, "", ""),)
+_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 
 
 class TypeParser(Generic[T]):
@@ -102,9 +102,9 @@ class TypeParser(Generic[T]):
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
         """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
         value = self._exact(text)
-        if value is NOT_CLEAN:
+        if value is NOT_EXACT:
             value = self._exact_inside(text, leniency)
-            if value is NOT_CLEAN:
+            if value is NOT_EXACT:
                 return self._read_aligned(text, leniency).value
         exact: T = value
         return exact
@@ -112,10 +112,10 @@ class TypeParser(Generic[T]):
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
         """The value with the steps away from the exact text that reading it took."""
         value = self._exact(text)
-        if value is not NOT_CLEAN:
+        if value is not NOT_EXACT:
             return Reading(value)
         value = self._exact_inside(text, leniency)
-        if value is not NOT_CLEAN:
+        if value is not NOT_EXACT:
             return Reading(value, _AROUND)
         return self._read_aligned(text, leniency)
 
@@ -127,8 +127,8 @@ class TypeParser(Generic[T]):
     def _exact_inside(self, text: str, leniency: Leniency) -> Any:
         """The value of the only JSON in a reply, where it is exact and no tag may be one of reasoning."""
         if self._prose or "<" in text or leniency is Leniency.NONE:
-            return NOT_CLEAN
-        return self._exact(lone_json(text))
+            return NOT_EXACT
+        return self._exact(find_single_json(text))
 
     def write(self, value: T) -> str:
         """The text that a model should write for a value: ``read`` gives the value back.
@@ -144,7 +144,7 @@ class TypeParser(Generic[T]):
         found = self._read_node.write(value)
         texts = [found] if isinstance(found, str) and self._field is None and self._read_node.prose else []
         if not self.plain_text:
-            texts.append(written(found))
+            texts.append(dump_json(found))
         said = f"expected {self._read_node.kind}, found {value!r}"
         for text in texts:
             try:
@@ -152,7 +152,7 @@ class TypeParser(Generic[T]):
             except OutputParsingError as error:
                 said = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
             else:
-                if same(again, value):
+                if strict_equal(again, value):
                     return text
                 said = _unlike(value, again)
         raise ValueError(said)
@@ -166,27 +166,27 @@ class TypeParser(Generic[T]):
         except RecursionError as error:
             problem = Problem("$", "it is nested too deeply")
             raise OutputParsingError(text, [problem]) from error
-        return Reading(value, tuple(place.ledger))
+        return Reading(value, tuple(place.coercions))
 
     @cached_property
     def clean(self) -> Callable[[str], Any] | None:
-        """What reads exact JSON in one step, or gives ``NOT_CLEAN``; None where there is no such way."""
+        """What reads exact JSON in one step, or gives ``NOT_EXACT``; None where there is no such way."""
         return (
-            None if self.plain_text else clean_reader(self._target.annotated, self._node, field=self._field)
+            None if self.plain_text else compile_fast_reader(self._target.annotated, self._node, field=self._field)
         )
 
     def _aligned(self, text: str, at: Cursor) -> T:
         node = self._read_node
-        reply = open_reply(text, at)
+        reply = strip_reasoning(text, at)
         if self.plain_text:
             return node.read_text(_took(reply, at) if reply.steps else text, at)
         if not reply.text:
-            raise at.misfit(f"expected {node.kind}; the reply is empty", text)
+            raise at.failure(f"expected {node.kind}; the reply is empty", text)
         if self._shows(reply):
             return node.read_text(_took(reply, at), at)
         if "<" in text and not node.prose:  # all others were tried before
             inside = self._clean_inside(reply, at)
-            if inside is not NOT_CLEAN:
+            if inside is not NOT_EXACT:
                 exact: T = inside
                 return exact
         whole = reply.whole()
@@ -201,32 +201,32 @@ class TypeParser(Generic[T]):
                 return _only(at, [(whole.steps, _reading(node, whole.value, at))])
         return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
 
-    def _clean_inside(self, reply: Reply, at: Cursor) -> Any:
-        """The value of the only JSON in a reply that held a tag, where it is exact; else NOT_CLEAN."""
+    def _clean_inside(self, reply: ReplyText, at: Cursor) -> Any:
+        """The value of the only JSON in a reply that held a tag, where it is exact; else NOT_EXACT."""
         steps = reply.steps
-        value = self._exact(reply.text) if steps else NOT_CLEAN
-        if value is NOT_CLEAN:
-            steps = (*steps, AROUND)
-            value = self._exact(lone_json(reply.text))
-        if value is not NOT_CLEAN:
+        value = self._exact(reply.text) if steps else NOT_EXACT
+        if value is NOT_EXACT:
+            steps = (*steps, TEXT_AROUND_JSON)
+            value = self._exact(find_single_json(reply.text))
+        if value is not NOT_EXACT:
             for step in steps:
-                at.left_out(step)
+                at.record_dropped(step)
         return value
 
-    def _shows(self, reply: Reply) -> bool:
+    def _shows(self, reply: ReplyText) -> bool:
         """Whether the reply is a choice just as a prompt shows it, be it JSON too."""
         return isinstance(self._bare, ChoiceNode) and self._bare.shows(reply.text)
 
-    def _from_prose(self, reply: Reply, at: Cursor) -> T:
+    def _from_prose(self, reply: ReplyText, at: Cursor) -> T:
         node, prose = self._read_node, reply.prose()
         return _only(at, [(prose.steps, lambda: node.read_text(prose.text, at))])
 
-    def _from_json(self, reply: Reply, at: Cursor) -> T:
+    def _from_json(self, reply: ReplyText, at: Cursor) -> T:
         node = self._read_node
         found = reply.candidates()
         if not found:
             if reply.looks_like_json:
-                raise at.misfit(reply.fault(), reply.text)
+                raise at.failure(reply.fault(), reply.text)
             return self._from_prose(reply, at)
         fenced = [candidate for candidate in found if candidate.fenced]
         if 0 < len(fenced) < len(found):  # a fence marks the answer; what stands outside speaks of it
@@ -246,14 +246,14 @@ class TypeParser(Generic[T]):
 
 def _unlike(value: Any, again: Any) -> str:
     """What of a value is not read back as it was written, by its path where that is a part of it."""
-    path, part, other = difference(value, again)
+    path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
 def _never_clean(text: str) -> Any:
-    return NOT_CLEAN
+    return NOT_EXACT
 
 
 class _Undecided(ValidationFailure):
@@ -277,9 +277,9 @@ def _reading(node: Node[T], value: Json, at: Cursor) -> Callable[[], T]:
     return lambda: node.read(value, at)
 
 
-def _took(reply: Reply, at: Cursor) -> str:
+def _took(reply: ReplyText, at: Cursor) -> str:
     for step in reply.steps:
-        at.left_out(step)
+        at.record_dropped(step)
     return reply.text
 
 
@@ -288,23 +288,23 @@ def _only(at: Cursor, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]
     fits: list[tuple[T, list[Any]]] = []
     nearest: ValidationFailure | None = None
     for steps, read in readings:
-        before = len(at.ledger)
+        before = len(at.coercions)
         try:
             for step in steps:
-                at.left_out(step)
+                at.record_dropped(step)
             value = read()
         except ValidationFailure as misfit:
             if nearest is None or len(misfit.problems) < len(nearest.problems):
                 nearest = misfit
         else:
-            fits.append((value, at.ledger[before:]))
-        del at.ledger[before:]
+            fits.append((value, at.coercions[before:]))
+        del at.coercions[before:]
     if not fits:
         assert nearest is not None, "there is at least one reading"
         raise nearest
     value, steps_taken = fits[0]
     for other, _ in fits[1:]:
-        if not same(other, value):
+        if not strict_equal(other, value):
             raise _Undecided(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
-    at.ledger.extend(steps_taken)
+    at.coercions.extend(steps_taken)
     return value

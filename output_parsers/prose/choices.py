@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 
 T = TypeVar("T")
 IN_A_SENTENCE = "named in a sentence"  # the rule by which a choice is found among other words
@@ -34,18 +34,18 @@ _TURNING_WORDS = r"""
     pas|aucune?|jamais|sans|sin|nunca|não|nem|nada|niet|geen|nooit|senza|не|нет|ни|без|ليس|ليست|لا|غير|नहीं|
     değil|není|inte|ikke|bukan|tidak|không
 """
-_TURNING = late(
+_TURNING = lazy_regex(
     rf"(?<!\w)(?:{''.join(line.strip() for line in _TURNING_WORDS.splitlines())})(?!\w)"
     r"|n['’]t(?!\w)|[?¬≠❌✗✘✖☒🚫⛔👎不没沒非未无無别否]|ない|ません|じゃ|아니|않|!=|~~|\[ \]"
 )
-_DENIED = late(r"\A\W*(?:[!¬❌✗✘✖☒🚫⛔👎]|~~|\[ \])|\?\W*\Z|[❌✗✘✖☒🚫⛔👎]\W*\Z")
+_DENIED = lazy_regex(r"\A\W*(?:[!¬❌✗✘✖☒🚫⛔👎]|~~|\[ \])|\?\W*\Z|[❌✗✘✖☒🚫⛔👎]\W*\Z")
 _EDGES = " \t\r\n\"'`*_“”‘’«».,;:!?()[]{}<>|#~@$%^&=+"
-_SEPARATORS = late(r"[\s_\-‐‑–]+")
+_SEPARATORS = lazy_regex(r"[\s_\-‐‑–]+")
 _SEPARATOR = r"[\s_\-‐‑–]++"
-_LEADING_END = late(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
-_COUNTS = late(r"[ \t]++(?!is\b)\w")
+_LEADING_END = lazy_regex(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
+_COUNTS = lazy_regex(r"[ \t]++(?!is\b)\w")
 # After a choice that a reply begins with, these take it back at once, or give it a value of its own.
-_TAKEN_BACK = late(
+_TAKEN_BACK = lazy_regex(
     r"[\"'`*”’)\]]*+\s*+[,.;:=–—-]*+\s*+(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
     r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
     r"|on second thought|correction)(?!\w)"
@@ -53,27 +53,27 @@ _TAKEN_BACK = late(
 )
 # A writer who is positive, or done, says so of himself; who is positive that something is so, is certain.
 _ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"
-_OF_A_PERSON = late(
+_OF_A_PERSON = lazy_regex(
     r"(?<!\w)(?:i|we)(?: |(?=['’]))(?:(?:must|should|will|would|can|have to|need to|try to|['’]ll) )?"
     rf"(?:am|are|was|were|be|feel|felt|stay|remain|['’](?:m|re)){_ADVERBS}"
 )
-_CERTAIN_BEFORE = late(
+_CERTAIN_BEFORE = lazy_regex(
     r"(?<!\w)(?:you|he|she|they|who|everyone|everybody|people)(?: |(?=['’]))(?:am|are|is|was|were|feels?|felt"
     rf"|seems?|remains?|['’](?:re|s)){_ADVERBS}"
 )
-_CERTAIN_AFTER = late(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
+_CERTAIN_AFTER = lazy_regex(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
 # After these a word is part of a saying, or of what may be or shall be.
-_SAYING_BEFORE = late(
+_SAYING_BEFORE = lazy_regex(
     r"(?<!\w)(?:(?:can|must|shall|will|may) be|test(?:s|ed|ing)?|have|has|had|having|came|come|comes|went"
     r"|extra|super|well|by and|feel|feeling|saw|too|please|let['’]s|let us|(?:i|we|they)(?: will|['’]ll)?) \Z"
     r"|(?:\A|[.!?] )(?:to \w+|be|think|stay|staying|remain|remaining|keep|keeping) \Z"
 )
-_SAYING_AFTER = late(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")  # "hold on" is to wait
+_SAYING_AFTER = lazy_regex(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")  # "hold on" is to wait
 _TRUTH = ("true", "false", "correct", "incorrect")
-_NEED = late(r"(?<!\w)it(?: is|['’]s) \Z")
-_NEED_AFTER = late(r" (?:to|that (?:you|we|i))(?!\w)")
-_BLANKS = late(r"\s+")
-_WORD_AFTER = late(r" ([a-z]++)(?![-‐‑'’])")
+_NEED = lazy_regex(r"(?<!\w)it(?: is|['’]s) \Z")
+_NEED_AFTER = lazy_regex(r" (?:to|that (?:you|we|i))(?!\w)")
+_BLANKS = lazy_regex(r"\s+")
+_WORD_AFTER = lazy_regex(r" ([a-z]++)(?![-‐‑'’])")
 # What may follow a choice that a sentence names; before any other word it is an adjective: "false alarm".
 _MAY_FOLLOW = frozenset(
     """
@@ -90,7 +90,7 @@ _MAY_FOLLOW = frozenset(
 )
 
 
-class NoChoice(ValueError):  # says what it is
+class NoMatch(ValueError):  # says what it is
     """A text names no choice, or more than one."""
 
 
@@ -107,7 +107,7 @@ class Choice(NamedTuple, Generic[T]):
     alone: tuple[str, ...] = ()
 
 
-class Choices(Generic[T]):
+class ChoiceMatcher(Generic[T]):
     """The choices of one type, prepared for finding."""
 
     def __init__(self, choices: Sequence[Choice[T]]) -> None:
@@ -115,13 +115,13 @@ class Choices(Generic[T]):
         self._exact = {choice.label: choice for choice in reversed(self.choices)}
         self._plain: dict[str, Choice[T] | None] = {}
         for choice in self.choices:
-            self._enter(plain(choice.label), choice)
+            self._enter(normalize(choice.label), choice)
         labels = dict(self._plain)
-        self._alone = {plain(text) for choice in self.choices for text in choice.alone} - labels.keys()
+        self._alone = {normalize(text) for choice in self.choices for text in choice.alone} - labels.keys()
         for choice in self.choices:
             for other in (*choice.others, *choice.alone):
-                if plain(other) not in labels:  # what one is called wins over what another is also called
-                    self._enter(plain(other), choice)
+                if normalize(other) not in labels:  # what one is called wins over what another is also called
+                    self._enter(normalize(other), choice)
 
     def _enter(self, key: str, choice: Choice[T]) -> None:
         known = self._plain.get(key, choice)
@@ -130,13 +130,13 @@ class Choices(Generic[T]):
     def find(self, text: str) -> tuple[Choice[T], str | None]:
         """The choice that a text names, and the rule that found it (None for the label itself).
 
-        Raises NoChoice.
+        Raises NoMatch.
         """
         exact = self._exact.get(text)
         if exact is not None:
             return exact, None
         if len(text) < 400:
-            key = plain(text.strip(_EDGES))
+            key = normalize(text.strip(_EDGES))
             if key in self._plain and not _DENIED.search(text):
                 return self._only(key), "case or punctuation"
         return self._mentioned(text), IN_A_SENTENCE
@@ -144,7 +144,7 @@ class Choices(Generic[T]):
     def _only(self, key: str) -> Choice[T]:
         choice = self._plain[key]
         if choice is None:
-            raise NoChoice(f"“{key}” means more than one")
+            raise NoMatch(f"“{key}” means more than one")
         return choice
 
     @cached_property
@@ -162,24 +162,24 @@ class Choices(Generic[T]):
         in_passing = True
         first_end = None
         for mention in self._mention.finditer(said):
-            choice = self._only(plain(mention[0]))
+            choice = self._only(normalize(mention[0]))
             if mention[0].isdigit() and _COUNTS.match(said, mention.end()):
-                raise NoChoice(f"{mention[0]} may be a number of something")
+                raise NoMatch(f"{mention[0]} may be a number of something")
             named[id(choice)] = choice
             if len(named) > 1:
-                raise NoChoice(f"it names {' and '.join(c.label for c in named.values())}")
+                raise NoMatch(f"it names {' and '.join(c.label for c in named.values())}")
             rest.append(said[end : mention.start()])
             in_passing = in_passing and _in_passing(said, mention, written)
             end = mention.end()
             first_end = end if first_end is None else first_end
         if not named:
-            raise NoChoice("it names none of them")
+            raise NoMatch("it names none of them")
         leads = not rest[0].strip(_EDGES) and _LEADING_END.match(said, first_end or 0)
         turned = _TAKEN_BACK.match(said, first_end or 0) or _DENIED.search(said)
         if turned or (not leads and _TURNING.search(" ".join((*rest, said[end:])))):
-            raise NoChoice("it says more than one thing about them")
+            raise NoMatch("it says more than one thing about them")
         if in_passing and not leads:
-            raise NoChoice("it has the word in another sense")
+            raise NoMatch("it has the word in another sense")
         return next(iter(named.values()))
 
 
@@ -211,14 +211,14 @@ def _spelled(key: str) -> str:
     return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """A text without case, width and the difference between space, hyphen and underscore."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-_BULLET = late(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
+_BULLET = lazy_regex(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
 # One number with thousands separators, or several numbers without a space.
-_GROUPED = late(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
+_GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:

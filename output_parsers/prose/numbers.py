@@ -18,27 +18,36 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice, pairwise
 
 from ..result.errors import shorten
-from ..result.lazy_regex import late
-from .result import CARDINALS, SCALES, Found, Unreadable, bare_word, doubt, join_rules, unwrap
+from ..result.lazy_regex import lazy_regex
+from .result import (
+    NUMBER_WORDS,
+    SCALE_WORDS,
+    TextParseError,
+    TextReading,
+    bare_word,
+    find_hedging,
+    join_rules,
+    strip_wrapping,
+)
 
 _LONGEST = 200  # characters; the longest number that text2num reads is shorter
-_SIGNED = late(r"(?:(minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion))?(.+)", re.DOTALL)
-_SPELLED = late(r"[0-9]+\.[0-9]+")
+_SIGNED = lazy_regex(r"(?:(minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion))?(.+)", re.DOTALL)
+_SPELLED = lazy_regex(r"[0-9]+\.[0-9]+")
 
 
-def read_words(text: str) -> Found[Decimal]:
-    """The number that the text spells: "forty-two", "minus three", "three point five". Raises Unreadable."""
+def read_words(text: str) -> TextReading[Decimal]:
+    """The number that the text spells: "forty-two", "minus three", "three point five". Raises TextParseError."""
     signed = _SIGNED.fullmatch(text.casefold()) if len(text) <= _LONGEST else None
     if not signed or not _only_number_words(signed[2]):
-        raise Unreadable("expected a number")
+        raise TextParseError("expected a number")
     value = _library_value(" ".join(signed[2].split()))
-    return Found(value.copy_negate() if signed[1] else value, "number in words")
+    return TextReading(value.copy_negate() if signed[1] else value, "number in words")
 
 
 def _only_number_words(text: str) -> bool:
     words = re.split(r"[\s-]+", text)
     whole, _, digits = text.partition(" point ")
-    joined = all(word in CARDINALS or word in ("and", "point") for word in words)
+    joined = all(word in NUMBER_WORDS or word in ("and", "point") for word in words)
     # the library drops a doubled "and" and leading zeros in silence
     doubled = any(pair == ("and", "and") for pair in pairwise(words))
     padded = words[0] == "zero" and len(re.split(r"[\s-]+", whole)) > 1
@@ -53,23 +62,23 @@ def _library_value(text: str) -> Decimal:
         library = importlib.import_module("text_to_num")
     except ImportError:
         said = 'number words are read only with the package text2num: pip install "aiservices[words]"'
-        raise Unreadable(said) from None
+        raise TextParseError(said) from None
     try:
         if " point " not in text:
             return Decimal(library.text2num(text, "en"))
         spelled = library.alpha2digit(text, "en", threshold=0)
     except ValueError:
-        raise Unreadable("expected a number: the words are not one number") from None
+        raise TextParseError("expected a number: the words are not one number") from None
     if not _SPELLED.fullmatch(spelled):
-        raise Unreadable("expected a number: the words are not one number")
+        raise TextParseError("expected a number: the words are not one number")
     return Decimal(spelled)
 
 
-def has_cardinal(word: str) -> bool:
+def has_number_word(word: str) -> bool:
     """Whether a word is, or contains after a hyphen, a number word, or has a sign such as ½, ² or 四."""
     if not word.isascii() and any(sign.isnumeric() and not sign.isdecimal() for sign in word):
         return True
-    return any(part in CARDINALS for part in bare_word(word).split("-"))
+    return any(part in NUMBER_WORDS for part in bare_word(word).split("-"))
 
 
 def number_runs(words: Sequence[str]) -> list[tuple[int, int]]:
@@ -77,7 +86,7 @@ def number_runs(words: Sequence[str]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     start = None
     for position, word in enumerate(words):
-        inside = has_cardinal(word) or (start is not None and word == "and" and _goes_on(words, position))
+        inside = has_number_word(word) or (start is not None and word == "and" and _goes_on(words, position))
         if inside and start is None:
             start = position
         if start is not None and not inside:
@@ -92,7 +101,7 @@ def number_runs(words: Sequence[str]) -> list[tuple[int, int]]:
 def _goes_on(words: Sequence[str], position: int) -> bool:
     """Whether "and" may be inside a number: after hundred or a scale, before another number word."""
     joins = bare_word(words[position - 1]) in ("hundred", "thousand", "million", "billion")
-    return joins and position + 1 < len(words) and has_cardinal(words[position + 1])
+    return joins and position + 1 < len(words) and has_number_word(words[position + 1])
 
 
 # What is written inside a number beside the plain space and apostrophe, and the signs of other scripts.
@@ -101,13 +110,13 @@ _SIGNS = str.maketrans(
     {"−": "-", "－": "-", "＋": "+", "．": ".", "，": ",", "٫": ".", "٬": ",", "％": "%", "٪": "%"}
 )
 
-_PLAIN = late(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_UNDERSCORED = late(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:_[0-9]+)*)?")
+_PLAIN = lazy_regex(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_UNDERSCORED = lazy_regex(r"[+-]?[0-9]+(?:_[0-9]+)*(?:\.[0-9]+(?:_[0-9]+)*)?")
 
 # A group of thousands that only one reading explains. A plain space also stands between numbers, so it counts
 # only from two groups on, after a short first group. "1.234" is missing: to us it is a decimal point.
 _GROUPED = tuple(
-    (late(rf"[+-]?{pattern}"), group, point)
+    (lazy_regex(rf"[+-]?{pattern}"), group, point)
     for pattern, group, point in (
         (r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?", ",", "."),
         (r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]+)?", ",", "."),
@@ -118,31 +127,31 @@ _GROUPED = tuple(
         (r"[1-9][0-9]{0,2}\.[0-9]{3},[0-9]+", ".", ","),
     )
 )
-_ADDRESS = late(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+_ADDRESS = lazy_regex(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 
-_POWER_OF_TEN = late(
+_POWER_OF_TEN = lazy_regex(
     r"([+-]?[0-9]+(?:\.[0-9]+)?) ?(?:[×x*·]|\\times) ?10 ?(?:\^|\*\*) ?"
     r"(?:\{([+-]?[0-9]+)\}|\(?([+-]?[0-9]+)\)?)"
 )
 _MONEY = r"(?:(?:US|CA|AU)?[$€£¥₹]|USD|EUR|GBP|JPY|CNY|CHF|INR|CAD|AUD)"
-_MONEY_FIRST = late(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
-_MONEY_LAST = late(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
+_MONEY_FIRST = lazy_regex(rf"([+-]?){_MONEY}[ \u00a0]?(?=[+-]?[.0-9])")
+_MONEY_LAST = lazy_regex(rf"(?<=[0-9])[ \u00a0]?{_MONEY}\Z")
 
-_COMMA = late(r"[+-]?[0-9]+,[0-9]+")
-_SPACED = late(r"[+-]?[0-9]+(?: [0-9]+)+")
-_FRACTION = late(r"[+-]?[0-9]+ ?/ ?[0-9]+")
-_PERCENT = late(r"[^%]*[0-9] ?%")
+_COMMA = lazy_regex(r"[+-]?[0-9]+,[0-9]+")
+_SPACED = lazy_regex(r"[+-]?[0-9]+(?: [0-9]+)+")
+_FRACTION = lazy_regex(r"[+-]?[0-9]+ ?/ ?[0-9]+")
+_PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
-def read_lexeme(text: str) -> Found[Decimal]:
-    """The number that the text is, from its first character to its last. Raises Unreadable. Linear time."""
+def read_number_token(text: str) -> TextReading[Decimal]:
+    """The number that the text is, from its first character to its last. Raises TextParseError. Linear time."""
     ascii_text, foreign = _in_ascii(text)
     bare, currency = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
         found = read(bare)
         if found:
-            return Found(found.value, join_rules(foreign, currency, found.rule))
-    raise Unreadable(_refusal(bare))
+            return TextReading(found.value, join_rules(foreign, currency, found.rule))
+    raise TextParseError(_refusal(bare))
 
 
 def _in_ascii(text: str) -> tuple[str, str | None]:
@@ -150,7 +159,7 @@ def _in_ascii(text: str) -> tuple[str, str | None]:
         return text, None
     zeros = {ord(character) - int(character) for character in set(text) if character.isdecimal()}
     if len(zeros) > 1:
-        raise Unreadable("digits of several scripts")
+        raise TextParseError("digits of several scripts")
     digits = {zero + digit: str(digit) for zero in zeros for digit in range(10)}
     before = text.translate(_SEPARATORS)
     same = before.translate(_SIGNS).translate(digits)
@@ -163,24 +172,24 @@ def _without_currency(text: str) -> tuple[str, str | None]:
     if first:
         rest = bare[first.end() :]
         if first[1] and rest[0] in "+-":
-            raise Unreadable("two signs")
+            raise TextParseError("two signs")
         bare = first[1] + rest
     return bare, None if bare == text else "currency"
 
 
-def _read_plain(text: str) -> Found[Decimal] | None:
+def _read_plain(text: str) -> TextReading[Decimal] | None:
     if _PLAIN.fullmatch(text):
         padded = re.match(r"[+-]?0[0-9]", text)
-        return Found(_decimal(text), "leading zeros" if padded else None)
+        return TextReading(_decimal(text), "leading zeros" if padded else None)
     if _UNDERSCORED.fullmatch(text):
-        return Found(_decimal(text.replace("_", "")), "underscores")
+        return TextReading(_decimal(text.replace("_", "")), "underscores")
     return None
 
 
-def _read_grouped(text: str) -> Found[Decimal] | None:
+def _read_grouped(text: str) -> TextReading[Decimal] | None:
     for pattern, group, point in _GROUPED:
         if pattern.fullmatch(text) and not _may_be_address(text):
-            return Found(_decimal(text.replace(group, "").replace(point, ".")), "thousands separators")
+            return TextReading(_decimal(text.replace(group, "").replace(point, ".")), "thousands separators")
     return None
 
 
@@ -189,31 +198,31 @@ def _may_be_address(text: str) -> bool:
     return bool(_ADDRESS.fullmatch(text)) and all(int(part) < 256 for part in text.split("."))
 
 
-def _read_power(text: str) -> Found[Decimal] | None:
+def _read_power(text: str) -> TextReading[Decimal] | None:
     match = _POWER_OF_TEN.fullmatch(text)
-    return Found(_decimal(f"{match[1]}e{match[2] or match[3]}"), "power of ten") if match else None
+    return TextReading(_decimal(f"{match[1]}e{match[2] or match[3]}"), "power of ten") if match else None
 
 
-def _read_scaled(text: str) -> Found[Decimal] | None:
+def _read_scaled(text: str) -> TextReading[Decimal] | None:
     """A number and a word for its scale: "1.5 million"."""
     head, space, word = text.rpartition(" ")
-    scale = SCALES.get(word.casefold())
+    scale = SCALE_WORDS.get(word.casefold())
     if not space or scale is None:
         return None
     number = _read_plain(head) or _read_grouped(head)
     if number is None or not number.value.is_finite() or "e" in head.casefold():
         return None
     scaled = _decimal(f"{number.value}e{scale}")
-    return Found(_decimal(f"{scaled:f}"), join_rules(number.rule, "scale word"))
+    return TextReading(_decimal(f"{scaled:f}"), join_rules(number.rule, "scale word"))
 
 
 def _decimal(lexeme: str) -> Decimal:
     try:
         value = Decimal(lexeme)
     except InvalidOperation:
-        raise Unreadable("the exponent is out of range") from None
+        raise TextParseError("the exponent is out of range") from None
     if not value.is_finite():  # what a context without traps gives instead
-        raise Unreadable("the exponent is out of range")
+        raise TextParseError("the exponent is out of range")
     return value
 
 
@@ -279,7 +288,7 @@ _SCALE_STEMS = tuple(
 )
 
 
-def bound(before: Sequence[str], after: Sequence[str]) -> str | None:
+def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Why a value between these words is not the value as it stands, or None."""
     for word in reversed(before):
         bare = bare_word(word)
@@ -297,105 +306,105 @@ def bound(before: Sequence[str], after: Sequence[str]) -> str | None:
 
 
 _MOST_MENTIONS = 20  # of one number; more are no answer, and each costs a look at the whole text
-_DIGIT = late(r"\d")
-_SENTENCE_END = late(r"(?<=[.!?])\s+|\n+")
-_LIST_MARKER = late(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
-_BOXED = late(r"\\boxed\{([^{}]{1,80})\}")
-_ANSWER = late(
+_DIGIT = lazy_regex(r"\d")
+_SENTENCE_END = lazy_regex(r"(?<=[.!?])\s+|\n+")
+_LIST_MARKER = lazy_regex(r"^[ \t]*[0-9]{1,9}[.)][ \t]+\S", re.MULTILINE)
+_BOXED = lazy_regex(r"\\boxed\{([^{}]{1,80})\}")
+_ANSWER = lazy_regex(
     r"(?:(?:so|therefore|thus|hence),? )?(?:[*_]{1,2})?"
     r"(?:(?:the )?(?:final |correct )?(?:answer|result|solution)(?: is:?|:|:?[*_]{1,2}:?| =)|=)"
     r"\s{0,9}(.{1,80})",
     re.IGNORECASE,
 )
 # What a price starts from, or a part has, is a number and not the answer.
-_START_BEFORE = late(
+_START_BEFORE = lazy_regex(
     r"(?:\bfrom|\b(?:start|begin)(?:s|ing)?(?: off)? at|\bas (?:low|high|few|little|much) as) \Z"
 )
 _SHARES = frozenset({"off", "each", "apiece", "discount"})
 # In "Answer:42", "答案：42" and "x=42" the number is a word of its own.
-_GLUED_LABEL = late(r"(?<=[^\W\d_])([:=：])(?=\S)")
+_GLUED_LABEL = lazy_regex(r"(?<=[^\W\d_])([:=：])(?=\S)")
 
 
-def read_number(text: str) -> Found[Decimal]:
-    """The number that the whole text is. Raises Unreadable, and nothing else. Linear time."""
-    bare, wrapping = unwrap(text)
+def read_number(text: str) -> TextReading[Decimal]:
+    """The number that the whole text is. Raises TextParseError, and nothing else. Linear time."""
+    bare, wrapping = strip_wrapping(text)
     found = _read_bare(bare)
     return found._replace(rule=join_rules(wrapping, found.rule))
 
 
-def find_number(text: str) -> Found[Decimal]:
-    """The number that the text is, or states as its answer, or alone contains. Raises Unreadable.
+def find_number(text: str) -> TextReading[Decimal]:
+    """The number that the text is, or states as its answer, or alone contains. Raises TextParseError.
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like; every such statement in the text must give the same number.
     """
     try:
         return read_number(text)
-    except Unreadable as error:
+    except TextParseError as error:
         found = _stated_answer(text) or _only_number(text)
         if found is None:
             raise error
         return found
 
 
-def _read_bare(text: str) -> Found[Decimal]:
-    return read_lexeme(text) if _DIGIT.search(text) else read_words(text)
+def _read_bare(text: str) -> TextReading[Decimal]:
+    return read_number_token(text) if _DIGIT.search(text) else read_words(text)
 
 
-def _read_inside(text: str) -> Found[Decimal]:
+def _read_inside(text: str) -> TextReading[Decimal]:
     """A number inside a text: quotes, markup and the full stop around it are the text's."""
-    return _read_bare(unwrap(text)[0])
+    return _read_bare(strip_wrapping(text)[0])
 
 
-def _stated_answer(text: str) -> Found[Decimal] | None:
+def _stated_answer(text: str) -> TextReading[Decimal] | None:
     boxed = _BOXED.findall(text)
     if len(boxed) > _MOST_MENTIONS:
-        raise Unreadable(f"{len(boxed)} answers")
+        raise TextParseError(f"{len(boxed)} answers")
     if boxed:
-        return Found(_same([_read_inside(inner).value for inner in boxed]), "boxed answer")
+        return TextReading(_same([_read_inside(inner).value for inner in boxed]), "boxed answer")
     sentences = [sentence.strip() for sentence in _SENTENCE_END.split(text.strip())]
     if not _ANSWER.fullmatch(sentences[-1]):
         return None
     stated = [match[1] for sentence in sentences if (match := _ANSWER.fullmatch(sentence))]
     if len(stated) > _MOST_MENTIONS:
-        raise Unreadable(f"{len(stated)} answers")
+        raise TextParseError(f"{len(stated)} answers")
     try:
         readings = [_read_inside(inner.strip(" *_")) for inner in stated]
-        return Found(
+        return TextReading(
             _same([found.value for found in readings]), join_rules(readings[0].rule, "stated answer")
         )
-    except Unreadable:
+    except TextParseError:
         return None  # "Answer: 42 apples" may still hold one number
 
 
-def _only_number(text: str) -> Found[Decimal] | None:
+def _only_number(text: str) -> TextReading[Decimal] | None:
     if _DIGIT.search(text):
         if _LIST_MARKER.search(text):
-            raise Unreadable("a numbered list, not one number")
+            raise TextParseError("a numbered list, not one number")
         return _only_digits(text)
     return _only_words(text)
 
 
-def _only_digits(text: str) -> Found[Decimal]:
+def _only_digits(text: str) -> TextReading[Decimal]:
     sentences = _SENTENCE_END.split(_GLUED_LABEL.sub(r"\1 ", text.strip()))
     words = [(word, place) for place, sentence in enumerate(sentences) for word in sentence.split()]
     spelled = [word for word, _ in words]
     hits = [at for at, word in enumerate(spelled) if _DIGIT.search(word)]
     if len(hits) > _MOST_MENTIONS:
-        raise Unreadable(f"{len(hits)} numbers")
+        raise TextParseError(f"{len(hits)} numbers")
     readings = [_number_at(spelled, at) for at in hits]
     value = _same([found.value for found in readings])
     if len({words[at][1] for at in hits}) < len(hits):
-        raise Unreadable(f"several numbers in a sentence: {_list(spelled[at] for at in hits)}")
+        raise TextParseError(f"several numbers in a sentence: {_list(spelled[at] for at in hits)}")
     for at in hits:
         after = spelled[at + 1 :]
-        if after and bare_word(after[0]) in SCALES:
+        if after and bare_word(after[0]) in SCALE_WORDS:
             after = after[1:]
         _refuse_doubt(spelled[:at], after)
-    return Found(value, join_rules(readings[0].rule, "number in a sentence"))
+    return TextReading(value, join_rules(readings[0].rule, "number in a sentence"))
 
 
-def _number_at(words: list[str], at: int) -> Found[Decimal]:
+def _number_at(words: list[str], at: int) -> TextReading[Decimal]:
     """The number in a word, with the word for its scale if one follows."""
     bare = words[at].rstrip(",;:").lstrip("~≈≅")
     stop = "." if bare.endswith(".") else ""
@@ -406,49 +415,49 @@ def _number_at(words: list[str], at: int) -> Found[Decimal]:
     bare = re.sub(r"(?<=[0-9])°[CFK]?\.?\Z", "", bare)
     scale = bare_word(words[at + 1]) if at + 1 < len(words) else ""
     try:
-        return _read_inside(f"{bare} {scale}" if scale in SCALES else bare)
-    except Unreadable as error:
+        return _read_inside(f"{bare} {scale}" if scale in SCALE_WORDS else bare)
+    except TextParseError as error:
         if str(error) != "expected a number":
             raise
-        raise Unreadable(f"{shorten(words[at], 40)!r} is not plainly a number") from None
+        raise TextParseError(f"{shorten(words[at], 40)!r} is not plainly a number") from None
 
 
-def _only_words(text: str) -> Found[Decimal] | None:
+def _only_words(text: str) -> TextReading[Decimal] | None:
     words = text.split()
     runs = number_runs(words)
     if not runs:
         return None
     if len(runs) > 1:
-        raise Unreadable(
+        raise TextParseError(
             f"several numbers: {_list(bare_word(' '.join(words[start:end])) for start, end in runs)}"
         )
     start, end = runs[0]
     spelled = " ".join(words[start:end])
     if bare_word(spelled) == "one":
-        raise Unreadable('"one" may be a number or stand for something')
+        raise TextParseError('"one" may be a number or stand for something')
     _refuse_doubt(words[:start], words[end:])
     return read_words(spelled.strip(".,;:!?()\"'*_`"))._replace(rule="number in words, number in a sentence")
 
 
 def _refuse_doubt(before: list[str], after: list[str]) -> None:
-    reason = doubt(before, after) or bound(before, after)
+    reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
-        raise Unreadable(reason)
+        raise TextParseError(reason)
     start = _START_BEFORE.search(" ".join((*before[-4:], "")).casefold())
     if start:
-        raise Unreadable(f'"{start[0].strip()}" before it leaves the answer open')
+        raise TextParseError(f'"{start[0].strip()}" before it leaves the answer open')
     if after and bare_word(after[0]) in _SHARES:
-        raise Unreadable(f'"{after[0]}" after it leaves the answer open')
-    other = next((word for word in (*before, *after) if has_cardinal(word)), None)
+        raise TextParseError(f'"{after[0]}" after it leaves the answer open')
+    other = next((word for word in (*before, *after) if has_number_word(word)), None)
     if other:
-        raise Unreadable(f'"{shorten(bare_word(other), 40)}" may be a number too')
+        raise TextParseError(f'"{shorten(bare_word(other), 40)}" may be a number too')
 
 
 def _same(values: list[Decimal]) -> Decimal:
     """The one value; numbers that differ are a refusal."""
     different = [value for value in values if value != values[0]]
     if different:
-        raise Unreadable(f"two numbers: {shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}")
+        raise TextParseError(f"two numbers: {shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}")
     return values[0]
 
 

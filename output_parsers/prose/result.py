@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from ..result.errors import shorten
-from ..result.lazy_regex import late
+from ..result.lazy_regex import lazy_regex
 
 T = TypeVar("T")
 
 
-class Found(NamedTuple, Generic[T]):
+class TextReading(NamedTuple, Generic[T]):
     """A value read from text. ``rule`` names the steps that it took, None when the text was the value."""
 
     value: T
     rule: str | None = None
 
 
-class Unreadable(ValueError):  # it says what the text is, beside Found
+class TextParseError(ValueError):  # it says what the text is, beside Found
     """A text does not plainly hold the value; the message says why in a few words."""
 
 
@@ -43,7 +43,7 @@ _PAIRS = (
 _LAYERS = 6  # deeper wrapping is no reply, and each layer copies the text
 
 
-def unwrap(text: str) -> tuple[str, str | None]:
+def strip_wrapping(text: str) -> tuple[str, str | None]:
     """The text without white space, quotes, markup and full stop; the rule, unless only white space went."""
     bare = text.strip().strip("\ufeff").strip()
     before = bare
@@ -69,14 +69,14 @@ def join_rules(*rules: str | None) -> str | None:
     return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
 
 
-SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CARDINALS = _words(
+NUMBER_WORDS = _words(
     """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
@@ -94,8 +94,8 @@ _ANYWHERE = _words(
     jamais entre aucun nunca não nem не нет или ни
     """
 )
-_MARKUP = late(r"[{\[]|<[/\w]")
-_PHRASE = late(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
+_MARKUP = lazy_regex(r"[{\[]|<[/\w]")
+_PHRASE = lazy_regex(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
 
 # Beside a number these make it a day of the month.
 _MONTHS = _words(
@@ -128,7 +128,7 @@ def bare_word(word: str) -> str:
     return word.strip(".,;:!?…()[]{}\"'“”‘’«»*_`").casefold()
 
 
-def doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
+def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
     """Why a value between these words is not plainly the answer, or None. Linear in the words."""
     for word in (*before, *after):
         if _MARKUP.search(word):

@@ -16,9 +16,17 @@ from fractions import Fraction
 from itertools import islice
 from typing import NamedTuple
 
-from ..result.lazy_regex import late
-from .numbers import bound, has_cardinal, read_lexeme, read_words
-from .result import CARDINALS, Found, Unreadable, bare_word, doubt, join_rules, unwrap
+from ..result.lazy_regex import lazy_regex
+from .numbers import find_limit, has_number_word, read_number_token, read_words
+from .result import (
+    NUMBER_WORDS,
+    TextParseError,
+    TextReading,
+    bare_word,
+    find_hedging,
+    join_rules,
+    strip_wrapping,
+)
 
 
 class WrittenTime(NamedTuple):
@@ -41,15 +49,15 @@ _BASIC = (
     r"T(?P<bhour>[0-9]{2})(?P<bminute>[0-9]{2})(?P<bsecond>[0-9]{2})?"
     r"(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
 )
-_ANYWHERE = late(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
-_AFTER_DATE = late(
+_ANYWHERE = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
+_AFTER_DATE = lazy_regex(
     rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK}|{_BASIC})", re.IGNORECASE
 )
-_ZONE = late(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
+_ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
 
 
 def times_in(text: str) -> Iterator[WrittenTime]:
-    """The times in the text, from left to right. Raises Unreadable at one that has no or two meanings."""
+    """The times in the text, from left to right. Raises TextParseError at one that has no or two meanings."""
     for match in _ANYWHERE.finditer(text):
         if match["minute"] or match["half"]:
             yield _written(match)
@@ -75,16 +83,16 @@ def _written(match: re.Match[str]) -> WrittenTime:
     rules = []
     if match["half"]:
         if not 1 <= hour <= 12:
-            raise Unreadable(f"no such time: {shown}")
+            raise TextParseError(f"no such time: {shown}")
         hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
         rules.append("12-hour clock")
     elif len(match["hour"]) == 1:
-        raise Unreadable(f"{shown} may be in the morning or in the afternoon")
+        raise TextParseError(f"{shown} may be in the morning or in the afternoon")
     if fraction[6:].strip("0"):
         rules.append("cut to microseconds")
     zone = match["zone"]
     if zone and zone[0] == "-" and not match["second"] and not match["t"]:
-        raise Unreadable(f"{shown} may be a span of time, or a time with an offset")
+        raise TextParseError(f"{shown} may be a span of time, or a time with an offset")
     if zone and zone[:3].upper() in ("UTC", "GMT"):
         rules.append("named zone")
     value = _time(shown, hour, minute, second, int(f"{fraction[:6]:0<6}"), _zone(zone))
@@ -95,7 +103,7 @@ def _time(shown: str, hour: int, minute: int, second: int, microsecond: int, zon
     try:
         return time(hour, minute, second, microsecond, zone)
     except ValueError as error:
-        raise Unreadable(f"no such time: {shown}") from error
+        raise TextParseError(f"no such time: {shown}") from error
 
 
 def _zone(text: str | None) -> tzinfo | None:
@@ -106,7 +114,7 @@ def _zone(text: str | None) -> tzinfo | None:
     sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     if offset >= timedelta(days=1) or int(minutes or 0) > 59:
-        raise Unreadable(f"no such offset: {text}")
+        raise TextParseError(f"no such offset: {text}")
     if not offset:
         return UTC
     return timezone(-offset if sign == "-" else offset)
@@ -150,7 +158,7 @@ _WORDS = "|".join(
 )
 # A time may follow at once, as in 2024-02-13T10:30; any other letter, digit or separator makes it something
 # else than a date.
-_DATE = late(
+_DATE = lazy_regex(
     rf"(?<![\w/.+-])(?<![0-9]:)(?:(?P<weekday>{_WEEKDAY})\.?,?\s{{1,2}})?(?:the\s)?(?:"
     r"(?P<iso>[0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"|(?P<week>[0-9]{4}-?W[0-9]{2}-?[1-7])"
@@ -165,17 +173,17 @@ _DATE = late(
 
 
 def dates_in(text: str, order: DateOrder | None) -> Iterator[WrittenDate]:
-    """The dates in the text, from left to right. Raises Unreadable at one that has no or two meanings."""
+    """The dates in the text, from left to right. Raises TextParseError at one that has no or two meanings."""
     for match in _DATE.finditer(text):
         try:
             value, rule = _value(match, order)
         except ValueError as error:
             raise (
-                error if isinstance(error, Unreadable) else Unreadable(f"no such date: {match[0]}")
+                error if isinstance(error, TextParseError) else TextParseError(f"no such date: {match[0]}")
             ) from error
         weekday = match["weekday"]
         if weekday and not WEEKDAYS[value.weekday()].startswith(weekday[:3].casefold()):
-            raise Unreadable(f"{value} is a {WEEKDAYS[value.weekday()].title()}, not a {weekday}")
+            raise TextParseError(f"{value} is a {WEEKDAYS[value.weekday()].title()}, not a {weekday}")
         yield WrittenDate(value, rule or ("weekday" if weekday else None), match.start(), match.end())
 
 
@@ -199,21 +207,21 @@ def _value(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | N
 def _year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
     text = f"{match['p']}{match['b']}{match['q']}{match['b']}{match['last']}"
     if len(match["last"]) == 2:
-        raise Unreadable(f"{text} has a year of two digits")
+        raise TextParseError(f"{text} has a year of two digits")
     year, p, q = int(match["last"]), int(match["p"]), int(match["q"])
     meanings = {DateOrder.DMY: (q, p), DateOrder.MDY: (p, q)}
     possible = {
         known: date(year, month, day) for known, (month, day) in meanings.items() if _exists(year, month, day)
     }
     if not possible:
-        raise Unreadable(f"no such date: {text}")
+        raise TextParseError(f"no such date: {text}")
     if order is not None:
         if order not in possible:
-            raise Unreadable(f"{text} is not in the order {order.value}")
+            raise TextParseError(f"{text} is not in the order {order.value}")
         return possible[order], order.value
     if len(set(possible.values())) > 1:
         by_day, by_month = possible[DateOrder.DMY], possible[DateOrder.MDY]
-        raise Unreadable(f"{text} may be {by_day} or {by_month}")
+        raise TextParseError(f"{text} may be {by_day} or {by_month}")
     read, value = next(iter(possible.items()))
     return value, read.value
 
@@ -241,9 +249,9 @@ def _in_words(text: str) -> date:
     try:
         one, other = (parse(plain, default=filler) for filler in (datetime(2000, 1, 1), datetime(2004, 2, 2)))
     except (ParserError, OverflowError) as error:
-        raise Unreadable(f"no such date: {text}") from error
+        raise TextParseError(f"no such date: {text}") from error
     if one != other or sorted(map(int, re.findall(r"[0-9]+", text))) != sorted((one.day, one.year)):
-        raise Unreadable(f"no such date: {text}")
+        raise TextParseError(f"no such date: {text}")
     return one.date()
 
 
@@ -261,11 +269,11 @@ _ISO_PATTERN = (
     rf"(?P<sign>[+-])?P(?=[0-9T])(?:(?P<w>{_DECIMAL})W)?(?:(?P<d>{_DECIMAL})D)?"
     rf"(?:T(?=[0-9])(?:(?P<h>{_DECIMAL})H)?(?:(?P<m>{_DECIMAL})M)?(?:(?P<s>{_DECIMAL})S)?)?"
 )
-_ISO = late(_ISO_PATTERN)
-_ISO_IN_TEXT = late(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
-_CALENDAR = late(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
+_ISO = lazy_regex(_ISO_PATTERN)
+_ISO_IN_TEXT = lazy_regex(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
+_CALENDAR = lazy_regex(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
 # What str(timedelta) writes; the sign of the days is theirs alone, a sign without days is that of the whole.
-_CLOCK_DURATION = late(
+_CLOCK_DURATION = lazy_regex(
     r"(?:(?P<d>[+-]?[0-9]{1,10}) days?, |(?P<sign>[+-])?)"
     r"(?P<h>[0-9]{1,10}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9](?:\.[0-9]{1,12})?)"
 )
@@ -274,43 +282,43 @@ _UNIT = (
     r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
     r"|(?P<us>microseconds?|usecs?|[uµμ]s)|(?P<m>minutes?|mins?|m)|(?P<s>seconds?|secs?|s))"
 )
-_PART = late(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
+_PART = lazy_regex(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
 # A sign belongs to the duration only where nothing stands right before it.
-_FIRST = late(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
-_JOINT = late(r"[\s,]{0,3}(?:and\s{1,2})?")
-_SIGN = late(r"(?<!\S)[+-]\Z")
+_FIRST = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
+_JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
+_SIGN = lazy_regex(r"(?<!\S)[+-]\Z")
 _MOST_PARTS = 7
 _CARDINAL = f"(?:{'|'.join(sorted(CARDINALS))})"
-_SPELLED = late(
+_SPELLED = lazy_regex(
     rf"\b({_CARDINAL}(?:[\s-](?:and\s)?{_CARDINAL})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
 # A unit without a number of its own is a part that was not counted: "an hour and 15 minutes".
-_UNCOUNTED = late(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
+_UNCOUNTED = lazy_regex(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
 # After these a duration is that of one of many, or says when.
-_APART = late(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
+_APART = lazy_regex(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
 _LONGEST_SPELLED = 1000  # characters; a reply that spells a duration is short
 
 
-def read_timedelta(text: str) -> Found[timedelta]:
-    """The span of time that the text is, or the only one in it. Raises Unreadable, and nothing else.
+def read_timedelta(text: str) -> TextReading[timedelta]:
+    """The span of time that the text is, or the only one in it. Raises TextParseError, and nothing else.
 
     Read are ISO 8601 durations, what ``str(timedelta)`` writes, and numbers with units from weeks to
     microseconds, each unit once and in falling order. Months and years have no fixed length and are refused,
     like numbers without a unit, ``1:30``, and a lone ``5m``, which may be minutes or months.
     """
-    bare, wrapping = unwrap(text)
+    bare, wrapping = strip_wrapping(text)
     iso = _ISO.fullmatch(bare)
     if iso:
-        return Found(_of_groups(iso), wrapping)
+        return TextReading(_of_groups(iso), wrapping)
     clock = _CLOCK_DURATION.fullmatch(bare)
     if clock:
-        return Found(_of_groups(clock), join_rules(wrapping, "clock form"))
+        return TextReading(_of_groups(clock), join_rules(wrapping, "clock form"))
     if _CALENDAR.match(bare):
-        raise Unreadable("months and years have no fixed length")
+        raise TextParseError("months and years have no fixed length")
     spelled, rule = _with_digits(bare)
     value, steps, around = _with_units(spelled)
-    return Found(value, join_rules(None if around else wrapping, rule, steps, around))
+    return TextReading(value, join_rules(None if around else wrapping, rule, steps, around))
 
 
 def _of_groups(match: re.Match[str]) -> timedelta:
@@ -323,11 +331,11 @@ def _of_groups(match: re.Match[str]) -> timedelta:
 def _timedelta(seconds: Fraction) -> timedelta:
     microseconds = seconds * 1_000_000
     if microseconds.denominator != 1:
-        raise Unreadable("the duration is finer than a microsecond")
+        raise TextParseError("the duration is finer than a microsecond")
     try:
         return timedelta(microseconds=int(microseconds))
     except OverflowError as error:
-        raise Unreadable("the duration is too long") from error
+        raise TextParseError("the duration is too long") from error
 
 
 def _with_digits(text: str) -> tuple[str, str | None]:
@@ -349,7 +357,7 @@ def _with_units(text: str) -> tuple[timedelta, str | None, str | None]:
         value = _timedelta(_total(parts, "-" if sign and sign[0] == "-" else ""))
         start, end, rule = sign.start() if sign else parts[0].start(), parts[-1].end(), "units"
     else:
-        raise Unreadable("expected a duration")
+        raise TextParseError("expected a duration")
     return value, rule, _duration_sentence_rule(text[:start], text[end:])
 
 
@@ -370,36 +378,36 @@ def _total(parts: list[re.Match[str]], sign: str) -> Fraction:
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
-        raise Unreadable("the units of the duration are not each once and in falling order")
+        raise TextParseError("the units of the duration are not each once and in falling order")
     if units == ["m"] and parts[0]["m"].casefold() == "m":
-        raise Unreadable(f"{parts[0][0]} may be minutes or months")
+        raise TextParseError(f"{parts[0][0]} may be minutes or months")
     if sign and len(parts) > 1:  # str(timedelta) means the first unit alone, people mean all
-        raise Unreadable("the minus sign may be that of the first unit or of all")
-    numbers = (Fraction(read_lexeme(f"{sign}{part['number']}").value) for part in parts)
+        raise TextParseError("the minus sign may be that of the first unit or of all")
+    numbers = (Fraction(read_number_token(f"{sign}{part['number']}").value) for part in parts)
     return sum((number * _SECONDS[unit] for number, unit in zip(numbers, units, strict=True)), Fraction(0))
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
     if not before.strip() and not after.strip():
         return None
-    reason = doubt(before.split(), after.split()) or bound(before.split(), after.split())
+    reason = find_hedging(before.split(), after.split()) or find_limit(before.split(), after.split())
     if reason:
-        raise Unreadable(reason)
+        raise TextParseError(reason)
     for word in (*before.split(), *after.split()):
-        if has_cardinal(word) or any(character.isnumeric() for character in word):
-            raise Unreadable(f"a number beside the duration: {word[:40]!r}")
+        if has_number_word(word) or any(character.isnumeric() for character in word):
+            raise TextParseError(f"a number beside the duration: {word[:40]!r}")
     uncounted = _UNCOUNTED.search(f"{before}\n{after}")
     if uncounted:
-        raise Unreadable(f'"{uncounted[0]}" beside the duration may be a part of it')
+        raise TextParseError(f'"{uncounted[0]}" beside the duration may be a part of it')
     if _APART.match(after):
-        raise Unreadable(f'"{after.split()[0]}" after the duration may change it')
+        raise TextParseError(f'"{after.split()[0]}" after the duration may change it')
     return "duration in a sentence"
 
 
 _MOST_MENTIONS = 20
 _CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
-_TIME_BEFORE_DATE = late(r"[\s,]{1,3}(?:on\s{1,2})?")
-_CLOSING = late(r"\s*(?:[.!;)\"'”’*`]|\Z)")
+_TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
+_CLOSING = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
 # Beside a date or a time these move it, or say which half of the day or which zone is meant.
 _MOVES = frozenset(
     """
@@ -412,66 +420,66 @@ _MOVES = frozenset(
 _ORDINALS = frozenset({"following", "preceding", "succeeding", "past"})
 
 
-def read_date(text: str, order: DateOrder | None = None) -> Found[date]:
-    """The date that the text is, or the only one in it. Raises Unreadable, and nothing else."""
-    bare, wrapping = unwrap(text)
+def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
+    """The date that the text is, or the only one in it. Raises TextParseError, and nothing else."""
+    bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
     clock = time_at(bare, end) if len(mentions) == 1 else None
     if clock:
         if clock.value.replace(tzinfo=None) != time():
-            raise Unreadable("expected a date without a time")
+            raise TextParseError("expected a date without a time")
         end = clock.end
     dropped = "midnight dropped" if clock else None
     around = _sentence_rule("date", _parts(bare, mentions, end), first.value)
     if around and bare[first.start : first.end].isdecimal():
-        raise Unreadable("eight digits in a sentence may be any number")
-    return Found(first.value, join_rules(None if around else wrapping, first.rule, dropped, around))
+        raise TextParseError("eight digits in a sentence may be any number")
+    return TextReading(first.value, join_rules(None if around else wrapping, first.rule, dropped, around))
 
 
-def read_time(text: str) -> Found[time]:
-    """The time of day that the text is, or the only one in it. Raises Unreadable, and nothing else."""
-    bare, wrapping = unwrap(text)
+def read_time(text: str) -> TextReading[time]:
+    """The time of day that the text is, or the only one in it. Raises TextParseError, and nothing else."""
+    bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
-        return Found(word, join_rules(wrapping, "time in words"))
+        return TextReading(word, join_rules(wrapping, "time in words"))
     times = list(islice(times_in(bare), 2))
     if not times:
-        raise Unreadable("expected a time")
+        raise TextParseError("expected a time")
     if len(times) > 1:
-        raise Unreadable(f"two times: {times[0].value} and {times[1].value}")
+        raise TextParseError(f"two times: {times[0].value} and {times[1].value}")
     only = times[0]
     around = _sentence_rule("time", [bare[: only.start], bare[only.end :]])
     _refuse_words_after(bare, only)
-    return Found(only.value, join_rules(None if around else wrapping, only.rule, around))
+    return TextReading(only.value, join_rules(None if around else wrapping, only.rule, around))
 
 
-def read_datetime(text: str, order: DateOrder | None = None) -> Found[datetime]:
-    """The date with its time that the text is, or the only one in it. Raises Unreadable, and nothing else."""
-    bare, wrapping = unwrap(text)
+def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
+    """The date with its time that the text is, or the only one in it. Raises TextParseError, and nothing else."""
+    bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
-        raise Unreadable("several dates")
+        raise TextParseError("several dates")
     day = mentions[0]
     clock = time_at(bare, day.end) or _time_before(bare, day)
     if clock is None:
-        raise Unreadable("expected a date with its time")
+        raise TextParseError("expected a date with its time")
     start, end = min(day.start, clock.start), max(day.end, clock.end)
     around = _sentence_rule("date and time", [bare[:start], bare[end:]], day.value)
     if clock.start > day.start:
         _refuse_words_after(bare, clock)
     value = datetime.combine(day.value, clock.value)
-    return Found(value, join_rules(None if around else wrapping, day.rule, clock.rule, around))
+    return TextReading(value, join_rules(None if around else wrapping, day.rule, clock.rule, around))
 
 
 def _mentions(text: str, order: DateOrder | None) -> list[WrittenDate]:
     """The mentions of the one date in the text, at least one."""
     mentions = list(islice(dates_in(text, order), _MOST_MENTIONS))
     if not mentions:
-        raise Unreadable("expected a date")
+        raise TextParseError("expected a date")
     other = next((mention for mention in mentions if mention.value != mentions[0].value), None)
     if other:
-        raise Unreadable(f"two dates: {mentions[0].value} and {other.value}")
+        raise TextParseError(f"two dates: {mentions[0].value} and {other.value}")
     return mentions
 
 
@@ -490,27 +498,27 @@ def _parts(text: str, mentions: list[WrittenDate], end: int) -> list[str]:
 
 
 def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """The rule for a value in a sentence, None where nothing is around it. Raises Unreadable if in doubt."""
+    """The rule for a value in a sentence, None where nothing is around it. Raises TextParseError if in doubt."""
     if not any(part.strip() for part in parts):
         return None
     before, after = parts[0].split(), " ".join(parts[1:]).split()
-    reason = doubt(before, after) or bound(before, after)
+    reason = find_hedging(before, after) or find_limit(before, after)
     if reason:
-        raise Unreadable(reason)
+        raise TextParseError(reason)
     if before and bare_word(before[-1]) in _ORDINALS:
-        raise Unreadable(f'"{before[-1]}" before the {kind} may change it')
+        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
     for word in (*before, *after):
         bare = bare_word(word)
-        if has_cardinal(word) or any(character.isnumeric() for character in word):
-            raise Unreadable(f"a number beside the {kind}: {word[:40]!r}")
+        if has_number_word(word) or any(character.isnumeric() for character in word):
+            raise TextParseError(f"a number beside the {kind}: {word[:40]!r}")
         if bare in _MOVES and not (kind == "date" and bare in ("day", "year", "month")):
-            raise Unreadable(f'"{bare}" beside the {kind} may change it')
+            raise TextParseError(f'"{bare}" beside the {kind} may change it')
         if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
-            raise Unreadable(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
+            raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
     return f"{kind} in a sentence"
 
 
 def _refuse_words_after(text: str, clock: WrittenTime) -> None:
     """Refuse words that follow a time in its sentence: a zone, a part of the day, the end of a range."""
     if not _CLOSING.match(text, clock.end):
-        raise Unreadable(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
+        raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")

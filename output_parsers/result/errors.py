@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # What code of the user's raises, beside ValueError, when it is given values that it does not expect.
-REFUSALS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
+USER_CODE_ERRORS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
 _SHOWN = 20  # problems in a message; more of them tell a model nothing more
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 _METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split")
 
 
-class _LatePattern:
+class _LazyPattern:
     """Stands for a compiled pattern; from its first use on, its methods are the pattern's own."""
 
     def __init__(self, pattern: str, flags: int) -> None:
@@ -21,6 +21,6 @@ class _LatePattern:
         return getattr(made, name)
 
 
-def late(pattern: str, flags: int = 0) -> re.Pattern[str]:
+def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """As ``re.compile``. Compiling all patterns of this package costs as much as importing the rest of it."""
-    return cast("re.Pattern[str]", _LatePattern(pattern, flags))
+    return cast("re.Pattern[str]", _LazyPattern(pattern, flags))

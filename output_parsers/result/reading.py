@@ -69,10 +69,10 @@ class Ambiguity(ValidationFailure):  # a misfit too
     """A text or JSON value fits in more than one way, with different values."""
 
 
-MOST_MISFITS = 100  # of the parts of one value; what does not fit so often is something else
+MAX_FAILURES = 100  # of the parts of one value; what does not fit so often is something else
 
 
-def gathered(misfits: Sequence[ValidationFailure]) -> ValidationFailure:
+def combine_failures(misfits: Sequence[ValidationFailure]) -> ValidationFailure:
     """The misfits of the parts of one value as its own."""
     problems = (problem for misfit in misfits for problem in misfit.problems)
     only_ambiguous = all(isinstance(misfit, Ambiguity) for misfit in misfits)
@@ -87,21 +87,21 @@ class Cursor:
     place knows the one above it and its own key: its path is written only when something is said of it.
     """
 
-    __slots__ = ("_above", "_step", "known", "ledger", "leniency")
+    __slots__ = ("_above", "_step", "coercions", "leniency", "union_cache")
 
     def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$") -> None:
         self.leniency = leniency
-        self.ledger: list[Coercion] = []
-        self.known: dict[Any, Any] = {}
+        self.coercions: list[Coercion] = []
+        self.union_cache: dict[Any, Any] = {}
         self._above: Cursor | None = None
         self._step: str | int = path
 
-    def at(self, key: str | int) -> Cursor:
+    def child(self, key: str | int) -> Cursor:
         """The place of an item or a field below this one."""
         below = Cursor.__new__(Cursor)
         below.leniency = self.leniency
-        below.ledger = self.ledger
-        below.known = self.known
+        below.coercions = self.coercions
+        below.union_cache = self.union_cache
         below._above = self
         below._step = key
         return below
@@ -116,22 +116,22 @@ class Cursor:
             place = place._above
         return str(place._step) + "".join(reversed(steps))
 
-    def took(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
+    def record(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
         """Record a step. Raises Misfit where the leniency does not permit it."""
         allowed = Leniency.ALL if guess else Leniency.SAFE
         if self.leniency.value < allowed.value:
-            raise self.misfit(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
-        self.ledger.append(Coercion(self.path, rule, show(before), show(after)))
+            raise self.failure(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
+        self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
 
-    def left_out(self, rule: str) -> None:
-        """Record that something beside the value was passed over. Raises Misfit as ``took`` does."""
+    def record_dropped(self, rule: str) -> None:
+        """Record that something beside the value was passed over. Raises Misfit as ``record`` does."""
         if self.leniency is Leniency.NONE:
             raise ValidationFailure(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
-        self.ledger.append(Coercion(self.path, rule, "", ""))
+        self.coercions.append(Coercion(self.path, rule, "", ""))
 
-    def misfit(self, message: str, found: Json) -> ValidationFailure:
+    def failure(self, message: str, found: Json) -> ValidationFailure:
         """The error that says what was expected here and what was found."""
-        return ValidationFailure(Problem(self.path, message, show(found)))
+        return ValidationFailure(Problem(self.path, message, describe_value(found)))
 
 
 def _written_step(key: str | int) -> str:
@@ -141,7 +141,7 @@ def _written_step(key: str | int) -> str:
     return f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 
-def written(found: Json) -> str:
+def dump_json(found: Json) -> str:
     """The JSON text of a JSON value, its numbers digit by digit."""
     if isinstance(found, dict):
         return "{" + ", ".join(f"{json.dumps(key)}: {written(value)}" for key, value in found.items()) + "}"
@@ -150,7 +150,7 @@ def written(found: Json) -> str:
     return str(found) if isinstance(found, Decimal) else json.dumps(found, ensure_ascii=False)
 
 
-def show(value: object, limit: int = 60) -> str:
+def describe_value(value: object, limit: int = 60) -> str:
     """A short text for a JSON value or a value read from one."""
     if value is None:
         return "null"
@@ -169,7 +169,7 @@ def show(value: object, limit: int = 60) -> str:
         return "a very long number"
 
 
-def expected(kind: str, error: Exception) -> str:
+def expected_message(kind: str, error: Exception) -> str:
     """What was expected, and what more an error says of the text."""
     detail = str(error)
     return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"
@@ -178,7 +178,7 @@ def expected(kind: str, error: Exception) -> str:
 _NOTHING = object()
 
 
-def same(one: Any, other: Any) -> bool:
+def strict_equal(one: Any, other: Any) -> bool:
     """Stricter than ``==``, which holds True and 1 for equal, inside of lists and records too.
 
     Records are compared by their fields, whatever their classes say of equality; so are other objects whose
@@ -189,27 +189,27 @@ def same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(strict_equal, one, other))
     if isinstance(one, dict):
-        return _same_members(one, other) and all(same(value, other[key]) for key, value in one.items())
+        return _same_members(one, other) and all(strict_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, (set, frozenset)):
         return _same_members(dict.fromkeys(one), dict.fromkeys(other))
     names = _names(type(one))
     if names is None:
         if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # all but object
             return bool(one == other) or bool(one != one and other != other)  # NaN equals nothing
-        return hasattr(one, "__dict__") and same(one.__dict__, other.__dict__)
+        return hasattr(one, "__dict__") and strict_equal(one.__dict__, other.__dict__)
     more = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
-    return same(*more) and all(
-        same(getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names
+    return strict_equal(*more) and all(
+        strict_equal(getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names
     )
 
 
-def difference(one: Any, other: Any, path: str = "$") -> tuple[str, Any, Any]:
+def first_difference(one: Any, other: Any, path: str = "$") -> tuple[str, Any, Any]:
     """The path of the first part in which two values of one form are not the same, and both parts."""
     for step, part, counterpart in _parts(one, other):
-        if not same(part, counterpart):
-            return difference(part, counterpart, path + step)
+        if not strict_equal(part, counterpart):
+            return first_difference(part, counterpart, path + step)
     return path, one, other
 
 
@@ -229,7 +229,7 @@ def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
     if one.keys() != other.keys():
         return False
     known = {key: key for key in other}
-    return all(same(key, known[key]) for key in one)
+    return all(strict_equal(key, known[key]) for key in one)
 
 
 def _names(cls: Any) -> Sequence[str] | None:

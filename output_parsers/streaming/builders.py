@@ -9,8 +9,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from ..json.result import JsonFault, put
-from ..parser.fast_path import NOT_CLEAN
+from ..json.result import JsonSyntaxError, add_field
+from ..parser.fast_path import NOT_EXACT
 from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.node import Node
 from .tokens import TextSoFar
@@ -89,7 +89,7 @@ class Slot(NamedTuple):
     """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
 
     ``as_is`` is the type of JSON that the node gives just as it is; ``clean`` reads the exact text of a
-    container, or gives NOT_CLEAN, and is None where it always would. ``exact`` says that the key is the
+    container, or gives NOT_EXACT, and is None where it always would. ``exact`` says that the key is the
     field's very name; ``hidden`` that the value is shown only with the whole object, for the class may
     change it.
     """
@@ -183,8 +183,8 @@ class JsonFrame(Frame):
             self._items.append(found)
             return
         try:
-            put(self.fields, self._key, found, 0)
-        except JsonFault:
+            add_field(self.fields, self._key, found, 0)
+        except JsonSyntaxError:
             self._unfit = True
 
     def fail(self, shown: str) -> None:
@@ -293,10 +293,10 @@ class MemberFrame(Frame, ABC):
             if slot.grows and isinstance(found, str):  # so it was shown while it was being written
                 self._add(found, fits=False)
             return
-        if place.ledger:
-            place.ledger.clear()
-        if place.known:
-            place.known.clear()
+        if place.coercions:
+            place.coercions.clear()
+        if place.union_cache:
+            place.union_cache.clear()
         self._add(value, fits=True)
 
     def fail(self, shown: str) -> None:
@@ -312,10 +312,10 @@ class MemberFrame(Frame, ABC):
         if slot is None or slot.clean is None:
             return False
         text = clean_text(container)
-        value = NOT_CLEAN if text is None else slot.clean(text)
-        if value is not NOT_CLEAN:
+        value = NOT_EXACT if text is None else slot.clean(text)
+        if value is not NOT_EXACT:
             self._add(value, fits=True)
-        return value is not NOT_CLEAN
+        return value is not NOT_EXACT
 
     def adopt(self, child: Frame) -> None:
         value = child.close()

@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import TypeForm
 
 from ..json.reader import read_exact, read_tolerant
-from ..json.result import JsonFault
-from ..parser.extract import open_reply
-from ..parser.fast_path import NOT_CLEAN
+from ..json.result import JsonSyntaxError
+from ..parser.extract import strip_reasoning
+from ..parser.fast_path import NOT_EXACT
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure, written
+from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure, dump_json
 from ..types.containers import ListNode
 from ..types.node import Node
 from ..types.target import Target
@@ -178,25 +178,25 @@ class ItemReader(Generic[T]):
                     self._read(self._kept.cut(part.start, part.end))
                 elif isinstance(part, str):
                     for found in decoded_items(part):
-                        self._align(found, written(found))
+                        self._align(found, dump_json(found))
                 elif part.unfit:
-                    self._refuse(written(part.value), (self._problem("the string cannot be read"),))
+                    self._refuse(dump_json(part.value), (self._problem("the string cannot be read"),))
                 else:
-                    self._align(part.value, written(part.value))
+                    self._align(part.value, dump_json(part.value))
         self._kept.drop(end)
 
     def _problem(self, message: str) -> Problem:
         return Problem(f"$[{self._count}]", message)
 
     def _read(self, text: str) -> None:
-        value = NOT_CLEAN if self._clean is None else self._clean(text)
-        if value is not NOT_CLEAN:  # most items are exact JSON
+        value = NOT_EXACT if self._clean is None else self._clean(text)
+        if value is not NOT_EXACT:  # most items are exact JSON
             self._ready.append(value)
             self._count += 1
             return
         try:
             found = _json_of(text)
-        except JsonFault as fault:
+        except JsonSyntaxError as fault:
             self._refuse(text, (self._problem(f"the JSON is broken: {fault.message}"),))
         else:
             self._align(found, text)
@@ -222,7 +222,7 @@ class ItemReader(Generic[T]):
     def _recover(self) -> None:
         """Read the whole reply where the scan of it was given up, and go on behind the last item found."""
         try:
-            reply = open_reply(self.text, Cursor(self._leniency))
+            reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.whole()
             found = [candidate.value for candidate in ([whole] if whole else reply.candidates())]
         except ValidationFailure as misfit:
@@ -234,7 +234,7 @@ class ItemReader(Generic[T]):
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
         for item in items[self._count :]:
-            self._align(item, written(item))
+            self._align(item, dump_json(item))
 
 
 def _list_in(found: Json) -> list[Json] | None:
@@ -245,14 +245,14 @@ def _list_in(found: Json) -> list[Json] | None:
 
 
 def _json_of(text: str) -> Json:
-    """The one JSON value that a text is. Raises JsonFault."""
+    """The one JSON value that a text is. Raises JsonSyntaxError."""
     try:
         return read_exact(text)
-    except JsonFault:
+    except JsonSyntaxError:
         # in brackets, for there a quote inside a string can be told from its end
         items = read_tolerant(f"[{text}]").value
     if len(items) != 1:
-        raise JsonFault("it is more than one value", 0)
+        raise JsonSyntaxError("it is more than one value", 0)
     return items[0]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from enum import Enum
 from json import JSONDecoder
 
-from ..json.result import JsonFault, Repairs
-from ..json.strings import decode
+from ..json.result import JsonSyntaxError, RepairLog
+from ..json.strings import decode_string
 from ..result.reading import Json
 from .builders import Container, Member, Moment
 from .tokens import (
@@ -55,7 +55,7 @@ class GrowingString:
         self._held = False
 
     def advance(self, text: str, at: int) -> int:
-        """Take in what stands from ``at`` up to the next quote, or to what cannot be judged yet."""
+        """Take in what stands from ``child`` up to the next quote, or to what cannot be judged yet."""
         if not self._held:
             found = _SHOWN[self.quote].match(text, at)
             end = found.end() if found else at
@@ -79,7 +79,7 @@ class GrowingString:
             # what _SHOWN lets through is JSON, control characters apart, and the standard library is faster
             self.shown.parts.append(_PLAIN.raw_decode(f'"{piece}"')[0])
         else:
-            self.shown.parts.append(decode(piece, 0, Repairs(), python=self.quote == "'"))
+            self.shown.parts.append(decode_string(piece, 0, RepairLog(), python=self.quote == "'"))
 
     def take_quote(self, after: str) -> None:
         """Take a quote, and what stands after it, for a part of the string."""
@@ -102,9 +102,9 @@ class GrowingString:
         return ""
 
     def value(self) -> str:
-        """The whole string, now that it is closed. Raises JsonFault where it cannot be read."""
+        """The whole string, now that it is closed. Raises JsonSyntaxError where it cannot be read."""
         if self._held:
-            return decode("".join(self._raw), 0, Repairs(), python=self.quote == "'")
+            return decode_string("".join(self._raw), 0, RepairLog(), python=self.quote == "'")
         return self.shown.so_far().join()
 
 
@@ -128,7 +128,7 @@ _COMMENT = re.compile(r"/\*|//|#\s")
 
 
 def judge_quote(text: str, at: int, closer: str, string: GrowingString) -> Quote:
-    """What the quote at ``at`` is, by what follows it; ``closer`` closes the container of the string.
+    """What the quote at ``child`` is, by what follows it; ``closer`` closes the container of the string.
 
     It is judged as the reader of whole texts judges it; where that would weigh more than is seen here, the
     quote is DOUBTFUL.
@@ -586,7 +586,7 @@ class Growing:
         self._string = None
         try:
             return self._took(string.value(), at + 1)
-        except JsonFault:
+        except JsonSyntaxError:
             return self._took(string.shown.so_far().join(), at + 1, unfit=True)
 
     def _in_comment(self, at: int) -> int:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
-from ..parser.fast_path import NOT_CLEAN, clean_reader
+from ..json.result import JsonSyntaxError
+from ..parser.fast_path import NOT_EXACT, compile_fast_reader
 from ..result.reading import Cursor, Json, Leniency, ValidationFailure
 from ..types.choices import BoolNode, ChoiceNode, FlagNode
 from ..types.constraints import ConstrainedNode
@@ -139,17 +139,17 @@ class Shapes:
 
         def clean(text: str) -> Any:
             if record not in self._readers:  # built for the first record that is closed, for it takes long
-                self._readers[record] = clean_reader(record.spec.cls, record)
+                self._readers[record] = compile_fast_reader(record.spec.cls, record)
             reader = self._readers[record]
-            return NOT_CLEAN if reader is None else reader(text)
+            return NOT_EXACT if reader is None else reader(text)
 
         return clean
 
     def _clean_any(self, text: str) -> Any:
         try:
             return AnyNode().read(read_exact(text), self.place)
-        except (JsonFault, ValidationFailure, RecursionError):
-            return NOT_CLEAN
+        except (JsonSyntaxError, ValidationFailure, RecursionError):
+            return NOT_EXACT
 
     def _opener(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> Opener:
         if isinstance(node, Shared):
@@ -181,7 +181,7 @@ class Shapes:
 
             def make_tuple(items: list[Any]) -> Any:
                 if len(items) != len(slots):
-                    raise place.misfit(f"expected {node.kind}", items)
+                    raise place.failure(f"expected {node.kind}", items)
                 return _checked(tuple(items), checks, place)
 
             return lambda: ListFrame(place, slots, None, make_tuple)
@@ -191,7 +191,7 @@ class Shapes:
             try:
                 value = make_list(items)
             except TypeError as error:
-                raise place.misfit("expected items that a set can hold", items) from error
+                raise place.failure("expected items that a set can hold", items) from error
             return _checked(value, checks, place)
 
         slot = self.slot(node.item if isinstance(node, ListNode) else node)
@@ -238,7 +238,7 @@ class Shapes:
 
         def make(values: dict[Any, Any], others: dict[str, Json]) -> Any:
             if not required <= values.keys():
-                raise place.misfit("a required field is missing", {})
+                raise place.failure("a required field is missing", {})
             given = {key: values[name] for name, key in given_as if name in values}
             if others:
                 given = {**{key: AnyNode().read(found, place) for key, found in others.items()}, **given}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..json.result import JsonFault, Repairs
-from ..json.strings import decode, read_word
+from ..json.result import JsonSyntaxError, RepairLog
+from ..json.strings import decode_string, read_bare_value
 from ..result.reading import Json
 
 
@@ -115,7 +115,7 @@ def cut_string(member: re.Match[str]) -> tuple[str, str | None]:
     key, body = member.groups()
     if body is None:
         return "", None
-    return key, decode(body, 0, Repairs()) if "\\" in body else body
+    return key, decode_string(body, 0, RepairLog()) if "\\" in body else body
 
 
 def end_of_blank(text: str, at: int) -> int:
@@ -125,7 +125,7 @@ def end_of_blank(text: str, at: int) -> int:
 
 
 def find_comment(text: str, at: int) -> str | None:
-    """What opens a comment at ``at``, "" where none begins, None where more text must tell."""
+    """What opens a comment at ``child``, "" where none begins, None where more text must tell."""
     mark = text[at]
     if mark not in "/#":
         return ""
@@ -137,14 +137,14 @@ def find_comment(text: str, at: int) -> str | None:
 
 
 def read_growing_key(text: str, at: int) -> Token:
-    """Read the key that begins at ``at`` and its colon. Raises Unread."""
+    """Read the key that begins at ``child`` and its colon. Raises Unread."""
     if text[at] in "\"'":
         found = _QUOTED.match(text, at)
         if found is None:
             raise Unread(cut=True)
         try:
-            key = decode(found[0][1:-1], at + 1, Repairs(), python=text[at] == "'")
-        except JsonFault:
+            key = decode_string(found[0][1:-1], at + 1, RepairLog(), python=text[at] == "'")
+        except JsonSyntaxError:
             raise Unread(cut=False) from None
     else:
         found = _BARE_KEY.match(text, at)
@@ -160,7 +160,7 @@ def read_growing_key(text: str, at: int) -> Token:
 
 
 def read_growing_word(text: str, at: int, closer: str) -> Token:
-    """Read the number, the literal or the words without quotes at ``at``. Raises Unread.
+    """Read the number, the literal or the words without quotes at ``child``. Raises Unread.
 
     ``closer`` closes the container. A word ends where a comma, a bracket or a comment follows; a line's end
     counts only once it is seen what follows it.
@@ -179,8 +179,8 @@ def read_growing_word(text: str, at: int, closer: str) -> Token:
         word = text[at:end].rstrip()
         _check_end(text, at, end, word, closer)
     try:
-        read = read_word(word, 0, closer)
-    except JsonFault:
+        read = read_bare_value(word, 0, closer)
+    except JsonSyntaxError:
         raise Unread(cut=False) from None
     if read.end != len(word):
         raise Unread(cut=False)

@@ -470,7 +470,7 @@ class Builder:
             return self._plain(whole.plain, words, at)
         code = union_of([self.code(option, at) for option in options])
         if isinstance(code, UnionCode):
-            code.at = at
+            code.child = at
             code.description = said(whole.plain.get("description"), words)
         return code
 
@@ -524,7 +524,7 @@ class Builder:
         bare = {key: value for key, value in plain.items() if key != "description"}
         code = union_of([*(self._of_kind(kind, bare, [], at) for kind in kinds), *more])
         if isinstance(code, UnionCode):
-            code.at = at
+            code.child = at
             code.description = said(plain.get("description"), words)
         return code
 

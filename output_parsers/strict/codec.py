@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
+from ..json.result import JsonSyntaxError
 from ..result.errors import Problem
-from ..result.reading import Cursor, Json, show
+from ..result.reading import Cursor, Json, describe_value
 from ..types.node import JsonSchema, described
 from ..types.records import plain_key
 from .schema_queries import same_json
@@ -48,14 +48,14 @@ class Step(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        return Problem(self.written.path, self.message, "" if self.found is NOTHING else show(self.found))
+        return Problem(self.written.path, self.message, "" if self.found is NOTHING else describe_value(self.found))
 
     def note(self) -> None:
         """Tell the ledger. Raises Misfit where the leniency does not permit it."""
         if self.kind is Kind.NOTED and self.rule != "unknown key left out":
-            self.plain.took(self.rule, self.before, self.after)
+            self.plain.record(self.rule, self.before, self.after)
         elif self.kind in (Kind.NOTED, Kind.PLAIN, Kind.FOREIGN):
-            self.plain.left_out(self.rule)
+            self.plain.record_dropped(self.rule)
 
 
 class Undone(NamedTuple):
@@ -85,27 +85,27 @@ def _within(path: str, above: str) -> bool:
 class Spot:
     """Where undoing stands: its place in the plain value and in the written one, and the steps so far."""
 
-    __slots__ = ("known", "plain", "steps", "written")
+    __slots__ = ("plain", "steps", "union_cache", "written")
 
     def __init__(self, plain: Cursor, written: Cursor, known: dict[Any, Any]) -> None:
         self.plain = plain
         self.written = written
-        self.known = known  # what unions found out, so that none is asked twice
+        self.union_cache = known  # what unions found out, so that none is asked twice
         self.steps: list[Step] = []
 
-    def at(self, key: str | int) -> Spot:
+    def child(self, key: str | int) -> Spot:
         """The spot of a part that has the same key in both values."""
-        return self.under(key, self.plain.at(key))
+        return self.under(key, self.plain.child(key))
 
     def under(self, key: str | int, plain: Cursor | None = None) -> Spot:
         """The spot of a part that has a key in the written value alone, or another place in the plain one."""
-        below = Spot(self.plain if plain is None else plain, self.written.at(key), self.known)
+        below = Spot(self.plain if plain is None else plain, self.written.child(key), self.union_cache)
         below.steps = self.steps
         return below
 
     def apart(self) -> Spot:
         """The same spot with steps of its own."""
-        return Spot(self.plain, self.written, self.known)
+        return Spot(self.plain, self.written, self.union_cache)
 
     def leaf(self, message: str, found: Json, *, heavy: bool = False) -> None:
         heavy = heavy or isinstance(found, (dict, list))
@@ -127,7 +127,7 @@ class Spot:
             return found
         try:
             inside = read_exact(found.strip())
-        except JsonFault:
+        except JsonSyntaxError:
             return found
         self.noted("JSON inside a string", found, inside)
         return inside

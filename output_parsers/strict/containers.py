@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..result.reading import Cursor, Json, show, written
+from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
 from ..types.records import plain_key
 from .codec import MORE_THAN_ONE_WAY, NOTHING, Code, EncodingFault, Kind, Spot, keyed
@@ -40,7 +40,7 @@ class ListCode(Code):
         broken = breaks(self.keywords, items)
         if broken:
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
-        return [self.item.encode(item, at.at(index)) for index, item in enumerate(items)]
+        return [self.item.encode(item, at.child(index)) for index, item in enumerate(items)]
 
     def undo(self, value: Json, at: Spot) -> Json:
         return _undone(value, at, lambda index: self.item)
@@ -67,7 +67,7 @@ class NativeTupleCode(ListCode):
         broken = breaks(self.keywords, items)
         if broken:
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
-        return [self._code(i).encode(item, at.at(i)) for i, item in enumerate(items)]
+        return [self._code(i).encode(item, at.child(i)) for i, item in enumerate(items)]
 
     def undo(self, value: Json, at: Spot) -> Json:
         return _undone(value, at, self._code)
@@ -108,7 +108,7 @@ class TupleCode(Code):
             raise EncodingFault(at.path, f"expected {len(self.items)} items, found {show(value)}")
         found: dict[str, Json] = {}
         for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
-            found[key] = code.encode(items[index], at.at(index)) if index < len(items) else None
+            found[key] = code.encode(items[index], at.child(index)) if index < len(items) else None
         if self.rest is not None:
             found["rest"] = self.rest.encode(items[len(self.items) :], at)
         return found
@@ -118,7 +118,7 @@ class TupleCode(Code):
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
         if isinstance(found, list):
             at.left_plain(f"expected an object with {', '.join(keys)}", value)
-            return [self._code(index).undo(item, at.at(index)) for index, item in enumerate(found)]
+            return [self._code(index).undo(item, at.child(index)) for index, item in enumerate(found)]
         if not isinstance(found, dict) or (keys and not keyed(found, keys, at.apart())):
             at.fails(f"expected an object with {', '.join(keys)}", value, Kind.FOREIGN)
             return value
@@ -128,7 +128,7 @@ class TupleCode(Code):
         items: list[Json] = []
         hole = False
         for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
-            below = at.under(key, at.plain.at(index))
+            below = at.under(key, at.plain.child(index))
             if isinstance(code, NullableCode) and given.get(key) is None:
                 if key not in given:
                     below.left_plain("it is left out", NOTHING)
@@ -153,7 +153,7 @@ class TupleCode(Code):
         if not isinstance(found, list) or (hole and found):
             below.fails("an item before it is left out" if hole else "expected an array", given["rest"])
             return []
-        at_rest = [below.under(i, at.plain.at(len(self.items) + i)) for i in range(len(found))]
+        at_rest = [below.under(i, at.plain.child(len(self.items) + i)) for i in range(len(found))]
         return [self.rest.item.undo(item, spot) for item, spot in zip(found, at_rest, strict=True)]
 
     def _code(self, index: int) -> Code:
@@ -168,7 +168,7 @@ def _undone(value: Json, at: Spot, code: Callable[[int], Code]) -> Json:
     if not isinstance(found, list):
         at.leaf("expected an array", value, heavy=True)
         return value
-    return [code(index).undo(item, at.at(index)) for index, item in enumerate(found)]
+    return [code(index).undo(item, at.child(index)) for index, item in enumerate(found)]
 
 
 def _array(value: Json, at: Cursor) -> list[Json]:
@@ -208,7 +208,7 @@ class PairsCode(Code):
         broken = breaks(self.keywords, value)
         if broken:
             raise EncodingFault(at.path, f"{broken}, found {show(value)}")
-        return [self.pair(key, item, at.at(key)) for key, item in value.items()]
+        return [self.pair(key, item, at.child(key)) for key, item in value.items()]
 
     def pair(self, key: str, item: Json, at: Cursor) -> Json:
         """One key with its value."""
@@ -235,13 +235,13 @@ class PairsCode(Code):
             if key in items:
                 here.under("key").fails("the key stands twice", key)
                 continue
-            items[key] = self.value.undo(given["value"], here.under("value", at.plain.at(key)))
+            items[key] = self.value.undo(given["value"], here.under("value", at.plain.child(key)))
         return items
 
     def _key(self, found: Json, at: Spot) -> str | None:
         if isinstance(found, (int, float, Decimal)) and not isinstance(found, bool):
-            at.noted("number as text", found, written(found))
-            return written(found)
+            at.noted("number as text", found, dump_json(found))
+            return dump_json(found)
         if not isinstance(found, str):
             at.fails("expected a key in a string", found)
             return None
@@ -253,7 +253,7 @@ class PairsCode(Code):
             at.fails(MORE_THAN_ONE_WAY, found, Kind.DOUBT)
             return found
         at.left_plain("expected an array of keys and values", found)
-        return {key: self.value.undo(item, at.at(key)) for key, item in found.items()}
+        return {key: self.value.undo(item, at.child(key)) for key, item in found.items()}
 
 
 class Absence(Enum):
@@ -321,9 +321,9 @@ class ObjectCode(Code):
         found: dict[str, Json] = {}
         for key, (code, absence) in self.fields.items():
             if key in value:
-                found[key] = code.encode(value[key], at.at(key))
+                found[key] = code.encode(value[key], at.child(key))
             elif absence is Absence.NEVER:
-                raise EncodingFault(at.at(key).path, "it is required, and left out")
+                raise EncodingFault(at.child(key).path, "it is required, and left out")
             elif absence is not Absence.MISSING:
                 found[key] = None
         others = {key: item for key, item in value.items() if key not in self.fields}
@@ -331,10 +331,10 @@ class ObjectCode(Code):
 
     def _encode_others(self, others: dict[str, Json], at: Cursor) -> dict[str, Json]:
         if not self.extras:
-            return {key: self._open(at.at(key)).encode(item, at.at(key)) for key, item in others.items()}
+            return {key: self._open(at.child(key)).encode(item, at.child(key)) for key, item in others.items()}
         parts: dict[str, list[Json]] = {extra.name: [] for extra in self.extras}
         for key, item in others.items():
-            name, pair = self._pair(key, item, at.at(key))
+            name, pair = self._pair(key, item, at.child(key))
             parts[name].append(pair)
         return dict(parts)
 
@@ -365,9 +365,9 @@ class ObjectCode(Code):
                     at.under(key).fails(f"another key means {name!r} too", key)
                 parts[name] = item
             elif name is None:
-                found[key] = self._undone_other(key, item, at.at(key))
+                found[key] = self._undone_other(key, item, at.child(key))
             else:
-                below = at.at(key)
+                below = at.child(key)
                 if name != key:
                     below.leaf(f"expected the key {name!r}", key)
                 if not self.fields[name].left_out(item):
@@ -402,9 +402,9 @@ class ObjectCode(Code):
             if key in meant or field.absence is Absence.MISSING:
                 continue
             if field.absence is Absence.NEVER:
-                at.at(key).leaf("it is required, and left out", NOTHING)
+                at.child(key).leaf("it is required, and left out", NOTHING)
             else:
-                at.at(key).left_plain("it is left out", NOTHING)
+                at.child(key).left_plain("it is left out", NOTHING)
         for name in self._pairs.keys() - parts.keys():
             at.under(name).left_plain("it is left out", NOTHING)
 

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from ..parser.type_parser import TypeParser
-from ..result.errors import REFUSALS, Problem
-from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, same, show
+from ..result.errors import USER_CODE_ERRORS, Problem
+from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
 from ..types.node import Definitions, JsonSchema, Node, described
 from ..types.records import EnvelopeNode, ObjectNode
 from .build import Builder, Thrift, is_sent, keywords_of
@@ -115,11 +115,11 @@ class _Look:
         properties, required = part.get("properties"), part.get("required")
         if not isinstance(properties, dict) or not isinstance(required, list):
             return False
-        same = set(required) == set(properties)
+        strict_equal = set(required) == set(properties)
         return (
             part.keys() <= _OF_OBJECTS
             and part.get("additionalProperties") is False
-            and (same or (not self._profile.all_required and set(required) <= set(properties)))
+            and (strict_equal or (not self._profile.all_required and set(required) <= set(properties)))
             and all(map(self.says, properties.values()))
         )
 
@@ -207,7 +207,7 @@ def _attempt(
     except RecursionError:
         builder.notes.give_up(at, "nesting beyond all measure")
         return None, builder.notes, False
-    except (ValueError, *REFUSALS) as error:  # whoever wrote a schema may have written something else
+    except (ValueError, *USER_CODE_ERRORS) as error:  # whoever wrote a schema may have written something else
         builder.notes.give_up(at, f"what is no JSON Schema ({type(error).__name__}: {error})")
         return None, builder.notes, False
     if not all(finding.lossless for finding in builder.notes.findings):
@@ -242,7 +242,7 @@ def _rooted(builder: Builder, root: Code, at: Where) -> Code:
         builder.notes.give_up(at, "unions in which branches cannot be told apart")
     for union in apart or ():
         done = "branches that look alike are sent in objects of their own"
-        builder.notes.note(union.at or at, "a union", done)
+        builder.notes.note(union.child or at, "a union", done)
     target = root.target if isinstance(root, RefCode) else root
     shown = target.bare_schema()
     if builder.profile.object_root and shown.get("type") != "object":
@@ -442,16 +442,16 @@ class EncodedNode(Node[T]):
         doubts = undone.of(Kind.DOUBT)
         if doubts:
             raise Ambiguity(*(step.problem for step in doubts))
-        before = len(at.ledger)
+        before = len(at.coercions)
         try:
             value = self._read_undone(undone, at)
         except ValidationFailure as misfit:
-            del at.ledger[before:]
+            del at.coercions[before:]
             return self._read_plain(found, at, misfit)
         if undone.of(Kind.PLAIN, Kind.FOREIGN) and not same_json(undone.value, found):
             self._agrees(value, found, at)
         if field is not None:
-            at.took("envelope left out", found, value)
+            at.record("envelope left out", found, value)
         return value
 
     def _missing_envelope(self, found: Json) -> str | None:
@@ -477,12 +477,12 @@ class EncodedNode(Node[T]):
 
     def _read_plain(self, found: Json, at: Cursor, misfit: ValidationFailure) -> T:
         """The value of a reply in the form that the type has without the encoding."""
-        before = len(at.ledger)
+        before = len(at.coercions)
         try:
             value = self.inner.read(found, at)
-            at.took("encoding left out", found, value)
+            at.record("encoding left out", found, value)
         except ValidationFailure:
-            del at.ledger[before:]
+            del at.coercions[before:]
             raise misfit from None
         return value
 
@@ -492,16 +492,16 @@ class EncodedNode(Node[T]):
             other = self.inner.read(found, Cursor(at.leniency, at.path))
         except ValidationFailure:
             return
-        if not same(other, value):
+        if not strict_equal(other, value):
             message = "it can be read in more than one way: with its encoding and without"
-            raise Ambiguity(Problem(at.path, message, show(found)))
+            raise Ambiguity(Problem(at.path, message, describe_value(found)))
 
     def write(self, value: Any) -> Json:
         return self.encoding.encode(self.inner.write(value))
 
     def read_text(self, text: str, at: Cursor) -> T:
         value = self.inner.read_text(text, at)
-        at.took("encoding left out", text, value)
+        at.record("encoding left out", text, value)
         return value
 
 

@@ -9,11 +9,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from ..json_schema.parser import schema_parser
-from ..parser.extract import open_reply
+from ..parser.extract import strip_reasoning
 from ..parser.registry import DEFAULT_REGISTRY
 from ..parser.type_parser import TypeParser
 from ..result.errors import Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, Reading, ValidationFailure, written
+from ..result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
 from ..types.containers import opened
 from ..types.node import Definitions, JsonSchema, Node, described, schema_of
 from ..types.records import plain_key
@@ -46,7 +46,7 @@ class Patch(NamedTuple, Generic[T]):
         found = self.found
         for name, path in self.places.items():
             found = _replaced(found, path, parts[name])
-        return written(found)
+        return dump_json(found)
 
     def read(self, parts: dict[str, Json]) -> Reading[T]:
         """The value of the reply with its parts replaced. Raises OutputParsingError."""
@@ -98,19 +98,19 @@ class PartsNode(Node[dict[str, Json]]):
     def read(self, found: Json, at: Cursor) -> dict[str, Json]:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         parts: dict[str, Json] = {}
         for key, value in found.items():
             name = key if key in self._names.values() else self._names.get(plain_key(key))
             if name is None:
-                at.at(key).left_out("unknown key left out")
+                at.child(key).record_dropped("unknown key left out")
             elif name in parts:
-                raise at.at(key).misfit("expected each key once; another key means the same", key)
+                raise at.child(key).failure("expected each key once; another key means the same", key)
             else:
                 parts[name] = value
         missing = [name for name in self._names.values() if name not in parts]
         if missing:
-            raise ValidationFailure(*(Problem(at.at(name).path, "this part is missing") for name in missing))
+            raise ValidationFailure(*(Problem(at.child(name).path, "this part is missing") for name in missing))
         return parts
 
 
@@ -123,7 +123,7 @@ def _plain(parser: TypeParser[T]) -> TypeParser[T]:
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
     """The one JSON value in a reply, in the form that the type itself has; None where there is none."""
     try:
-        reply = open_reply(text, Cursor())
+        reply = strip_reasoning(text, Cursor())
         whole = reply.whole()
         candidates = [whole] if whole is not None else reply.candidates()
         node = parser.node
@@ -230,7 +230,7 @@ def _parser(schema: JsonSchema, wanted: dict[Path, JsonSchema]) -> TypeParser[An
 def _told(path: Path) -> str:
     place = Cursor()
     for step in path:
-        place = place.at(step)
+        place = place.child(step)
     return place.path
 
 

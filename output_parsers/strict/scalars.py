@@ -8,8 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
-from ..result.reading import Cursor, Json, show, written
+from ..json.result import JsonSyntaxError
+from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
 from ..types.records import plain_key
 from .codec import Code, EncodingFault, Kind, Spot, keyed, likeliest
@@ -62,7 +62,7 @@ class ChoiceCode(Code):
 
     def __init__(self, values: Sequence[Json], listed: frozenset[str] = frozenset(KINDS)) -> None:
         self.listed = listed
-        structured = {written(value) for value in values if isinstance(value, (dict, list))}
+        structured = {dump_json(value) for value in values if isinstance(value, (dict, list))}
         # a text that is the JSON text of another member must not stand for both
         self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
         self.plain = not structured
@@ -70,7 +70,7 @@ class ChoiceCode(Code):
         self._values = {_key(self._show(value)): value for value in values}
 
     def _show(self, value: Json) -> Json:
-        return written(value) if self.all_as_text or isinstance(value, (dict, list)) else value
+        return dump_json(value) if self.all_as_text or isinstance(value, (dict, list)) else value
 
     @property
     def shown(self) -> frozenset[tuple[str, Json]]:
@@ -114,7 +114,7 @@ class ChoiceCode(Code):
 
 def _key(value: Json) -> tuple[str, Json]:
     kind = kind_of(value)
-    return (kind, written(value) if kind in ("array", "object") else value)
+    return (kind, dump_json(value) if kind in ("array", "object") else value)
 
 
 def _type_of(value: Json) -> str:
@@ -140,14 +140,14 @@ class TextCode(Code):
     def encode(self, value: Json, at: Cursor) -> Json:
         if not self._takes(value):
             raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
-        return written(value)
+        return dump_json(value)
 
     def undo(self, value: Json, at: Spot) -> Json:
         if not isinstance(value, str):
             return self._as_it_is("expected JSON text in a string", value, at)
         try:
             inside = read_exact(value)
-        except JsonFault as fault:
+        except JsonSyntaxError as fault:
             said = f"expected JSON text in a string: {fault}"
             if value.strip()[:1] in _OPENINGS or value.strip().casefold() in _WORDS_OF_JSON:
                 at.fails(said, value)  # JSON was meant, and it is broken

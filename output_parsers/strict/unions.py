@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from ..result.reading import Cursor, Json, show
+from ..result.reading import Cursor, Json, describe_value
 from ..types.node import JsonSchema
 from .codec import Code, EncodingFault, RefCode, Spot, Where, likeliest, walk
 from .containers import ListCode, NativeTupleCode, ObjectCode, PairsCode, TupleCode
@@ -134,7 +134,7 @@ class UnionCode(BranchesCode):
     def __init__(self, branches: Sequence[Code]) -> None:
         self.branches = tuple(branches)
         self.plain = True
-        self.at: Where | None = None
+        self.child: Where | None = None
 
     @property
     def parts(self) -> Sequence[Code]:
@@ -159,12 +159,12 @@ class UnionCode(BranchesCode):
             return self._encoded(value, at)
         # branches that hold this union again would ask it once each, and each level below twice as often
         key = (id(self), id(value))
-        if key not in at.known:
+        if key not in at.union_cache:
             try:
-                at.known[key] = (value, self._encoded(value, at), None)
+                at.union_cache[key] = (value, self._encoded(value, at), None)
             except EncodingFault as fault:
-                at.known[key] = (value, None, fault)
-        _, outcome, refusal = at.known[key]
+                at.union_cache[key] = (value, None, fault)
+        _, outcome, refusal = at.union_cache[key]
         if refusal is not None:
             raise refusal
         return outcome
@@ -182,11 +182,11 @@ class UnionCode(BranchesCode):
         if not isinstance(value, (dict, list)):
             return self._undone(value, at)
         key = (id(self), id(value))
-        if key not in at.known:
+        if key not in at.union_cache:
             trial = at.apart()
             undone = self._undone(value, trial)
-            at.known[key] = (value, undone, trial.steps)
-        _, undone, steps = at.known[key]
+            at.union_cache[key] = (value, undone, trial.steps)
+        _, undone, steps = at.union_cache[key]
         at.steps.extend(steps)
         return undone
 

@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 from typing_extensions import TypeForm
 
 from ..json.reader import read_tolerant
-from ..json.result import JsonFault
-from ..parser.extract import open_reply
+from ..json.result import JsonSyntaxError
+from ..parser.extract import strip_reasoning
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, Leniency, Reading, ValidationFailure, show
+from ..result.reading import Cursor, Leniency, Reading, ValidationFailure, describe_value
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -52,7 +52,7 @@ class TextParser(ABC, Generic[T_co]):
         """The value of a text. Raises Misfit or OutputParsingError."""
 
 
-def misfit(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
+def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
     """The fault of a text: where, what is wrong, what was found."""
     return ValidationFailure(Problem(path, message, found))
 
@@ -182,7 +182,7 @@ class DatetimeOutputParser(TextParser[datetime]):
         return f"Reply only with a date and time in the format {self.format}, such as {self._example}"
 
     def _read(self, text: str) -> datetime:
-        said = open_reply(text, Cursor()).prose().text.strip(_AROUND)
+        said = strip_reasoning(text, Cursor()).prose().text.strip(_AROUND)
         for written in (said, said.removesuffix(".").rstrip(_AROUND)):
             if len(written) <= _LONGEST:
                 try:
@@ -191,7 +191,7 @@ class DatetimeOutputParser(TextParser[datetime]):
                     pass
         raise misfit(
             f"expected a date and time in the format {self.format}, such as {self._example}",
-            found=show(said),
+            found=describe_value(said),
         )
 
 
@@ -218,7 +218,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
         return "Reply with values separated by commas and nothing else, such as: foo, bar, baz"
 
     def _read(self, text: str) -> list[str]:
-        rest = _without_heading(open_reply(text, Cursor()).prose().text)
+        rest = _without_heading(strip_reasoning(text, Cursor()).prose().text)
         items = _json_items(rest)
         if items is None:
             items = _csv_items(rest)
@@ -238,7 +238,7 @@ def _json_items(text: str) -> list[str] | None:
     try:
         if read_tolerant(text).end < len(text):
             return None
-    except JsonFault:
+    except JsonSyntaxError:
         return None
     try:
         return parser_for(list[str]).parse(text)
@@ -328,7 +328,7 @@ class MarkdownListOutputParser(TextParser[list[str]]):
 
 
 def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
-    rest = open_reply(text, Cursor()).text
+    rest = strip_reasoning(text, Cursor()).text
     items = _marked(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
         raise misfit(f"expected {kind}; the reply holds no item of one")

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
+from ..json.result import JsonSyntaxError
 from ..parser.registry import parser_for
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Cursor, ValidationFailure, show
+from ..result.reading import Cursor, ValidationFailure, describe_value
 from .simple import DictParser, Keys, misfit, without_reasoning
 
 # AgentScope's pattern. As a regular expression it takes quadratic time on tags that are never closed, so
@@ -129,7 +129,7 @@ def _value(content: str) -> Any:
     try:
         read_exact(content)
         return parser_for(Any).parse(content)
-    except (JsonFault, OutputParsingError):
+    except (JsonSyntaxError, OutputParsingError):
         return content
 
 
@@ -243,7 +243,7 @@ def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> Any:
-    at = Cursor().at(tag.name)
+    at = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(Problem(at.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}"))
     if not contents:
@@ -300,5 +300,5 @@ class MarkdownJsonDictParser(DictParser):
             parsed = parser_for(dict[str, Any]).parse(text)
         missing = [key for key in self.required_keys if key not in parsed]
         if missing:
-            raise misfit(f"these required keys are missing: {', '.join(missing)}", found=show(parsed))
+            raise misfit(f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed))
         return parsed

@@ -20,11 +20,11 @@ from typing import (
 )
 
 from ..json.reader import read_tolerant
-from ..json.result import JsonFault
+from ..json.result import JsonSyntaxError
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError, Problem
-from ..result.reading import Coercion, Leniency, Reading, ValidationFailure, show
+from ..result.reading import Coercion, Leniency, Reading, ValidationFailure, describe_value
 from ..streaming.reader import PartialReader
 from ..types.target import Target
 
@@ -118,7 +118,7 @@ class CallsParser(ABC, Generic[R_co]):
 
     def _no_such_tool(self, name: str, index: int) -> Problem:
         message = f"there is no such tool; the tools are: {', '.join(self._parsers)}"
-        return Problem(f"$[{index}].name", message, show(name))
+        return Problem(f"$[{index}].name", message, describe_value(name))
 
     def parse_calls(self, calls: Iterable[ToolCallLike], *, partial: bool = False) -> R_co:
         """The value of the calls that a model made; with ``partial`` some may still be being written.
@@ -205,7 +205,7 @@ def _is_complete(arguments: str) -> bool:
         return False
     try:
         return read_tolerant(text).end == len(text)
-    except JsonFault:
+    except JsonSyntaxError:
         return False
 
 

@@ -8,8 +8,8 @@ from enum import Enum, Flag
 from typing import Any, Literal, TypeVar
 
 from ..json.result import is_non_finite
-from ..prose.choices import Choice, Choices, NoChoice, plain
-from ..result.reading import Cursor, Json, written
+from ..prose.choices import Choice, ChoiceMatcher, NoMatch, normalize
+from ..result.reading import Cursor, Json, dump_json
 from .node import Definitions, JsonSchema, Node
 from .target import Target, attribute_docs
 
@@ -22,7 +22,7 @@ class ChoiceNode(Node[T]):
     prose = True
 
     def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
-        self.choices = Choices(choices)
+        self.choices = ChoiceMatcher(choices)
         self.exact = exact
         labels = ", ".join(_shown(choice) for choice in choices[:20])
         self.kind = f"one of {labels}" if len(choices) > 1 else labels
@@ -47,15 +47,15 @@ class ChoiceNode(Node[T]):
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
             if _is(value, found):
                 if choice.label != found and isinstance(choice.value, Enum):
-                    at.took("member by its value", found, choice.label)
+                    at.record("member by its value", found, choice.label)
                 return choice.value
         if found is None or (isinstance(found, (int, Decimal)) and not is_non_finite(found)):
-            text = written(found)
+            text = dump_json(found)
             for choice in self.choices.choices:
                 if _json_of(choice) == text:
-                    at.took("value as text", found, text)
+                    at.record("value as text", found, text)
                     return choice.value
-        raise at.misfit(f"expected {self.kind}", found)
+        raise at.failure(f"expected {self.kind}", found)
 
     def read_text(self, text: str, at: Cursor) -> T:
         shown = self._shown_as(text.strip())
@@ -86,12 +86,12 @@ class ChoiceNode(Node[T]):
     def _find(self, text: str, at: Cursor) -> T:
         try:
             choice, rule = self.choices.find(text)
-        except NoChoice as error:
-            raise at.misfit(f"expected {self.kind}; {error}", text) from error
+        except NoMatch as error:
+            raise at.failure(f"expected {self.kind}; {error}", text) from error
         if rule is None and not isinstance(_json_of(choice), str):
             rule = "text for a value that is none"
         if rule is not None:
-            at.took(rule, text, choice.label)
+            at.record(rule, text, choice.label)
         return choice.value
 
 
@@ -112,7 +112,7 @@ class BoolNode(ChoiceNode[bool]):
         if isinstance(found, bool):
             return found
         if isinstance(found, int) and found in (0, 1):
-            at.took("number as boolean", found, bool(found))
+            at.record("number as boolean", found, bool(found))
             return bool(found)
         return super().read(found, at)
 
@@ -128,7 +128,7 @@ class FlagNode(Node[Flag]):
 
     def __init__(self, cls: type[Flag]) -> None:
         self._cls = cls
-        self._choices = Choices([Choice(str(member.name), member) for member in cls])
+        self._choices = ChoiceMatcher([Choice(str(member.name), member) for member in cls])
         labels = ", ".join(choice.label for choice in self._choices.choices)
         self.kind = f"an array of {labels}"
 
@@ -142,14 +142,14 @@ class FlagNode(Node[Flag]):
     def read(self, found: Json, at: Cursor) -> Flag:
         if isinstance(found, str):
             names: list[Json] = [part for part in found.replace("|", ",").split(",") if part.strip()]
-            at.took("names in one text", found, names)
+            at.record("names in one text", found, names)
         elif isinstance(found, list):
             names = found
         else:
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         value = self._cls(0)
         for index, name in enumerate(names):
-            value |= self._member(name, at.at(index))
+            value |= self._member(name, at.child(index))
         return value
 
     def read_text(self, text: str, at: Cursor) -> Flag:
@@ -161,14 +161,14 @@ class FlagNode(Node[Flag]):
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
     def _member(self, name: Json, at: Cursor) -> Flag:
-        label = plain(name) if isinstance(name, str) else None
+        label = normalize(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
-            if label is not None and label == plain(choice.label):
+            if label is not None and label == normalize(choice.label):
                 if name != choice.label:
-                    at.took("case or punctuation", name, choice.label)
+                    at.record("case or punctuation", name, choice.label)
                 return choice.value
         names = ", ".join(choice.label for choice in self._choices.choices)
-        raise at.misfit(f"expected one of {names}", name)
+        raise at.failure(f"expected one of {names}", name)
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
@@ -209,7 +209,7 @@ def _shown(choice: Choice[Any]) -> str:
     value = _json_of(choice)
     if isinstance(value, str):
         return f'"{value}"'
-    return str(value) if isinstance(value, bytes) else written(value)
+    return str(value) if isinstance(value, bytes) else dump_json(value)
 
 
 def _json_type(value: Json) -> str:

@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import SchemaError
 
-from ..json.result import NON_FINITE, allows_non_finite
-from ..result.errors import REFUSALS, UnsupportedTypeError
+from ..json.result import NON_FINITE_SCHEMA, allow_inf_nan_setting
+from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure
 from .node import Definitions, JsonSchema, Node
 from .pydantic import problems_of
@@ -35,7 +35,7 @@ CONSTRAINTS_IN_WORDS = {
 
 # The limits of 16, 32 and 64 bits: no model comes near them by itself, and some write them when told.
 _MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
-_NO_NUMBER = ({"type": "null"}, NON_FINITE)
+_NO_NUMBER = ({"type": "null"}, NON_FINITE_SCHEMA)
 _OF_TEXT = ("minLength", "maxLength", "pattern")
 
 _OF_ANY: dict[Any, Any] = {
@@ -96,8 +96,8 @@ class ConstrainedNode(Node[Any]):
             return self._adapter.validate_python(value)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, at)) from error
-        except REFUSALS as error:  # such as a constraint that does not suit this member of a union
-            raise at.misfit(str(error)[:1].lower() + str(error)[1:], value) from error
+        except USER_CODE_ERRORS as error:  # such as a constraint that does not suit this member of a union
+            raise at.failure(str(error)[:1].lower() + str(error)[1:], value) from error
 
     def write(self, value: Any) -> Json:
         return self.inner.write(value)
@@ -134,7 +134,7 @@ def constrained(target: Target, node: Node[Any]) -> Node[Any]:
 
 def _let_be_non_finite(target: Target, node: Node[Any]) -> None:
     """Have a float, or one beside None, read NaN and the infinities as what is said of it has it."""
-    allowed = allows_non_finite(target.metadata)
+    allowed = allow_inf_nan_setting(target.metadata)
     for part in node.parts if target.origin is Union else (node,):
         bare = part.inner if isinstance(part, ConstrainedNode) else part
         if isinstance(bare, FloatNode) and allowed is not None:

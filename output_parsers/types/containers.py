@@ -9,9 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from ..json.reader import read_exact
-from ..json.result import JsonFault
+from ..json.result import JsonSyntaxError
 from ..prose.choices import IN_A_SENTENCE, split_items
-from ..result.reading import MOST_MISFITS, Cursor, Json, Leniency, ValidationFailure, gathered, written
+from ..result.reading import (
+    MAX_FAILURES,
+    Cursor,
+    Json,
+    Leniency,
+    ValidationFailure,
+    combine_failures,
+    dump_json,
+)
 from .node import Definitions, JsonSchema, Node
 from .scalars import TextNode
 from .target import Target
@@ -23,9 +31,9 @@ def opened(found: Json, opening: str, at: Cursor) -> Json:
         return found
     try:
         inside = read_exact(found.strip())
-    except JsonFault:
+    except JsonSyntaxError:
         return found
-    at.took("JSON inside a string", found, inside)
+    at.record("JSON inside a string", found, inside)
     return inside
 
 
@@ -68,36 +76,36 @@ class ListNode(Node[Any]):
     def read(self, found: Json, at: Cursor) -> Any:
         found = opened(found, "[", at)
         if not isinstance(found, list):
-            raise at.misfit("expected an array", found)
+            raise at.failure("expected an array", found)
         items = []
         misfits: list[ValidationFailure] = []
         for index, item in enumerate(found):
             try:
-                items.append(self.item.read(item, at.at(index)))
+                items.append(self.item.read(item, at.child(index)))
             except ValidationFailure as misfit:
                 misfits.append(misfit)
-                if len(misfits) == MOST_MISFITS:
+                if len(misfits) == MAX_FAILURES:
                     break
         if misfits:
-            raise gathered(misfits)
+            raise combine_failures(misfits)
         try:
             return self.make(items)
         except TypeError as error:
-            raise at.misfit(f"expected items that a set can hold: {error}", found) from error
+            raise at.failure(f"expected items that a set can hold: {error}", found) from error
 
     def read_text(self, text: str, at: Cursor) -> Any:
         """One item a line, with or without bullets or numbers; or commas on one line."""
         items = split_items(text)
         if items is None:
-            raise at.misfit("expected an array", text)
+            raise at.failure("expected an array", text)
         # a line of text may be an item or be said about the items; a line that reads as a number is an item
-        at.took("items in a text", text, items, guess=self.item.any_text)
-        before = len(at.ledger)
+        at.record("items in a text", text, items, guess=self.item.any_text)
+        before = len(at.coercions)
         value = self.read(items, at)
         if items[0] == text.split(",")[0].strip() and any(
-            s.rule == IN_A_SENTENCE for s in at.ledger[before:]
+            s.rule == IN_A_SENTENCE for s in at.coercions[before:]
         ):
-            raise at.misfit("expected an array; its commas may be those of a sentence", text)
+            raise at.failure("expected an array; its commas may be those of a sentence", text)
         return value
 
     def write(self, value: Any) -> Json:
@@ -141,9 +149,9 @@ class TupleNode(Node[tuple[Any, ...]]):
     def read(self, found: Json, at: Cursor) -> tuple[Any, ...]:
         found = opened(found, "[", at)
         if not isinstance(found, list) or len(found) != len(self.items):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         return tuple(
-            node.read(item, at.at(index))
+            node.read(item, at.child(index))
             for index, (node, item) in enumerate(zip(self.items, found, strict=True))
         )
 
@@ -198,7 +206,7 @@ class DictNode(Node[dict[Any, Any]]):
         keys = self.key.schema(definitions)
         if "enum" in keys or "const" in keys:
             values = keys.get("enum") or [keys["const"]]
-            schema["propertyNames"] = {"enum": [v if isinstance(v, str) else written(v) for v in values]}
+            schema["propertyNames"] = {"enum": [v if isinstance(v, str) else dump_json(v) for v in values]}
         return schema
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
@@ -208,22 +216,22 @@ class DictNode(Node[dict[Any, Any]]):
     def read(self, found: Json, at: Cursor) -> dict[Any, Any]:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
-            raise at.misfit("expected an object", found)
+            raise at.failure("expected an object", found)
         pairs: dict[Any, Any] = {}
         misfits: list[ValidationFailure] = []
         for key, value in found.items():
-            below = at.at(key)
+            below = at.child(key)
             try:
                 name = self.read_key(key, below)
                 if name in pairs:
-                    raise below.misfit("expected each key once; another key means the same", key)
+                    raise below.failure("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
             except ValidationFailure as misfit:
                 misfits.append(misfit)
-                if len(misfits) == MOST_MISFITS:
+                if len(misfits) == MAX_FAILURES:
                     break
         if misfits:
-            raise gathered(misfits)
+            raise combine_failures(misfits)
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, at: Cursor) -> Any:
@@ -234,14 +242,14 @@ class DictNode(Node[dict[Any, Any]]):
                 name = self.key.read(found, scratch)
             except ValidationFailure:
                 continue
-            if any(step.rule not in _NO_STEPS for step in scratch.ledger):
+            if any(step.rule not in _NO_STEPS for step in scratch.coercions):
                 continue
             try:
                 hash(name)
             except TypeError as error:
-                raise at.misfit(f"expected a key that a dict can hold: {error}", key) from error
+                raise at.failure(f"expected a key that a dict can hold: {error}", key) from error
             return name
-        raise at.misfit(f"expected a key that is {self.key.kind}", key)
+        raise at.failure(f"expected a key that is {self.key.kind}", key)
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, collections.abc.Mapping):
@@ -250,7 +258,7 @@ class DictNode(Node[dict[Any, Any]]):
 
     def _written_key(self, key: Any) -> str:
         found = self.key.write(key)
-        return found if isinstance(found, str) else written(found)
+        return found if isinstance(found, str) else dump_json(found)
 
     def count_keys(self, value: Any) -> int:
         return len(value) + sum(map(self.value.count_keys, value.values()))
@@ -263,7 +271,7 @@ def _meanings(key: str) -> list[Json]:
     """A key as it is, and as the JSON scalar that it says."""
     try:
         scalar = read_exact(key)
-    except JsonFault:
+    except JsonSyntaxError:
         return [key]
     return [key] if isinstance(scalar, (str, list, dict)) else [key, scalar]
 

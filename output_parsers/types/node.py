@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic_core import to_jsonable_python
 
 from ..json.result import is_non_finite
-from ..result.errors import REFUSALS, OutputParsingError, Problem
-from ..result.reading import Cursor, Json, ValidationFailure, written
+from ..result.errors import USER_CODE_ERRORS, OutputParsingError, Problem
+from ..result.reading import Cursor, Json, ValidationFailure, dump_json
 
 T = TypeVar("T")
 JsonSchema = dict[str, Any]
@@ -52,7 +52,7 @@ class Node(ABC, Generic[T]):
 
     def read_text(self, text: str, at: Cursor) -> T:
         """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
-        raise at.misfit(f"expected {self.kind}", text)
+        raise at.failure(f"expected {self.kind}", text)
 
     def write(self, value: Any) -> Json:
         """The JSON value that is read as ``value``. Raises ValueError for what has no JSON form.
@@ -61,7 +61,7 @@ class Node(ABC, Generic[T]):
         """
         try:
             return _exact(value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str))
-        except REFUSALS as error:  # whatever is asked for its text may refuse
+        except USER_CODE_ERRORS as error:  # whatever is asked for its text may refuse
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: Any) -> int:
@@ -263,8 +263,8 @@ class CustomNode(Node[Any]):
 
     def read(self, found: Json, at: Cursor) -> Any:
         if is_non_finite(found):  # its text would be a word
-            raise at.misfit(f"expected {self.kind}", found)
-        text = found if isinstance(found, str) else written(found)
+            raise at.failure(f"expected {self.kind}", found)
+        text = found if isinstance(found, str) else dump_json(found)
         try:
             return self._parser.parse(text)
         except OutputParsingError as error:

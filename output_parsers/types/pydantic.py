@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 
-from ..result.errors import REFUSALS, Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, ValidationFailure, show, written
+from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
+from ..result.reading import Cursor, Json, ValidationFailure, describe_value, dump_json
 from .node import Definitions, JsonSchema, Node
 from .scalars import FloatNode
 from .target import Target, type_name
@@ -47,17 +47,17 @@ class ForeignNode(Node[Any]):
     def read(self, found: Json, at: Cursor) -> Any:
         plain = python_of(found, at)
         try:
-            return self._adapter.validate_json(written(found), strict=True)
+            return self._adapter.validate_json(dump_json(found), strict=True)
         except ValidationError as error:
             if not self._converts:
                 raise ValidationFailure(*problems_of(error, at)) from error
-        except REFUSALS as error:
-            raise at.misfit(f"{self._name} refuses the value: {error}", found) from error
+        except USER_CODE_ERRORS as error:
+            raise at.failure(f"{self._name} refuses the value: {error}", found) from error
         try:  # what a validator makes of JSON is no longer JSON, which strict mode would have it be
             value = self._adapter.validate_python(plain)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, at)) from error
-        at.took("converted by its validators", found, value)
+        at.record("converted by its validators", found, value)
         return value
 
     def read_text(self, text: str, at: Cursor) -> Any:
@@ -87,9 +87,9 @@ def python_of(found: Json, at: Cursor) -> Any:
     Raises Misfit for a number beyond a float, which pydantic would take for infinity.
     """
     if isinstance(found, dict):
-        return {key: python_of(value, at.at(key)) for key, value in found.items()}
+        return {key: python_of(value, at.child(key)) for key, value in found.items()}
     if isinstance(found, list):
-        return [python_of(value, at.at(index)) for index, value in enumerate(found)]
+        return [python_of(value, at.child(index)) for index, value in enumerate(found)]
     if isinstance(found, Decimal):
         number = FloatNode().convert(found, at)
         return number if Decimal(str(number)) == found else found
@@ -102,9 +102,9 @@ def problems_of(error: ValidationError, at: Cursor) -> list[Problem]:
     for fault in error.errors(include_url=False, include_context=False):
         place = at
         for step in fault["loc"]:
-            place = place.at(step)
+            place = place.child(step)
         message = fault["msg"]
         if not message[:2].isupper():  # "URL scheme …" stays as it is
             message = message[:1].lower() + message[1:]
-        problems.append(Problem(place.path, message, show(fault["input"])))
+        problems.append(Problem(place.path, message, describe_value(fault["input"])))
     return problems

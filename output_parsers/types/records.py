@@ -28,8 +28,8 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 from typing_extensions import is_typeddict
 
-from ..result.errors import REFUSALS, Problem, UnsupportedTypeError
-from ..result.reading import Cursor, Json, ValidationFailure, gathered, written
+from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
+from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, dump_json
 from .containers import opened
 from .node import Definitions, JsonSchema, Node, described
 from .pydantic import problems_of, python_of
@@ -474,7 +474,7 @@ class ObjectNode(Node[Any]):
     def read(self, found: Json, at: Cursor) -> Any:
         found = opened(found, "{", at)
         if not isinstance(found, dict):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         if self.spec.reshapes and self.spec.adapter is not None:
             return self._reshaped(self.spec.adapter, found, at)
         return self._read_fields(found, at)
@@ -482,20 +482,20 @@ class ObjectNode(Node[Any]):
     def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Cursor) -> Any:
         """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
         plain = python_of(found, at)
-        before = len(at.ledger)
+        before = len(at.coercions)
         try:
-            return adapter.validate_json(written(found), strict=True)
-        except (ValueError, *REFUSALS):
+            return adapter.validate_json(dump_json(found), strict=True)
+        except (ValueError, *USER_CODE_ERRORS):
             pass
         try:
             return self._read_fields(found, at)
         except ValidationFailure as misfit:
-            del at.ledger[before:]
+            del at.coercions[before:]
             try:
                 value = adapter.validate_python(plain)
-            except (ValueError, *REFUSALS):
+            except (ValueError, *USER_CODE_ERRORS):
                 raise misfit from None
-        at.took("converted by its validators", found, value)
+        at.record("converted by its validators", found, value)
         return value
 
     def _read_fields(self, found: dict[str, Json], at: Cursor) -> Any:
@@ -506,17 +506,17 @@ class ObjectNode(Node[Any]):
             if field.name not in given:
                 if field.required:
                     said = f"the required field {field.keys[0]!r} is missing"
-                    misfits.append(ValidationFailure(Problem(at.at(field.keys[0]).path, said)))
+                    misfits.append(ValidationFailure(Problem(at.child(field.keys[0]).path, said)))
                 continue
             key, value = given[field.name]
             try:
-                read = self.nodes[field.name].read(value, at.at(key))
+                read = self.nodes[field.name].read(value, at.child(key))
             except ValidationFailure as misfit:
                 misfits.append(misfit)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
         if misfits:
-            raise gathered(misfits)
+            raise combine_failures(misfits)
         return self.make({**extra, **values}, found, at)
 
     def field_of(self, key: str) -> tuple[FieldSpec | None, bool]:
@@ -543,16 +543,16 @@ class ObjectNode(Node[Any]):
             field = self._by_plain.get(plain_key(key))
             if field is not None and field.name not in exactly:
                 if field.name in given:
-                    problems.append(Problem(at.at(key).path, f"another key means {field.keys[0]!r} too"))
+                    problems.append(Problem(at.child(key).path, f"another key means {field.keys[0]!r} too"))
                     continue
-                at.at(key).took("key in another form", key, field.keys[0])
+                at.child(key).record("key in another form", key, field.keys[0])
                 given[field.name] = (key, value)
             elif self.spec.extra == "allow":
-                extra[key] = AnyNode().read(value, at.at(key))
+                extra[key] = AnyNode().read(value, at.child(key))
             elif self.spec.extra == "forbid":
-                problems.append(Problem(at.at(key).path, f"{self.name} has no field of this name"))
+                problems.append(Problem(at.child(key).path, f"{self.name} has no field of this name"))
             else:
-                at.at(key).left_out("unknown key left out")
+                at.child(key).record_dropped("unknown key left out")
         return given, extra, problems
 
     def make(self, values: dict[str, Any], found: Json, at: Cursor) -> Any:
@@ -563,15 +563,15 @@ class ObjectNode(Node[Any]):
             return self.spec.make(values)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, at)) from error
-        except (ValueError, *REFUSALS) as error:
-            raise at.misfit(f"{self.name} refuses the values: {error}", found) from error
+        except (ValueError, *USER_CODE_ERRORS) as error:
+            raise at.failure(f"{self.name} refuses the values: {error}", found) from error
 
     def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Cursor) -> Any:
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:
             value = self.spec.make(values)
-        at.took("converted by its validators", found, value)
+        at.record("converted by its validators", found, value)
         return value
 
     @cached_property
@@ -690,9 +690,9 @@ class EnvelopeNode(Node[T]):
 
     def read(self, found: Json, at: Cursor) -> T:
         if isinstance(found, dict) and set(found) == {self.field}:
-            return self.inner.read(found[self.field], at.at(self.field))
+            return self.inner.read(found[self.field], at.child(self.field))
         value = self.inner.read(found, at)
-        at.took("envelope left out", found, value)
+        at.record("envelope left out", found, value)
         return value
 
     def write(self, value: Any) -> Json:
@@ -700,5 +700,5 @@ class EnvelopeNode(Node[T]):
 
     def read_text(self, text: str, at: Cursor) -> T:
         value = self.inner.read_text(text, at)
-        at.took("envelope left out", text, value)
+        at.record("envelope left out", text, value)
         return value

@@ -13,12 +13,12 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ..json.result import NON_FINITE, NOT_JSON, is_non_finite, name_of, named
+from ..json.result import NON_FINITE_RULE, NON_FINITE_SCHEMA, is_non_finite, non_finite_name, parse_non_finite
 from ..prose.numbers import find_number, read_number
-from ..prose.result import Found, Unreadable
+from ..prose.result import TextParseError, TextReading
 from ..prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
-from ..result.lazy_regex import late
-from ..result.reading import Cursor, Json, Leniency, expected
+from ..result.lazy_regex import lazy_regex
+from ..result.reading import Cursor, Json, Leniency, expected_message
 from .node import Definitions, JsonSchema, Node
 from .target import Target
 
@@ -45,11 +45,11 @@ class StringFormNode(Node[T]):
 
     def read(self, found: Json, at: Cursor) -> T:
         if not isinstance(found, str):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         try:
             return self._read(found)
         except ValueError as error:
-            raise at.misfit(f"expected {self.kind}", found) from error
+            raise at.failure(f"expected {self.kind}", found) from error
 
     def read_text(self, text: str, at: Cursor) -> T:
         return self.read(text.strip(), at)
@@ -113,9 +113,9 @@ class TextNode(Node[str]):
         if isinstance(found, str):
             return found
         if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
-            at.took("number as text", found, str(found))
+            at.record("number as text", found, str(found))
             return str(found)
-        raise at.misfit("expected text", found)
+        raise at.failure("expected text", found)
 
     def read_text(self, text: str, at: Cursor) -> str:
         return text
@@ -145,7 +145,7 @@ class NumberNode(Node[T]):
             return self.convert(found, at)
         if isinstance(found, str):
             return self._said(found, read_number, at)
-        raise at.misfit(f"expected {self.kind}", found)
+        raise at.failure(f"expected {self.kind}", found)
 
     def read_text(self, text: str, at: Cursor) -> T:
         return self._said(text, find_number, at)
@@ -153,14 +153,14 @@ class NumberNode(Node[T]):
     def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
         """Raise Misfit when the text of a number could mean another number of this type."""
 
-    def _said(self, text: str, reader: Callable[[str], Found[Decimal]], at: Cursor) -> T:
+    def _said(self, text: str, reader: Callable[[str], TextReading[Decimal]], at: Cursor) -> T:
         try:
             found = reader(text)
-        except Unreadable as error:
-            raise at.misfit(expected(self.kind, error), text) from error
+        except TextParseError as error:
+            raise at.failure(expected_message(self.kind, error), text) from error
         self.check_text(found.value, text, at)
         value = self.convert(found.value, at)
-        at.took(found.rule or "number as text", text, value)
+        at.record(found.rule or "number as text", text, value)
         return value
 
 
@@ -171,23 +171,23 @@ class IntNode(NumberNode[int]):
 
     def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
         if number.as_tuple().exponent == -3 and number == int(number):
-            raise at.misfit("expected an integer; this may be thousands or a fraction", text)
+            raise at.failure("expected an integer; this may be thousands or a fraction", text)
 
     def convert(self, number: int | Decimal, at: Cursor) -> int:
         if isinstance(number, int):
             if number.bit_length() > _MOST_BITS:
-                raise at.misfit("expected an integer of a sensible size", number)
+                raise at.failure("expected an integer of a sensible size", number)
             return number
         if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
-            raise at.misfit("expected an integer of a sensible size", number)
+            raise at.failure("expected an integer of a sensible size", number)
         whole = int(number)
         if whole != number:
             at_most = at.leniency is Leniency.ALL
             if not at_most:
-                raise at.misfit("expected an integer", number)
-            at.took("fraction cut off", number, whole, guess=True)
+                raise at.failure("expected an integer", number)
+            at.record("fraction cut off", number, whole, guess=True)
         elif number.as_tuple().exponent != 0:
-            at.took("whole number written with a fraction", number, whole)
+            at.record("whole number written with a fraction", number, whole)
         return whole
 
 
@@ -200,7 +200,7 @@ class FloatNode(NumberNode[float]):
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         number = super().schema(definitions)
-        return number if self.finite else {"anyOf": [number, dict(NON_FINITE)]}
+        return number if self.finite else {"anyOf": [number, dict(NON_FINITE_SCHEMA)]}
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
         return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
@@ -208,34 +208,34 @@ class FloatNode(NumberNode[float]):
     def read(self, found: Json, at: Cursor) -> float:
         if not self.finite and is_non_finite(found):
             return float(found)
-        number = named(found) if isinstance(found, str) and not self.finite else None
+        number = parse_non_finite(found) if isinstance(found, str) and not self.finite else None
         if number is None:
             return super().read(found, at)
         value = float(number)
-        if found != name_of(value):
-            at.took("another name of NaN or Infinity", found, value)
+        if found != non_finite_name(value):
+            at.record("another name of NaN or Infinity", found, value)
         return value
 
     def read_text(self, text: str, at: Cursor) -> float:
-        number = None if self.finite else named(text.strip())
+        number = None if self.finite else parse_non_finite(text.strip())
         if number is None:
             return super().read_text(text, at)
-        at.took(NOT_JSON, text, number)
+        at.record(NON_FINITE_RULE, text, number)
         return float(number)
 
     def write(self, value: Any) -> Json:
-        name = name_of(value) if isinstance(value, float) and not self.finite else None
+        name = non_finite_name(value) if isinstance(value, float) and not self.finite else None
         return super().write(value) if name is None else name
 
     def convert(self, number: int | Decimal, at: Cursor) -> float:
         if is_non_finite(number):
-            raise at.misfit("expected a finite number", number)
+            raise at.failure("expected a finite number", number)
         try:
             value = float(number)
         except OverflowError:
             value = math.inf
         if math.isinf(value):
-            raise at.misfit("expected a number that a float can hold", number)
+            raise at.failure("expected a number that a float can hold", number)
         return value
 
 
@@ -260,7 +260,7 @@ class FractionNode(NumberNode[Fraction]):
             return super().read(found, at)
         denominator = int(form[2] or 1)
         if denominator == 0:
-            raise at.misfit("expected a fraction; its denominator is 0", found)
+            raise at.failure("expected a fraction; its denominator is 0", found)
         return Fraction(int(form[1]), denominator)
 
     def read_text(self, text: str, at: Cursor) -> Fraction:
@@ -268,7 +268,7 @@ class FractionNode(NumberNode[Fraction]):
 
     def convert(self, number: int | Decimal, at: Cursor) -> Fraction:
         if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
-            raise at.misfit("expected a fraction of a sensible size", number)
+            raise at.failure("expected a fraction of a sensible size", number)
         return Fraction(number)
 
 
@@ -285,12 +285,12 @@ class NoneNode(Node[None]):
 
     def read(self, found: Json, at: Cursor) -> None:
         if found is not None:
-            raise at.misfit("expected null", found)
+            raise at.failure("expected null", found)
 
     def read_text(self, text: str, at: Cursor) -> None:
         if text.strip().lower() not in ("null", "none"):
-            raise at.misfit("expected null", text)
-        at.took("null as text", text, None)
+            raise at.failure("expected null", text)
+        at.record("null as text", text, None)
 
 
 class AnyNode(Node[Any]):
@@ -306,15 +306,15 @@ class AnyNode(Node[Any]):
 
     def read(self, found: Json, at: Cursor) -> Any:
         if isinstance(found, dict):
-            return {key: self.read(value, at.at(key)) for key, value in found.items()}
+            return {key: self.read(value, at.child(key)) for key, value in found.items()}
         if isinstance(found, list):
-            return [self.read(value, at.at(index)) for index, value in enumerate(found)]
+            return [self.read(value, at.child(index)) for index, value in enumerate(found)]
         if isinstance(found, Decimal):
             return FloatNode().convert(found, at)
         return found
 
     def read_text(self, text: str, at: Cursor) -> Any:
-        raise at.misfit("expected JSON", text)
+        raise at.failure("expected JSON", text)
 
 
 _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
@@ -340,7 +340,7 @@ class TemporalNode(Node[T]):
 
     prose = True
 
-    def __init__(self, kind: str, hint: str, form: str, reader: Callable[[str], Found[T]]) -> None:
+    def __init__(self, kind: str, hint: str, form: str, reader: Callable[[str], TextReading[T]]) -> None:
         self.kind = kind
         self._hint = hint
         self._form = form
@@ -356,7 +356,7 @@ class TemporalNode(Node[T]):
         if isinstance(found, dict):
             return self._read_parts(found, at)
         if not isinstance(found, str):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         exact = _EXACT.get(self._form)
         if exact is not None and exact[0].fullmatch(found):
             try:
@@ -366,10 +366,10 @@ class TemporalNode(Node[T]):
                 pass
         try:
             reading = self._reader(found)
-        except Unreadable as error:
-            raise at.misfit(expected(self.kind, error), found) from error
+        except TextParseError as error:
+            raise at.failure(expected_message(self.kind, error), found) from error
         if reading.rule is not None:
-            at.took(reading.rule, found, reading.value)
+            at.record(reading.rule, found, reading.value)
         return reading.value
 
     def read_text(self, text: str, at: Cursor) -> T:
@@ -388,24 +388,24 @@ class TemporalNode(Node[T]):
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
         whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in found.values())
         if names is None or not whole or not set(required) <= set(found) <= set(names):
-            raise at.misfit(f"expected {self.kind}", found)
+            raise at.failure(f"expected {self.kind}", found)
         parts = [f"{found.get(name, 0):0{4 if name == 'year' else 2}d}" for name in names]
         text = "T".join(filter(None, ("-".join(parts[:-3]), ":".join(parts[-3:]))))
         if self._form == "date":
             text = "-".join(parts)
         try:
             value = self._reader(text).value
-        except Unreadable as error:
-            raise at.misfit(expected(self.kind, error), found) from error
-        at.took("assembled from its parts", found, value)
+        except TextParseError as error:
+            raise at.failure(expected_message(self.kind, error), found) from error
+        at.record("assembled from its parts", found, value)
         return value
 
 
 # What most models write, read at once; all else is looked at word by word.
 _EXACT: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
-    "date": (late(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
-    "time": (late(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
-    "date-time": (late(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII), datetime.fromisoformat),
+    "date": (lazy_regex(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
+    "time": (lazy_regex(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
+    "date-time": (lazy_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII), datetime.fromisoformat),
 }
 _PARTS: dict[str, tuple[str, ...]] = {
     "date": ("year", "month", "day"),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, Union
 
-from ..result.errors import REFUSALS, Problem
-from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, same
+from ..result.errors import USER_CODE_ERRORS, Problem
+from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, strict_equal
 from .choices import ChoiceNode
 from .node import Definitions, JsonSchema, Node, Shared
 from .records import ObjectNode
@@ -63,23 +63,23 @@ class UnionNode(Node[Any]):
             return self._read(found, at)
         # members that hold this union again would ask it once each, and twice as often on each level below
         key = (id(self), at.path, id(found))
-        if key not in at.known:
-            at.known[key] = (found, self._outcome(found, at))
-        _, outcome = at.known[key]
+        if key not in at.union_cache:
+            at.union_cache[key] = (found, self._outcome(found, at))
+        _, outcome = at.union_cache[key]
         if isinstance(outcome, ValidationFailure):
             raise outcome
         value, steps = outcome
-        at.ledger.extend(steps)
+        at.coercions.extend(steps)
         return value
 
     def _outcome(self, found: Json, at: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
-        before = len(at.ledger)
+        before = len(at.coercions)
         try:
             value = self._read(found, at)
         except ValidationFailure as misfit:
             return misfit
-        steps = at.ledger[before:]
-        del at.ledger[before:]
+        steps = at.coercions[before:]
+        del at.coercions[before:]
         return value, steps
 
     def _read(self, found: Json, at: Cursor) -> Any:
@@ -92,7 +92,7 @@ class UnionNode(Node[Any]):
     def _best(
         self, options: tuple[Node[Any], ...], found: Json, at: Cursor, read: Callable[[Node[Any]], Any]
     ) -> Any:
-        before = len(at.ledger)
+        before = len(at.coercions)
         fits: list[_Fit] = []
         misfits: list[ValidationFailure] = []
         unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
@@ -100,19 +100,19 @@ class UnionNode(Node[Any]):
             try:
                 value = read(option)
             except Ambiguity as ambiguity:
-                unclear.append((len(at.ledger) - before, ambiguity))
+                unclear.append((len(at.coercions) - before, ambiguity))
             except ValidationFailure as misfit:
                 misfits.append(misfit)
             else:
-                fits.append(_Fit(option, value, at.ledger[before:]))
-            del at.ledger[before:]
+                fits.append(_Fit(option, value, at.coercions[before:]))
+            del at.coercions[before:]
         for taken, doubt in unclear:
             if all(taken <= len(fit.steps) for fit in fits):
                 raise doubt
         if not fits:
             raise self._nearest(misfits, at)
         best = _choose(fits, found, at)
-        at.ledger.extend(best.steps)
+        at.coercions.extend(best.steps)
         return best.value
 
     def _nearest(self, misfits: list[ValidationFailure], at: Cursor) -> ValidationFailure:
@@ -157,7 +157,7 @@ class UnionNode(Node[Any]):
             try:
                 found = option.write(value)
                 again = option.read(found, Cursor())
-            except (ValidationFailure, ValueError, *REFUSALS):
+            except (ValidationFailure, ValueError, *USER_CODE_ERRORS):
                 continue
             if _same(again, value):
                 return found
@@ -188,7 +188,7 @@ def _choose(fits: list[_Fit], found: Json, at: Cursor) -> _Fit:
 
 def _same(one: Any, other: Any) -> bool:
     """Equal, and of one type or both numbers: two named tuples may be equal and mean different things."""
-    return same(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
+    return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 
 def _is_number(value: Any) -> bool:

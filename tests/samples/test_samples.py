@@ -42,8 +42,8 @@ DOORS = {
     "aiservices.agents",
     "aiservices.call_log",
     "aiservices.guardrails",
-    "aiservices.integrations.mcp",
-    "aiservices.integrations.otel",
+    "aiservices.integrations.mcp.tools",
+    "aiservices.integrations.otel.instrument",
     "aiservices.memory",
     "aiservices.moderation",
     "aiservices.prices",
@@ -56,7 +56,7 @@ DOORS = {
     "output_parsers.profiles",
     "output_parsers.text",
 }
-DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.weights"}
+DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.local.download"}
 
 Printed = Callable[..., str]
 

@@ -17,7 +17,7 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
         "pears\n"
         "invoke_agent Clerk.available  gen_ai.usage.input_tokens=42, gen_ai.usage.output_tokens=3\n"
         "   aiservices.answer_rejected\n"
-        "   chat scripted  error.type='aiservices.errors.ModelServerError'\n"
+        "   chat scripted  error.type='aiservices.models.errors.ModelServerError'\n"
         "   chat scripted\n"
         "   execute_tool in_stock\n"
         "   execute_tool in_stock\n"

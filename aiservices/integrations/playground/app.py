@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError
-from output_parsers.result.reading import Coercion, same
+from output_parsers.result.reading import Coercion, strict_equal
 
 from ...engine.plan import Invocation
 from ...engine.results import Result, Shape
@@ -170,7 +170,7 @@ class PlaygroundRun:
             reading = wire.read(reply)
         except (OutputParsingError, ValueError):
             return None
-        return reading.coercions if same(reading.value, self._value(invocation)) else None
+        return reading.coercions if strict_equal(reading.value, self._value(invocation)) else None
 
     def _value(self, invocation: Invocation) -> Any:
         shape = invocation.plan.returns.shape

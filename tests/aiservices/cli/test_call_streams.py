@@ -27,7 +27,7 @@ class Guide(Protocol):
 def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City]:
     written = StringIO()
     console = Console(file=written, force_terminal=terminal, width=60, _environ={"TERM": "xterm"})
-    monkeypatch.setattr("aiservices.cli.growing.output", lambda: console)
+    monkeypatch.setattr("aiservices.cli.call.output", lambda: console)
     stream = create(Guide, ScriptedChatModel(['{"name": "New York", "people": 8}'])).city("x")
     watched(iter(stream))
     return written.getvalue(), stream.result().value

@@ -73,7 +73,7 @@ def test_a_method_alone_is_not_served(run: CommandRun) -> None:
 
 
 def test_without_its_extra_it_says_what_to_install(run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.cli.serving.find_spec", lambda name: None if name == "uvicorn" else 1)
+    monkeypatch.setattr("aiservices.cli.main.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
         2,
         "",

@@ -40,7 +40,7 @@ def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("AISERVICES_MODEL", "openai:hidden")
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: object())
-    monkeypatch.setattr("aiservices.cli.providers.entry_points", lambda group: ())
+    monkeypatch.setattr("aiservices.cli.show.entry_points", lambda group: ())
     from aiservices.models.local.weights import place_of, weights_named
 
     weights = weights_named("smollm2")

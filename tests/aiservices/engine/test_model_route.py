@@ -543,7 +543,7 @@ class Addressed(ScriptedChatModel):
 def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, name: str, first: str
 ) -> None:
-    monkeypatch.setattr("aiservices.route._OF_ADDRESSES", {})
+    monkeypatch.setattr("aiservices.engine.model_route._OF_ADDRESSES", {})
     people(Addressed(no_schema(), "http://here", "m")).person("x")
     other = Addressed(no_schema(), endpoint, name)
     people(other).person("x")

@@ -293,8 +293,8 @@ def waits_of(monkeypatch: pytest.MonkeyPatch, *members: ChatModel, **budget: Any
     """What is waited, in seconds, until one answers or none can be asked any more."""
     waits: list[float] = []
     clock = time.monotonic
-    monkeypatch.setattr("aiservices.flow.time.sleep", waits.append)
-    monkeypatch.setattr("aiservices.asking.time.monotonic", lambda: clock() + sum(waits))
+    monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
+    monkeypatch.setattr("aiservices.engine.tool_loop.time.monotonic", lambda: clock() + sum(waits))
     try:
         people(*members, **budget).person("x")
     except ModelServerError:

@@ -309,7 +309,7 @@ def test_an_error_that_is_none_of_ours_leaves_as_it_is() -> None:
 
 def test_what_the_provider_asks_to_wait_is_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("aiservices.flow.time.sleep", waits.append)
+    monkeypatch.setattr("aiservices.engine.effects.time.sleep", waits.append)
     model = ScriptedChatModel([RateLimitError("429", retryable=True, retry_after=12.5), "hi"])
     create(Chat, model).chat("x")
     assert waits == [12.5]

@@ -104,7 +104,7 @@ def test_a_file_that_could_not_be_written_is_nobody_elses_fault(
         raise OSError("no space")
 
     with monkeypatch.context() as patched:
-        patched.setattr("aiservices.testing.cassette_tape.write_whole", full)
+        patched.setattr("aiservices.testing.cassette.write_whole", full)
         with pytest.raises(OSError, match="no space"):
             recording.complete(ChatRequest.of("1"))
     recording.complete(ChatRequest.of("2"))

@@ -65,7 +65,7 @@ four, exact: ZeroDivisionError: by 0"""
 def test_without_rich_the_text_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiservices.testing.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("aiservices.testing.report.find_spec", lambda name: None)
     report().show()
     assert capsys.readouterr().out == f"{report()}\n"
 

@@ -16,7 +16,7 @@ from aiservices.testing import FakeChatModel, strategy_of
 from aiservices.testing.hypothesis_values import Drawn
 from aiservices.testing.values import Dice, json_for, text_like
 from output_parsers import parser_for
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 FORMS = st.sampled_from(CASES).map(lambda case: case.form)
@@ -102,7 +102,7 @@ def test_a_text_like_a_pattern_matches_it(pattern: str) -> None:
 def test_what_hypothesis_makes_of_any_type_is_written_and_read_back(made: tuple[Any, Any]) -> None:
     form, value = made
     parser: Any = parser_for(form)
-    assert same(parser.parse(parser.write(value)), value)
+    assert strict_equal(parser.parse(parser.write(value)), value)
 
 
 def test_hypothesis_finds_the_edges_of_a_type() -> None:

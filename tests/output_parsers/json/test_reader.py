@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from output_parsers import OutputParsingError, parse
-from output_parsers.json.reader import JsonFault, JsonText, Repair, read_exact, read_tolerant
+from output_parsers.json.reader import JsonSyntaxError, ParsedJson, Repair, read_exact, read_tolerant
 
 READINGS: list[tuple[str, Any, list[str]]] = [
     # exact JSON
@@ -171,7 +171,7 @@ def test_broken_json_is_read_and_each_tolerance_noted(text: str, value: Any, rul
 
 @pytest.mark.parametrize(("text", "message"), FAULTS)
 def test_what_has_no_single_reading_is_refused(text: str, message: str) -> None:
-    with pytest.raises(JsonFault) as fault:
+    with pytest.raises(JsonSyntaxError) as fault:
         read_tolerant(text)
     assert str(fault.value) == message
     assert not fault.value.truncated
@@ -179,7 +179,7 @@ def test_what_has_no_single_reading_is_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(("text", "what", "position"), CUT_OFF)
 def test_cut_off_text_is_never_a_value(text: str, what: str, position: int) -> None:
-    with pytest.raises(JsonFault) as fault:
+    with pytest.raises(JsonSyntaxError) as fault:
         read_tolerant(text)
     assert fault.value.message == f"the text is cut off: the {what} that begins here is not closed"
     assert fault.value.position == position
@@ -207,7 +207,7 @@ def test_where_one_quote_is_lost_the_value_is_never_another_one(
     left = text[:lost] + text[lost + 1 :]
     try:
         found = read_tolerant(left)
-    except JsonFault:
+    except JsonSyntaxError:
         return
     assert found.value == value or found.end < len(left)
 
@@ -243,7 +243,7 @@ def test_a_list_with_a_quote_too_few_is_refused() -> None:
 def test_a_reading_begins_where_told_and_stops_at_the_end_of_the_value() -> None:
     text = "Sure! {'a': 1,} and then [2]"
     repairs = (Repair("single-quoted string", 7), Repair("trailing comma", 13))
-    assert read_tolerant(text, 6) == JsonText({"a": 1}, repairs, 15)
+    assert read_tolerant(text, 6) == ParsedJson({"a": 1}, repairs, 15)
 
 
 def test_a_literal_is_not_taken_for_a_number() -> None:
@@ -273,7 +273,7 @@ def test_triple_quotes_keep_what_is_in_them() -> None:
     ],
 )
 def test_exact_reading_refuses_all_that_is_not_json(text: str, message: str | None) -> None:
-    with pytest.raises(JsonFault) as fault:
+    with pytest.raises(JsonSyntaxError) as fault:
         read_exact(text)
     assert message is None or str(fault.value) == message
 
@@ -290,7 +290,7 @@ def test_dumped_values_are_read_as_they_were_without_any_tolerance(
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert read_exact(text) == value
-    assert read_tolerant(text) == JsonText(value, (), len(text))
+    assert read_tolerant(text) == ParsedJson(value, (), len(text))
 
 
 @given(NUMBERS)
@@ -303,7 +303,7 @@ def test_numbers_are_exact(number: int | Decimal) -> None:
 def test_every_cut_of_a_dumped_value_is_seen_to_be_cut(value: Any, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     for end in range(1, len(text)):
-        with pytest.raises(JsonFault) as fault:
+        with pytest.raises(JsonSyntaxError) as fault:
             read_tolerant(text[:end])
         assert fault.value.truncated, text[:end]
 
@@ -366,7 +366,7 @@ def test_unescaped_quotes_are_read_as_they_were_or_refused(items: list[str], key
     except ValueError:
         try:
             found = read_tolerant(text)
-        except JsonFault:
+        except JsonSyntaxError:
             return
         assert found.value == value
 
@@ -376,7 +376,7 @@ def test_unescaped_quotes_are_read_as_they_were_or_refused(items: list[str], key
 def test_any_text_gives_a_value_or_a_fault(text: str) -> None:
     try:
         end = read_tolerant(text).end
-    except JsonFault as fault:
+    except JsonSyntaxError as fault:
         end = fault.position
     assert 0 <= end <= len(text)
 
@@ -387,7 +387,7 @@ def seconds(action: Callable[[], object]) -> float:
         start = time.process_time()
         try:
             action()
-        except JsonFault:
+        except JsonSyntaxError:
             pass
         best = min(best, time.process_time() - start)
     return best

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypeAliasType
 
 from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser, parser_for
-from output_parsers.parser.fast_path import NOT_CLEAN
+from output_parsers.parser.fast_path import NOT_EXACT
 
 
 class Color(enum.Enum):
@@ -145,7 +145,7 @@ def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, ha
     ],
 )
 def test_what_is_not_exact_is_not_taken(form: Any, text: str) -> None:
-    assert clean(form, text) is NOT_CLEAN
+    assert clean(form, text) is NOT_EXACT
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_colons_in_texts_and_space_before_them_mislead_nobody(form: Any, text: s
 
 def test_a_text_that_looks_like_a_key_is_left_to_the_long_way() -> None:
     text = json.dumps({"a": '"b": 1'})
-    assert clean(dict[str, str], text) is NOT_CLEAN
+    assert clean(dict[str, str], text) is NOT_EXACT
     assert parser_for(dict[str, str]).read(text).coercions == ()
     assert parser_for(dict[str, str]).parse(text) == {"a": '"b": 1'}
 
@@ -194,8 +194,8 @@ def test_both_ways_give_the_same(order: Any, ascii_only: bool, indent: int | Non
     text = json.dumps(order, ensure_ascii=ascii_only, indent=indent)
     short, long = clean(Order, text), aligned(Order, text)
     assert long == Order.model_validate(order)
-    assert short is NOT_CLEAN or short == long
-    assert short is NOT_CLEAN or [type(item.price) for item in short.items] == [float] * len(short.items)
+    assert short is NOT_EXACT or short == long
+    assert short is NOT_EXACT or [type(item.price) for item in short.items] == [float] * len(short.items)
 
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), FLOATS, TEXT)
@@ -222,7 +222,7 @@ FORMS = st.sampled_from(
 @given(FORMS, JSON.map(json.dumps))
 def test_the_short_way_takes_nothing_that_the_long_way_refuses(form: Any, text: str) -> None:
     value = clean(form, text)
-    if value is not NOT_CLEAN:
+    if value is not NOT_EXACT:
         found = aligned(form, text)
         assert (found, type(found)) == (value, type(value))
 
@@ -233,7 +233,7 @@ def test_an_envelope_has_the_short_way_too() -> None:
     assert short_way is not None
     assert short_way('{"value": [1]}') == [1]
     for text in ('{"value": [1], "value": [1]}', '{"value": [1], "x": 1}', "[1]", '{"value": ["1"]}'):
-        assert short_way(text) is NOT_CLEAN
+        assert short_way(text) is NOT_EXACT
 
 
 class Strict(BaseModel):

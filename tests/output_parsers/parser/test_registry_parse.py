@@ -24,7 +24,7 @@ from output_parsers import (
     parser_for,
     read,
 )
-from output_parsers.result.reading import show
+from output_parsers.result.reading import describe_value
 
 
 @dataclass
@@ -182,11 +182,11 @@ def test_a_text_nested_beyond_the_stack_is_an_error_and_no_crash() -> None:
     ],
 )
 def test_what_was_found_is_shown_in_few_words(value: object, shown: str) -> None:
-    assert show(value) == shown
+    assert describe_value(value) == shown
 
 
 def test_a_number_of_too_many_digits_to_show_is_shown_in_words() -> None:
-    assert show(10**5000) == "a very long number"
+    assert describe_value(10**5000) == "a very long number"
 
 
 def test_the_public_door_holds_what_is_promised() -> None:

@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 from output_parsers import OutputParsingError, Problem, TypeParser, parser_for
 from output_parsers.profiles import OPENAI
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 from output_parsers.strict import encoded
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def check(of: Any, value: Any, form: str) -> None:
     parser = FORMS[form](parser_for(of))
     text = parser.write(value)
     reading = parser.read(text)
-    assert same(reading.value, value), (text, reading)
+    assert strict_equal(reading.value, value), (text, reading)
     assert reading.coercions == (), text
 
 
@@ -242,7 +242,7 @@ def test_whatever_is_given_comes_back_or_is_refused(name: str, value: Any, form:
             text = parser.write(value)
         except ValueError:
             return
-    assert same(parser.parse(text), value)
+    assert strict_equal(parser.parse(text), value)
 
 
 class Child(Film):

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from output_parsers.prose.numbers import Found, Unreadable, find_number, read_number
+from output_parsers.prose.numbers import TextParseError, TextReading, find_number, read_number
 
 WRAPPING = "quotes, markup or full stop"
 THOUSANDS = "thousands separators"
@@ -18,7 +18,7 @@ SENTENCE = "number in a sentence"
 
 
 def refusal(text: str) -> str:
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(TextParseError) as error:
         find_number(text)
     return str(error.value)
 
@@ -64,7 +64,7 @@ def refusal(text: str) -> str:
     ],
 )
 def test_a_text_that_is_one_number_is_read_exactly(text: str, value: str, rule: str | None) -> None:
-    assert read_number(text) == Found(Decimal(value), rule)
+    assert read_number(text) == TextReading(Decimal(value), rule)
     assert str(read_number(text).value) == value
 
 
@@ -88,7 +88,7 @@ def test_a_text_that_is_one_number_is_read_exactly(text: str, value: str, rule: 
     ],
 )
 def test_the_only_number_of_a_sentence_is_found(text: str, value: str, rule: str) -> None:
-    assert find_number(text) == Found(Decimal(value), rule)
+    assert find_number(text) == TextReading(Decimal(value), rule)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_text_with_no_number_or_two_readings_is_refused_with_the_reason(text: 
 )
 def test_english_number_words_are_read_with_text2num(text: str, value: str, rule: str) -> None:
     pytest.importorskip("text_to_num")
-    assert find_number(text) == Found(Decimal(value), rule)
+    assert find_number(text) == TextReading(Decimal(value), rule)
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,14 @@ def test_importing_the_readers_loads_neither_text2num_nor_dateutil() -> None:
 def same_or_refused(text: str, value: Decimal) -> None:
     try:
         found = find_number(text)
-    except Unreadable:
+    except TextParseError:
         return
     assert found.value == value, text
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
 def test_every_decimal_reads_back_as_itself(value: Decimal) -> None:
-    assert read_number(str(value)) == Found(value, None)
+    assert read_number(str(value)) == TextReading(value, None)
     assert str(read_number(str(value)).value) == str(value)
 
 
@@ -249,7 +249,7 @@ def test_a_decimal_in_a_sentence_reads_back_or_is_refused(value: Decimal, frame:
 def test_two_different_numbers_are_never_one_of_them(one: int, other: int, between: str) -> None:
     try:
         value = find_number(f"{one}{between}{other}").value
-    except Unreadable:
+    except TextParseError:
         return
     assert one == other == value
 
@@ -258,7 +258,7 @@ def test_two_different_numbers_are_never_one_of_them(one: int, other: int, betwe
 def test_any_text_gives_a_finite_number_or_unreadable(text: str) -> None:
     try:
         found = find_number(text)
-    except Unreadable:
+    except TextParseError:
         return
     assert found.value.is_finite()
 
@@ -293,7 +293,7 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
     for form in (text, f"{text}x", f"x{text}"):
         try:
             find_number(form)
-        except Unreadable:
+        except TextParseError:
             pass
     assert time.perf_counter() - start < 20  # what is quadratic takes minutes
 

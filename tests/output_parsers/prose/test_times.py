@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from output_parsers.prose.numbers import Found, Unreadable
+from output_parsers.prose.numbers import TextParseError, TextReading
 from output_parsers.prose.times import DateOrder, read_date, read_datetime, read_time, read_timedelta
 
-Reader = Callable[[str], Found[Any]]
+Reader = Callable[[str], TextReading[Any]]
 WORDS = "date in words"
 SENTENCE = "date in a sentence"
 INDIA = timezone(timedelta(hours=5, minutes=30))
 
 
 def refusal(read: Reader, text: str) -> str:
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(TextParseError) as error:
         read(text)
     return str(error.value)
 
@@ -54,7 +54,7 @@ def refusal(read: Reader, text: str) -> str:
     ],
 )
 def test_a_date_is_read(text: str, rule: str | None) -> None:
-    assert read_date(text) == Found(date(1968, 7, 4), rule)
+    assert read_date(text) == TextReading(date(1968, 7, 4), rule)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_a_text_that_is_not_plainly_one_date_is_refused(text: str, message: str)
 
 
 def test_the_order_says_how_a_date_of_three_numbers_is_meant() -> None:
-    assert read_date("01/02/2024", DateOrder.DMY) == Found(date(2024, 2, 1), "day, month, year")
-    assert read_date("01/02/2024", DateOrder.MDY) == Found(date(2024, 1, 2), "month, day, year")
-    assert read_date("2024/02/01", DateOrder.MDY) == Found(date(2024, 2, 1), "year, month, day")
+    assert read_date("01/02/2024", DateOrder.DMY) == TextReading(date(2024, 2, 1), "day, month, year")
+    assert read_date("01/02/2024", DateOrder.MDY) == TextReading(date(2024, 1, 2), "month, day, year")
+    assert read_date("2024/02/01", DateOrder.MDY) == TextReading(date(2024, 2, 1), "year, month, day")
     assert read_datetime("1.2.2024 10:30", DateOrder.DMY).value == datetime(2024, 2, 1, 10, 30)
-    with pytest.raises(Unreadable, match=r"^13/02/2024 is not in the order month, day, year$"):
+    with pytest.raises(TextParseError, match=r"^13/02/2024 is not in the order month, day, year$"):
         read_date("13/02/2024", DateOrder.MDY)
-    with pytest.raises(Unreadable, match=r"^01/02/2024 is not in the order year, month, day$"):
+    with pytest.raises(TextParseError, match=r"^01/02/2024 is not in the order year, month, day$"):
         read_date("01/02/2024", DateOrder.YMD)
 
 
@@ -132,7 +132,7 @@ def test_without_an_order_only_a_date_of_one_meaning_is_read() -> None:
 )
 def test_a_time_is_read(text: str, value: time, rule: str | None) -> None:
     found = read_time(text)
-    assert found == Found(value, rule)
+    assert found == TextReading(value, rule)
     assert found.value.tzinfo == value.tzinfo
 
 
@@ -185,7 +185,7 @@ def test_a_text_that_is_not_plainly_one_time_is_refused(text: str, message: str)
 )
 def test_a_date_with_its_time_is_read(text: str, value: datetime, rule: str | None) -> None:
     found = read_datetime(text)
-    assert found == Found(value, rule)
+    assert found == TextReading(value, rule)
     assert found.value.tzinfo == value.tzinfo
 
 
@@ -235,7 +235,7 @@ def test_a_text_that_is_not_plainly_a_date_with_its_time_is_refused(text: str, m
     ],
 )
 def test_a_span_of_time_is_read(text: str, value: timedelta, rule: str | None) -> None:
-    assert read_timedelta(text) == Found(value, rule)
+    assert read_timedelta(text) == TextReading(value, rule)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_text_that_is_not_plainly_one_span_of_time_is_refused(text: str, messa
 
 def test_spans_of_time_in_words_are_read_with_text2num() -> None:
     pytest.importorskip("text_to_num")
-    assert read_timedelta("one hour and thirty minutes") == Found(
+    assert read_timedelta("one hour and thirty minutes") == TextReading(
         timedelta(minutes=90), "number in words, units"
     )
     assert refusal(read_timedelta, "two to three hours") == "a number beside the duration: 'two'"
@@ -286,14 +286,14 @@ def test_without_text2num_spans_of_time_in_words_are_refused(monkeypatch: pytest
 def same_or_refused(read: Reader, text: str, value: object) -> None:
     try:
         found = read(text)
-    except Unreadable:
+    except TextParseError:
         return
     assert found.value == value, text
 
 
 @given(st.dates())
 def test_every_date_reads_back_from_each_form(value: date) -> None:
-    assert read_date(value.isoformat()) == Found(value, None)
+    assert read_date(value.isoformat()) == TextReading(value, None)
     year, month, day = f"{value.year:04d}", value.month, value.day
     numeric = (
         f"{year}/{month}/{day}",
@@ -314,7 +314,7 @@ zones = st.none() | st.integers(-1439, 1439).map(lambda minutes: timezone(timede
 
 @given(st.times(timezones=zones))
 def test_every_time_reads_back_from_each_form(value: time) -> None:
-    assert read_time(value.isoformat()) == Found(value, None)
+    assert read_time(value.isoformat()) == TextReading(value, None)
     same_or_refused(read_time, value.isoformat("minutes"), value.replace(second=0, microsecond=0))
     half = value.replace(second=0, microsecond=0, tzinfo=None)
     assert read_time(half.strftime("%I:%M %p")).value == half
@@ -324,7 +324,7 @@ def test_every_time_reads_back_from_each_form(value: time) -> None:
 @given(st.datetimes(timezones=zones))
 def test_every_datetime_reads_back_from_each_form(value: datetime) -> None:
     for form in (value.isoformat(), str(value)):
-        assert read_datetime(form) == Found(value, None)
+        assert read_datetime(form) == TextReading(value, None)
         assert read_datetime(form).value.utcoffset() == value.utcoffset()
     whole = value.replace(second=0, microsecond=0, tzinfo=None)
     same_or_refused(
@@ -358,7 +358,7 @@ def test_any_text_gives_a_value_or_unreadable(text: str) -> None:
     for read in READERS:
         try:
             read(text)
-        except Unreadable:
+        except TextParseError:
             pass
 
 
@@ -387,7 +387,7 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
         for form in (text, f"{text}-", f"x{text}"):
             try:
                 read(form)
-            except Unreadable:
+            except TextParseError:
                 pass
     assert clock.perf_counter() - start < 30  # what is quadratic takes minutes
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from output_parsers import parse
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 
 
 @dataclass
@@ -105,13 +105,13 @@ holder = pytest.mark.parametrize("holder", HOLDERS, ids=IDS)
 
 @holder
 def test_what_holds_the_same_is_the_same(holder: Any) -> None:
-    assert same(holder(1), holder(1))
+    assert strict_equal(holder(1), holder(1))
 
 
 @holder
 @pytest.mark.parametrize("other", [True, 1.0, Decimal(1), 2])
 def test_what_holds_another_type_or_value_is_another(holder: Any, other: Any) -> None:
-    assert (same(holder(1), holder(other)), same(holder(other), holder(1))) == (False, False)
+    assert (strict_equal(holder(1), holder(other)), strict_equal(holder(other), holder(1))) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_what_holds_another_type_or_value_is_another(holder: Any, other: Any) ->
     ],
 )
 def test_other_values_are_not_the_same(one: Any, other: Any) -> None:
-    assert (same(one, other), same(other, one)) == (False, False)
+    assert (strict_equal(one, other), strict_equal(other, one)) == (False, False)
 
 
 @pytest.mark.parametrize("value", [float("nan"), Colour.RED, None, object(), Plain, []])
 def test_a_value_is_the_same_as_itself(value: Any) -> None:
-    assert same(value, value)
+    assert strict_equal(value, value)
 
 
 def test_the_order_of_a_dict_and_a_set_says_nothing() -> None:
-    assert same({"a": 1, "b": {3, 4}}, {"b": {4, 3}, "a": 1})
+    assert strict_equal({"a": 1, "b": {3, 4}}, {"b": {4, 3}, "a": 1})
 
 
 def test_a_class_that_is_no_record_says_itself_what_is_equal() -> None:
-    assert same(Equal(1), Equal(2))
+    assert strict_equal(Equal(1), Equal(2))
 
 
 def test_what_a_record_remembers_beside_its_fields_makes_no_difference() -> None:
@@ -158,7 +158,7 @@ def test_what_a_record_remembers_beside_its_fields_makes_no_difference() -> None
 
     one, other = Person("Ann"), Person("Ann")
     assert one.loud == "ANN"
-    assert same(one, other)
+    assert strict_equal(one, other)
 
 
 def test_two_equal_blocks_are_one_answer_though_their_class_does_not_compare() -> None:

@@ -23,7 +23,7 @@ from aiservices import AiMessage, ChatReply, Int8, Usage
 from aiservices.integrations.fastapi import app, client
 from output_parsers import OutputParsingError
 from output_parsers.parser.registry import DEFAULT_REGISTRY
-from output_parsers.result.reading import same
+from output_parsers.result.reading import strict_equal
 
 T = TypeVar("T")
 UserId = NewType("UserId", int)
@@ -168,7 +168,7 @@ def echoed() -> Callable[[Any, Any], Any]:
 
 @pytest.mark.parametrize(("form", "value"), VALUES, ids=names())
 def test_a_value_comes_back_as_itself(form: Any, value: Any, echoed: Callable[[Any, Any], Any]) -> None:
-    assert same(echoed(form, value), value)
+    assert strict_equal(echoed(form, value), value)
 
 
 def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> None:
@@ -190,7 +190,7 @@ def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> No
     wrong = [
         form
         for index, (form, value) in enumerate(VALUES)
-        if not same(getattr(remote, f"m{index}")(value), value)
+        if not strict_equal(getattr(remote, f"m{index}")(value), value)
     ]
     assert wrong == []
 

@@ -72,7 +72,7 @@ def test_the_second_time_takes_the_place_of_the_first(
 
 def test_without_opentelemetry_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
-    monkeypatch.delitem(sys.modules, "aiservices.integrations.otel")
+    monkeypatch.delitem(sys.modules, "aiservices.integrations.otel.instrument")
     with pytest.raises(ImportError) as caught:
         import aiservices.integrations.otel.instrument  # noqa: F401
     assert str(caught.value) == 'telemetry needs opentelemetry: pip install "aiservices[otel]"'

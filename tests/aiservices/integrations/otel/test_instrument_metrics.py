@@ -52,7 +52,7 @@ def test_each_request_each_tool_and_each_call_is_measured(recorded: Recorded) ->
     tool = {"gen_ai.tool.name": "half", "gen_ai.tool.type": "function", "gen_ai.agent.name": "Counter.count"}
     assert measured(recorded) == {
         "gen_ai.client.operation.duration": [
-            {**ASKED, "error.type": "aiservices.errors.ModelServerError"},
+            {**ASKED, "error.type": "aiservices.models.errors.ModelServerError"},
             ASKED,
             ANSWERED,
         ],

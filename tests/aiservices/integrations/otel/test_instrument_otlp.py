@@ -57,7 +57,7 @@ def test_a_collector_gets_spans_and_metrics(loopback: Loopback, collected: tuple
     (scope,) = traces.resource_spans[0].scope_spans
     request, call = scope.spans
     assert (scope.scope.name, request.name, call.name) == (
-        "aiservices.integrations.otel",
+        "aiservices.integrations.otel.instrument",
         "chat scripted",
         "invoke_workflow Counter.count",
     )

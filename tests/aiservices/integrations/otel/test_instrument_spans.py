@@ -256,7 +256,7 @@ def test_an_error_has_its_type_and_no_words_which_may_quote(recorded: Recorded, 
         "  chat scripted"
     )
     call, first, _ = recorded.spans
-    assert attributes(call)["error.type"] == "aiservices.errors.ServiceOutputError"
+    assert attributes(call)["error.type"] == "aiservices.models.errors.ServiceOutputError"
     assert attributes(first)["http.response.status_code"] == 500
     assert [span.status.status_code.name for span in recorded.spans] == ["ERROR", "ERROR", "UNSET"]
     assert "secret" not in " ".join(span.to_json() for span in recorded.spans)

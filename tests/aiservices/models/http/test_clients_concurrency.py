@@ -68,7 +68,7 @@ def test_two_loops_in_two_threads_share_a_model(echo: Any) -> None:
 @needs_proc
 @pytest.mark.usefixtures("leaves_nothing")
 def test_more_calls_than_connections_wait_for_their_turn(echo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.transport.waiting.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("aiservices.models.http.async_client.MOST_CONNECTIONS", 3)
 
     async def ask_all() -> list[str]:
         async with model_at(echo) as model:

@@ -65,7 +65,7 @@ def test_a_call_may_be_cancelled_within_the_handshake(secure_echo: Any) -> None:
 def test_a_call_that_waits_for_a_connection_may_be_cancelled(
     echo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiservices.transport.waiting.MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("aiservices.models.http.async_client.MOST_CONNECTIONS", 1)
 
     async def ask() -> None:
         async with model_at(echo.base_url) as model:
