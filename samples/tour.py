@@ -122,7 +122,7 @@ def show_row(row: Row) -> Outcome:
 def judgement(row: Row, value: object) -> tuple[bool | None, str]:
     """Whether a value is right, and what is to be said of it."""
     if row.expected is None:
-        return None, "; ".join(filter(None, ("no single right value", row.fault(value))))
+        return None, "; ".join(filter(None, ("no single right value", row.problem(value))))
     right = type(value) is type(row.expected) and value == row.expected
     return right, "" if right else f"✗ expected {written(row.expected)}"
 

@@ -27,14 +27,14 @@ from . import (
 class Row:
     """``expected`` is the only right value, None where there is no single one.
 
-    ``fault`` says what is wrong with a value of which more than one is right, "" when nothing is.
+    ``problem`` says what is wrong with a value of which more than one is right, "" when nothing is.
     """
 
     method: str
     given: str
     call: Callable[[], object]
     expected: object = None
-    fault: Callable[[object], str] = lambda value: ""
+    problem: Callable[[object], str] = lambda value: ""
 
 
 def rows_of(model: ChatModel | str) -> list[Row]:
@@ -90,10 +90,10 @@ def _open(model: ChatModel | str) -> list[Row]:
             "recipe_from",
             ", ".join(recipe.INGREDIENTS),
             lambda: chef.recipe_from(*recipe.INGREDIENTS),
-            fault=_fault_of_recipe,
+            problem=_fault_of_recipe,
         ),
         Row(
-            "recipe", f"CreateRecipePrompt: {salad.dish}", lambda: chef.recipe(salad), fault=_fault_of_recipe
+            "recipe", f"CreateRecipePrompt: {salad.dish}", lambda: chef.recipe(salad), problem=_fault_of_recipe
         ),
         Row("most_popular", f"FilmPrompt: {film.DIRECTOR}", lambda: expert.most_popular(prompt)),
         Row("tell", "a lighthouse", lambda: "".join(teller.tell("a lighthouse"))),
@@ -104,6 +104,6 @@ def _fault_of_recipe(value: object) -> str:
     if not isinstance(value, recipe.Recipe):
         return "it is no recipe"
     title, long = value.title.split(), [step for step in value.steps if len(step.split()) > 4]
-    faults = [f"the title has {len(title)} words, not 3 at most"] if len(title) > 3 else []
-    faults += [f"{len(long)} of {len(value.steps)} steps have more than 4 words"] if long else []
-    return "; ".join(faults)
+    problems = [f"the title has {len(title)} words, not 3 at most"] if len(title) > 3 else []
+    problems += [f"{len(long)} of {len(value.steps)} steps have more than 4 words"] if long else []
+    return "; ".join(problems)

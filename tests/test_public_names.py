@@ -40,7 +40,7 @@ JsonOutputKeyToolsParser JsonOutputToolsParser ParsedToolCall PydanticToolsParse
 AISERVICES = """
 AiMessage AiServiceError All Answer AnswerRejected ApprovalRequiredError Ask AsyncStream Attempt
 AttemptStarted Audio AuthenticationError BadRequestError Budget BudgetExceededError CallCompleted
-CallContext CallFailed CallStarted Capabilities ChatModel ChatOptions ChatReply ChatRequest Coercion
+CallState CallFailed CallStarted Capabilities ChatModel ChatOptions ChatReply ChatRequest Coercion
 Completed ContentFilterError DefinitionError Description Do Emit FallbackChatModel Fault FieldCompleted
 File FinishError FinishReason Flow History Image Int8 Int16 Int32 Int64 Interceptor InvalidReplyError
 JsonObjectFormat JsonSchemaFormat Leniency Listener LocalChatModel Media MemoryId Message
@@ -49,7 +49,7 @@ OpenAiResponsesModel OutputParser OutputParsingError ParserFactory ParserRegistr
 Problem Proceed RateLimitError Reading RefusalError ReplyDelta ReplyFailed ReplyReceived Result Retry
 ReturnBehavior ScriptedChatModel ServiceOutputError Strategy Stream SystemMessage Target Tool ToolCall
 ToolCallDelta ToolContext ToolError ToolErrors ToolException ToolFinished ToolLimitError ToolLimits
-ToolMessage ToolProvider ToolRun ToolSpecification ToolStarted Tooling TruncatedError Turn TurnState
+ToolMessage ToolProvider ToolRun ToolSpecification ToolStarted Tooling TruncatedError Turn SuspendedCall
 UnsupportedTypeError Usage UserMessage UserName create example options preview resume structured_prompt
 system_message tool user_message
 """.split()

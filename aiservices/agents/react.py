@@ -215,9 +215,9 @@ def around(
     where: str,
     memory: Interceptor | None,
     interceptors: Sequence[Interceptor],
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> tuple[Interceptor, ...]:
-    """The interceptors of an agent and its memory, the outermost first; what is wrong goes to ``faults``.
+    """The interceptors of an agent and its memory, the outermost first; what is wrong goes to ``problems``.
 
     Guards of what is heard stand before the memory, so that it does not keep what they take out; those behind
     a retrieval stay there, since they guard what was retrieved.
@@ -226,7 +226,7 @@ def around(
     guards = [one for one in early if _kind(one) == "input guard"]
     inside = [one for one in early if _kind(one) != "input guard"] + list(interceptors[len(early) :])
     outside = [*guards, *(() if memory is None else (memory,))]
-    faults += out_of_order(where, [*outside, *inside])
+    problems += out_of_order(where, [*outside, *inside])
     return (keeping, *outside, as_spoken, *inside)
 
 
@@ -334,7 +334,7 @@ class ReActAgent:
     ToolLimitError. ``memory``, such as a ChatMemory, makes it remember the replies before; what several said
     is then one message, each after the speaker's name. ``interceptors``, ``budget``, ``retry``, ``options``
     and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Input guards
-    stand before the memory. Raises DefinitionError with all faults.
+    stand before the memory. Raises DefinitionError with all problems.
     """
 
     def __init__(
@@ -363,9 +363,9 @@ class ReActAgent:
         self._hooks = Hooks()
         limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_iters - 1))
         self._remembers = memory is not None
-        faults: list[DefinitionProblem] = []
-        ordered = around(self._where, memory, interceptors, faults)
-        self._members, self._toolbox = self._checked(model, tools, limits, faults)
+        problems: list[DefinitionProblem] = []
+        ordered = around(self._where, memory, interceptors, problems)
+        self._members, self._toolbox = self._checked(model, tools, limits, problems)
         again = () if retry is None else (retry,)
         self._pipeline = Pipeline((*ordered, *again, self._within_iters, self._hooks))
         self._plans: dict[Any, MethodPlan] = {}
@@ -464,28 +464,28 @@ class ReActAgent:
         model: ChatModel | str | None,
         tools: Sequence[ToolSource],
         limits: ToolLimits,
-        faults: list[DefinitionProblem],
+        problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        faults += self._options.faults(self._where)
+        problems += self._options.problems(self._where)
         if self.max_iters < 1:
-            faults.append(
+            problems.append(
                 DefinitionProblem(self._where, f"max_iters is {self.max_iters}; it must be at least 1")
             )
         members: tuple[ChatModel, ...] = ()
         try:
             members = members_of(find_model(model))
         except LookupError as error:
-            faults.append(DefinitionProblem(self._where, str(error.args[0])))
+            problems.append(DefinitionProblem(self._where, str(error.args[0])))
         toolbox = plan_toolbox(
-            tools, limits, (), members, asynchronous=True, where=self._where, faults=faults
+            tools, limits, (), members, asynchronous=True, where=self._where, problems=problems
         )
         if toolbox is not None and FINISH in toolbox.tools:
-            faults.append(
+            problems.append(
                 DefinitionProblem(self._where, f"a tool has the name {FINISH}, by which the agent answers")
             )
-        faults += self._budget.faults(self._where, dict.fromkeys(one.name for one in members))
-        if faults:
-            raise DefinitionError(faults)
+        problems += self._budget.problems(self._where, dict.fromkeys(one.name for one in members))
+        if problems:
+            raise DefinitionError(problems)
         return members, toolbox if self.max_iters > 1 else None  # the only iteration is for the answer
 
     def _turn(self, msg: Heard, plan: MethodPlan) -> Invocation:

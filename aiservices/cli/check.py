@@ -110,7 +110,7 @@ class _Checked(NamedTuple):
     service: str
     where: str
     returns: str
-    faults: tuple[str, ...]
+    problems: tuple[str, ...]
     notes: tuple[Note, ...]
 
     @property
@@ -119,8 +119,8 @@ class _Checked(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        if self.faults:
-            return counted(len(self.faults), "fault")
+        if self.problems:
+            return counted(len(self.problems), "problem")
         return "fits" if self.is_strict else "fits, without strict mode"
 
 
@@ -140,7 +140,7 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
     if not checked:
         others = f"; passed over, since they say nothing to a model: {', '.join(passed_over)}"
         raise Mistake(f"there is no service in {', '.join(targets)}{others if passed_over else ''}")
-    passes = not any(one.faults or (strict and not one.is_strict) for one in checked)
+    passes = not any(one.problems or (strict and not one.is_strict) for one in checked)
     if as_json:
         print(json.dumps(_as_dict(checked, passed_over, profile, passes=passes), indent=2))
     else:
@@ -171,8 +171,8 @@ def _check(found: Found, profile: str) -> Iterator[_Checked]:
         service = make(found, model if found.is_interface else None)
     except DefinitionError as error:
         by_place: dict[str, list[str]] = {}
-        for fault in error.faults:
-            by_place.setdefault(fault.where, []).append(fault.message)
+        for problem in error.problems:
+            by_place.setdefault(problem.where, []).append(problem.message)
         for where, messages in by_place.items():
             yield _Checked(name, where, "", tuple(messages), ())
         return
@@ -185,15 +185,15 @@ def _check(found: Found, profile: str) -> Iterator[_Checked]:
 def _print(checked: Sequence[_Checked], passed_over: Sequence[str], profile: str) -> None:
     table(("method", "answer", "verdict"), [(one.where, one.returns, one.verdict) for one in checked])
     for one in checked:
-        for said in (*one.faults, *one.notes):
+        for said in (*one.problems, *one.notes):
             print(f"\n{one.where}: {said}", end="")
-    if any(one.faults or one.notes for one in checked):
+    if any(one.problems or one.notes for one in checked):
         print()
-    faults = sum(len(one.faults) for one in checked)
+    problems = sum(len(one.problems) for one in checked)
     loose = sum(not one.is_strict for one in checked)
     services = len({one.service for one in checked})
     print(
-        f"\n{counted(services, 'service')}, {counted(len(checked), 'method')}, {counted(faults, 'fault')}; "
+        f"\n{counted(services, 'service')}, {counted(len(checked), 'method')}, {counted(problems, 'problem')}; "
         f"without strict mode for {profile}: {loose}"
     )
     for name in passed_over:
@@ -211,7 +211,7 @@ def _as_dict(
                 "service": one.service,
                 "method": one.where,
                 "returns": one.returns,
-                "faults": one.faults,
+                "problems": one.problems,
                 "strict": one.is_strict,
                 "notes": [note._asdict() for note in one.notes],
             }

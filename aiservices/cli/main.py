@@ -75,7 +75,7 @@ def _methods(service: Any) -> dict[str, Any]:
 
 
 _EXIT_CODES = (
-    "Exit codes: 0 it is done; 1 the call failed, or the check found faults; 2 what was typed, or the "
+    "Exit codes: 0 it is done; 1 the call failed, or the check found problems; 2 what was typed, or the "
     "definition of the service, is wrong."
 )
 application = typer.Typer(
@@ -205,7 +205,7 @@ def check(
     """Check the services of modules.
 
     Their definitions, templates and types; also what the strict mode of a provider cannot say of a type, and
-    what is done about it. The exit code is 1 when there are faults.
+    what is done about it. The exit code is 1 when there are problems.
     """
     with reported(debug=debug, as_json=json):
         from .check import check

@@ -39,7 +39,7 @@ class ExitCode(IntEnum):
     """What a command says to the shell."""
 
     DONE = 0
-    FAILED = 1  # the call failed, or the check found faults
+    FAILED = 1  # the call failed, or the check found problems
     USAGE = 2  # what was typed, or the definition of the service, is wrong
     STOPPED = 130  # Ctrl+C
 

@@ -48,23 +48,23 @@ def read_arguments(typed: Sequence[str], method: Method, *, partly: bool = False
     missing is wrong unless they are wanted ``partly``.
     """
     given: dict[str, list[_Given]] = {}
-    faults: list[str] = []
+    problems: list[str] = []
     if sum(match is not None and match[3] == "-" for match in map(_TYPED.fullmatch, typed)) > 1:
-        faults.append("standard input can be read for one argument only")
+        problems.append("standard input can be read for one argument only")
     known = {argument.name: argument for argument in method.arguments}
     for text in typed:
-        _sort_in(text, method, known, given, faults)
+        _sort_in(text, method, known, given, problems)
     values: dict[str, Any] = {}
     for name, texts in given.items():
         try:
             if texts:  # else its file could not be read
                 values[name] = _value(known[name], texts)
         except (OutputParsingError, ValueError) as error:
-            faults.append(_told(known[name], texts, error))
+            problems.append(_told(known[name], texts, error))
     if not partly:
-        faults += _missing(method, given)
-    if faults:
-        raise Mistake("\n  - ".join([signature_text(method.where, method.signature), *dict.fromkeys(faults)]))
+        problems += _missing(method, given)
+    if problems:
+        raise Mistake("\n  - ".join([signature_text(method.where, method.signature), *dict.fromkeys(problems)]))
     return values
 
 
@@ -73,22 +73,22 @@ def _sort_in(
     method: Method,
     known: Mapping[str, Argument],
     given: dict[str, list[_Given]],
-    faults: list[str],
+    problems: list[str],
 ) -> None:
     """Put what was typed to its parameter."""
     match = _TYPED.fullmatch(text)
     if match is None:
-        faults.append(f"{shorten(text, _SHOWN)!r} is no argument; write NAME=VALUE")
+        problems.append(f"{shorten(text, _SHOWN)!r} is no argument; write NAME=VALUE")
     elif match[1] in method.withheld:
-        faults.append(f"{match[1]} is a value of the program, which cannot be typed")
+        problems.append(f"{match[1]} is a value of the program, which cannot be typed")
     elif match[1] not in known:
-        faults.append(f"there is no parameter {match[1]}{meant(match[1], list(known))}")
+        problems.append(f"there is no parameter {match[1]}{meant(match[1], list(known))}")
     else:
         try:
             loaded = _loaded(match[3], is_json=match[2] == ":=")
         except OSError as error:
             given[match[1]] = []
-            faults.append(f"{match[1]}: {error.filename} cannot be read: {error.strerror}")
+            problems.append(f"{match[1]}: {error.filename} cannot be read: {error.strerror}")
         else:
             given.setdefault(match[1], []).append(loaded)
 
@@ -195,14 +195,14 @@ def _kind(argument: Argument) -> str:
 
 
 def _missing(method: Method, given: Mapping[str, Any]) -> list[str]:
-    faults = [
+    problems = [
         f"{one.name} is missing: {one.name}=… ({_kind(one)})"
         for one in method.arguments
         if one.required and one.name not in given
     ]
     parameters = method.signature.parameters
     withheld = [name for name in method.withheld if parameters[name].default is parameters[name].empty]
-    return faults + [f"{name} is a value of the program, which cannot be typed" for name in withheld]
+    return problems + [f"{name} is a value of the program, which cannot be typed" for name in withheld]
 
 
 def for_people(value: Any, codec: Codec[Any], *, indent: int | None = 2) -> str:

@@ -59,23 +59,23 @@ class Budget:
     first_wait: float = 0.5
 
     def __post_init__(self) -> None:
-        faults = []
+        problems = []
         if self.attempts < 1:
-            faults.append(DefinitionProblem("Budget", f"attempts is {self.attempts}; it must be at least 1"))
+            problems.append(DefinitionProblem("Budget", f"attempts is {self.attempts}; it must be at least 1"))
         for name in ("seconds", "tokens", "money"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                faults.append(DefinitionProblem("Budget", f"{name} is {value}; it must be greater than 0"))
+                problems.append(DefinitionProblem("Budget", f"{name} is {value}; it must be greater than 0"))
         if self.money is not None and not self.prices:
-            faults.append(DefinitionProblem("Budget", "money is limited, but prices names no model"))
+            problems.append(DefinitionProblem("Budget", "money is limited, but prices names no model"))
         if not self.first_wait >= 0:
-            faults.append(
+            problems.append(
                 DefinitionProblem("Budget", f"first_wait is {self.first_wait}; it must not be negative")
             )
-        if faults:
-            raise DefinitionError(faults)
+        if problems:
+            raise DefinitionError(problems)
 
-    def faults(self, where: str, models: Iterable[str]) -> list[DefinitionProblem]:
+    def problems(self, where: str, models: Iterable[str]) -> list[DefinitionProblem]:
         """What stands against the budget for these models: money cannot be counted without a price."""
         if self.money is None:
             return []

@@ -93,9 +93,9 @@ class MethodPlan(NamedTuple):
         return tuple(FewShotExample(self._asked(one.arguments), one.value) for one in self.examples)
 
     def _checked(self, given: ChatOptions) -> ChatOptions:
-        faults = given.faults(self.where)
-        if faults:
-            raise DefinitionError(faults)
+        problems = given.problems(self.where)
+        if problems:
+            raise DefinitionError(problems)
         return given
 
     def _messages(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> tuple[Message, ...]:

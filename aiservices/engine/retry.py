@@ -63,17 +63,17 @@ class Retry:
     position_name: ClassVar = "retry"
 
     def __post_init__(self) -> None:
-        faults = []
+        problems = []
         if self.max_attempts is not None and self.max_attempts < 1:
-            faults.append(
+            problems.append(
                 DefinitionProblem("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1")
             )
         if self.mode not in get_args(Mode):
-            faults.append(
+            problems.append(
                 DefinitionProblem("Retry", f"mode is {self.mode!r}; it must be one of whole, fields")
             )
-        if faults:
-            raise DefinitionError(faults)
+        if problems:
+            raise DefinitionError(problems)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         ask, made = proceed, 0

@@ -27,7 +27,7 @@ from ..models.errors import (
 from ..models.messages import AiMessage, ChatReply, FinishReason, Message, ToolCall, ToolMessage
 from ..models.requests import ChatRequest
 from ..tools.tool import ReturnBehavior, Tool, tools_of
-from ..tools.toolbox import Toolbox, ToolLimits, faults_of
+from ..tools.toolbox import Toolbox, ToolLimits, tool_problems
 from .approval import ApprovalRequiredError, state_of
 from .budget import CallState
 from .effects import CallModel, Emit, Flow, Gather, Run, Sleep
@@ -99,9 +99,9 @@ def _way(invocation: Invocation) -> ModelFailover:
     if way is None:
         way = context.ways[routes] = ModelFailover(routes, other)
         if other is not None:  # named by the call, hence not seen when the budget was checked
-            faults = context.budget.faults(invocation.plan.where, [way.name])
-            if faults:
-                raise DefinitionError(faults)
+            problems = context.budget.problems(invocation.plan.where, [way.name])
+            if problems:
+                raise DefinitionError(problems)
     return way
 
 
@@ -325,14 +325,14 @@ def _with_provided(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolbox]:
     except ToolFault as error:
         raise DefinitionError([DefinitionProblem(plan.where, str(error))]) from error
     waits, answers = plan.returns.asynchronous, _names_of_answers(plan)
-    faults: list[DefinitionProblem] = []
+    problems: list[DefinitionProblem] = []
     for tool in found:
-        faults += faults_of(tool, _injected(invocation), asynchronous=waits, where=plan.where)
+        problems += tool_problems(tool, _injected(invocation), asynchronous=waits, where=plan.where)
         if tool.name in answers:
             said = f"the tool {tool.name} has the name of the tool that gives the answer; give it another"
-            faults.append(DefinitionProblem(plan.where, said))
-    if faults:
-        raise DefinitionError(faults)
+            problems.append(DefinitionProblem(plan.where, said))
+    if problems:
+        raise DefinitionError(problems)
     return whole if found else toolbox
 
 

@@ -126,15 +126,15 @@ def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[Definition
                 owner, "no guard is given; pass functions of (subject, turn) that give a verdict"
             )
         ]
-    faults = []
+    problems = []
     for number, guard in enumerate(guards, 1):
         if not callable(guard):
             said = f"it takes functions of (subject, turn), and number {number} is {guard!r}"
-            faults.append(DefinitionProblem(owner, said))
+            problems.append(DefinitionProblem(owner, said))
         elif isinstance(guard, Guard) and guard.on not in get_args(On):
             said = f"on is {guard.on!r} for {name_of(guard)}; it must be one of text, value"
-            faults.append(DefinitionProblem(owner, said))
-    return faults
+            problems.append(DefinitionProblem(owner, said))
+    return problems
 
 
 def awaited(guards: Sequence[GuardFunction]) -> tuple[str, ...]:

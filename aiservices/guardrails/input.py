@@ -72,9 +72,9 @@ class InputGuardrails:
     position_name = "input guard"
 
     def __init__(self, *guards: GuardFunction) -> None:
-        faults = check_guards("InputGuardrails", guards)
-        if faults:
-            raise DefinitionError(faults)
+        problems = check_guards("InputGuardrails", guards)
+        if problems:
+            raise DefinitionError(problems)
         self._guards = guards
         self.awaits = awaited(guards)
 

@@ -194,16 +194,16 @@ class OutputGuardrails:
     position_name = "output guard"
 
     def __init__(self, *guards: GuardFunction, on: On = "text", max_retries: int = 2) -> None:
-        faults = check_guards("OutputGuardrails", guards)
+        problems = check_guards("OutputGuardrails", guards)
         if on not in get_args(On):
-            faults.append(
+            problems.append(
                 DefinitionProblem("OutputGuardrails", f"on is {on!r}; it must be one of text, value")
             )
         if max_retries < 0:
             said = f"max_retries is {max_retries}; it must not be negative"
-            faults.append(DefinitionProblem("OutputGuardrails", said))
-        if faults:
-            raise DefinitionError(faults)
+            problems.append(DefinitionProblem("OutputGuardrails", said))
+        if problems:
+            raise DefinitionError(problems)
         self._guards = guards
         self.awaits = awaited(guards)
         self._on: On = on

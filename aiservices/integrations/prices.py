@@ -63,16 +63,16 @@ class PriceTable(Prices):
         self._otherwise = otherwise
         self.currency = currency
         self.as_of = as_of
-        faults = [
+        problems = [
             DefinitionProblem("PriceTable", f"the price of {name} is {price}; none of it must be negative")
             for name, price in self._prices.items()
             if any(part is not None and not part >= 0 for part in price)
         ]
         if otherwise is not None and otherwise.currency != currency:
             said = f"prices are in {currency}, those of otherwise in {otherwise.currency}; use one currency"
-            faults.append(DefinitionProblem("PriceTable", said))
-        if faults:
-            raise DefinitionError(faults)
+            problems.append(DefinitionProblem("PriceTable", said))
+        if problems:
+            raise DefinitionError(problems)
 
     def __getitem__(self, name: str) -> Price:
         if name in self._prices:

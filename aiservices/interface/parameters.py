@@ -56,22 +56,22 @@ class Parameter(NamedTuple):
 
 def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """The parameters of a method but for its first. Raises RoleFault."""
-    faults = []
+    problems = []
     found = []
     for name in list(signature.parameters)[1:]:
         roles = _roles(hints.get(name))
         if len(roles) > 1:
             both = " and ".join(role.value for role in roles)
-            faults.append(f"the parameter {name} has two roles: {both}; it can have one")
+            problems.append(f"the parameter {name} has two roles: {both}; it can have one")
         if Role.MEDIA in roles:
-            faults.extend(_media_faults(name, hints[name], signature.parameters[name].kind))
+            problems.extend(_media_faults(name, hints[name], signature.parameters[name].kind))
         found.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
     for role in Role:
         holders = [parameter.name for parameter in found if parameter.role is role]
         if len(holders) > 1 and role not in (Role.TOOL_CONTEXT, Role.MEDIA):
-            faults.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
-    if faults:
-        raise RoleFault(*faults)
+            problems.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
+    if problems:
+        raise RoleFault(*problems)
     return tuple(found)
 
 

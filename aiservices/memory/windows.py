@@ -193,11 +193,11 @@ class SummarizingWindow:
     def _summary(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
         """The summary; None when there is none to be had. Raises BudgetExceededError."""
         context, name, where = invocation.state, self._model.name, invocation.plan.where
-        exceeded, faults = context.exceeded(), context.budget.faults(where, [self._model.name])
+        exceeded, problems = context.exceeded(), context.budget.problems(where, [self._model.name])
         if exceeded is not None:
             raise exceeded
-        if faults:
-            raise DefinitionError(faults)
+        if problems:
+            raise DefinitionError(problems)
         said = (SystemMessage(self._wish), UserMessage(_told(flat(older))))
         request = _in_time(ChatRequest(said, self._options), context)
         began = time.monotonic()

@@ -95,15 +95,15 @@ class DefinitionProblem(NamedTuple):
 
 
 class DefinitionError(AiServiceError, TypeError):
-    """The declaration of a service is wrong; ``faults`` holds everything that is, at once."""
+    """The declaration of a service is wrong; ``problems`` holds everything that is, at once."""
 
-    def __init__(self, faults: Sequence[DefinitionProblem]) -> None:
-        self.faults = tuple(faults)
-        if len(self.faults) == 1:
-            text = str(self.faults[0])
+    def __init__(self, problems: Sequence[DefinitionProblem]) -> None:
+        self.problems = tuple(problems)
+        if len(self.problems) == 1:
+            text = str(self.problems[0])
         else:
-            lines = "".join(f"\n  - {fault}" for fault in self.faults)
-            text = f"{len(self.faults)} faults:{lines}"
+            lines = "".join(f"\n  - {problem}" for problem in self.problems)
+            text = f"{len(self.problems)} problems:{lines}"
         super().__init__(text)
 
 

@@ -47,21 +47,21 @@ class ChatOptions:
                 merged[option.name] = far if near is None else near
         return ChatOptions(**merged)
 
-    def faults(self, where: str) -> list[DefinitionProblem]:
+    def problems(self, where: str) -> list[DefinitionProblem]:
         """What is wrong with these values, each with what to do."""
-        faults = []
+        problems = []
         limits = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
         for name, low, high in limits:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                faults.append(
+                problems.append(
                     DefinitionProblem(where, f"{name} is {value!r}; it must be from {low:g} to {high:g}")
                 )
         for name in ("max_tokens", "timeout"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                faults.append(DefinitionProblem(where, f"{name} is {value!r}; it must be greater than 0"))
-        return faults
+                problems.append(DefinitionProblem(where, f"{name} is {value!r}; it must be greater than 0"))
+        return problems
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,27 +146,27 @@ _ROLES: dict[Any, type[SystemMessage | UserMessage | AiMessage]] = {
 _FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
-def messages_of(said: Said, where: str, faults: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """What is said as messages; what is wrong with any of them goes to ``faults``."""
+def messages_of(said: Said, where: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
+    """What is said as messages; what is wrong with any of them goes to ``problems``."""
     if isinstance(said, str):
         return (UserMessage(said),)
     if isinstance(said, Message):
         return (said,)
     if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
         wanted = f"it takes a text, a message, or a list in which each is {_FORMS}"
-        faults.append(DefinitionProblem(where, f"what is said is {type(said).__name__}; {wanted}"))
+        problems.append(DefinitionProblem(where, f"what is said is {type(said).__name__}; {wanted}"))
         return ()
     messages = []
     for number, one in enumerate(said, 1):
-        message = _message(one, f"{where}, message {number}", faults)
+        message = _message(one, f"{where}, message {number}", problems)
         if message is not None:
             messages.append(message)
-    if not messages and not faults:
-        faults.append(DefinitionProblem(where, "nothing is said; give at least one message"))
+    if not messages and not problems:
+        problems.append(DefinitionProblem(where, "nothing is said; give at least one message"))
     return tuple(messages)
 
 
-def _message(said: Any, where: str, faults: list[DefinitionProblem]) -> Message | None:
+def _message(said: Any, where: str, problems: list[DefinitionProblem]) -> Message | None:
     if isinstance(said, Message):
         return said
     if isinstance(said, Mapping):
@@ -174,14 +174,14 @@ def _message(said: Any, where: str, faults: list[DefinitionProblem]) -> Message 
     elif isinstance(said, (tuple, list)) and len(said) == 2:
         role, text = said
     else:
-        faults.append(DefinitionProblem(where, f"it is {type(said).__name__}; it must be {_FORMS}"))
+        problems.append(DefinitionProblem(where, f"it is {type(said).__name__}; it must be {_FORMS}"))
         return None
     known = isinstance(role, str) and role in _ROLES
     if not known:
-        faults.append(
+        problems.append(
             DefinitionProblem(where, f"the role {role!r} is unknown; there are: {', '.join(_ROLES)}")
         )
     if not isinstance(text, str):
-        faults.append(DefinitionProblem(where, f"its content is {type(text).__name__}; it must be text"))
+        problems.append(DefinitionProblem(where, f"its content is {type(text).__name__}; it must be text"))
         return None
     return _ROLES[role](text) if known else None

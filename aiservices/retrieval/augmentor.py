@@ -121,15 +121,15 @@ class RetrievalAugmentor:
         if bool(retrievers) == (route is not None):
             said = "it takes retrievers, or a route that knows its own: one of them"
             raise DefinitionError([DefinitionProblem("RetrievalAugmentor", said)])
-        faults = [
+        problems = [
             DefinitionProblem(
                 "RetrievalAugmentor", f"{name_of(one)} is no retriever: it has no method retrieve"
             )
             for one in retrievers
             if not callable(getattr(one, "retrieve", None))
         ]
-        if faults:
-            raise DefinitionError(faults)
+        if problems:
+            raise DefinitionError(problems)
         parts: dict[str, Any] = {"transform": transform, "route": route or RouteToAll(retrievers)}
         awaits = tuple(
             f"{type(one).__name__}.retrieve" for one in retrievers if is_async(getattr(one, "retrieve", None))

@@ -44,7 +44,7 @@ def routes_of(
     model: ChatModel | None,
     strategies: tuple[Strategy | None, Strategy | None],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> tuple[ModelRoute, ...]:
     """The models that may be asked, each with the ways to ask it for the type."""
     members = () if model is None else members_of(model)
@@ -62,7 +62,7 @@ def routes_of(
         for ladder in ladders:
             ladder.prepare()
     except (StrategyFault, UnsupportedTypeError) as error:
-        faults.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(where, str(error)))
         return ()
     return tuple(map(ModelRoute, members, ladders))
 
@@ -72,7 +72,7 @@ def parser_of(
     parsers: ParserRegistry,
     namespace: Mapping[str, Any],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
     """The parser of what the model is to write; None where it is the reply itself, or nothing reads it."""
     if isinstance(returns.form, type) and returns.form in _REPLIES:
@@ -87,7 +87,7 @@ def parser_of(
         item = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
         return ItemListParser(item, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
     except UnsupportedTypeError as error:
-        faults.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(where, str(error)))
         return None
 
 
@@ -107,47 +107,47 @@ class Settings(NamedTuple):
 
 
 def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
-    """The plans of all stubs of an interface, by name. Raises DefinitionError with all faults at once."""
+    """The plans of all stubs of an interface, by name. Raises DefinitionError with all problems at once."""
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
         raise DefinitionError(
             [DefinitionProblem(name, "it is no class; create takes a Protocol, an ABC or a class")]
         )
-    faults: list[DefinitionProblem] = []
-    settings = _with_interface(settings, cls, name, faults)
+    problems: list[DefinitionProblem] = []
+    settings = _with_interface(settings, cls, name, problems)
     variables = getattr(cls, "__parameters__", ())
     if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
         named = ", ".join(variable.__name__ for variable in variables)
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
-        faults.append(DefinitionProblem(name, f"it is generic; say what {named} stands for, as in {example}"))
-        raise DefinitionError(faults)
-    models = _Models(settings.model, name, faults)
+        problems.append(DefinitionProblem(name, f"it is generic; say what {named} stands for, as in {example}"))
+        raise DefinitionError(problems)
+    models = _Models(settings.model, name, problems)
     plans: dict[str, MethodPlan] = {}
     fillings = fillings_of(interface)
     found = 0
     for method, owner, attribute in methods_of(cls):
         where = f"{cls.__name__}.{method}"
-        if not _is_method(attribute, where, faults):
+        if not _is_method(attribute, where, problems):
             continue
         found += 1
         model = models.find(declaration_of(attribute).model, where)
         try:
             plans[method] = plan_method(attribute, where, settings, fillings.get(owner, {}), model)
         except DefinitionError as error:
-            faults.extend(error.faults)
-    faults.extend(_construction(cls, name))
-    if not found and not faults:
-        faults.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
-    if faults:
-        raise DefinitionError(faults)
+            problems.extend(error.problems)
+    problems.extend(_construction(cls, name))
+    if not found and not problems:
+        problems.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
+    if problems:
+        raise DefinitionError(problems)
     return plans
 
 
 def _construction(cls: type, name: str) -> list[DefinitionProblem]:
     """What stands against making an object of a class: create gives it no arguments and no attributes."""
     said = "it is an attribute without a value, which a service cannot have; give it a value or leave it out"
-    faults = [
+    problems = [
         DefinitionProblem(f"{cls.__name__}.{attribute}", said) for attribute in attributes_without_value(cls)
     ]
     if has_own_init(cls):
@@ -156,23 +156,23 @@ def _construction(cls: type, name: str) -> list[DefinitionProblem]:
         needed = [p.name for p in parameters if p.default is p.empty and p.kind not in flexible]
         if needed:
             named = ", ".join(needed)
-            faults.append(
+            problems.append(
                 DefinitionProblem(name, f"its __init__ needs {named}, and create calls it without arguments")
             )
-    return faults
+    return problems
 
 
-def _with_interface(settings: Settings, cls: type, name: str, faults: list[DefinitionProblem]) -> Settings:
+def _with_interface(settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]) -> Settings:
     """The settings of ``create`` with what the interface itself says over them."""
     said = declaration_of(cls)
     options = (said.options or ChatOptions()).over(settings.options)
-    faults.extend(options.faults(name))
+    problems.extend(options.problems(name))
     if said.examples:
-        faults.append(DefinitionProblem(name, "an example belongs to a method, and stands on the interface"))
+        problems.append(DefinitionProblem(name, "an example belongs to a method, and stands on the interface"))
     return settings._replace(
         model=settings.model if said.model is None else said.model,
         options=options,
-        strategy=_strategy(said.strategy or settings.strategy, name, faults),
+        strategy=_strategy(said.strategy or settings.strategy, name, problems),
         system=said.system or settings.system,
         tools=settings.tools if said.tools is None else said.tools,
     )
@@ -185,34 +185,34 @@ def plan_method(
     filling: Mapping[Any, Any],
     model: ChatModel | None,
 ) -> MethodPlan:
-    """The plan of one stub. Raises DefinitionError with all of its faults."""
-    faults: list[DefinitionProblem] = []
+    """The plan of one stub. Raises DefinitionError with all of its problems."""
+    problems: list[DefinitionProblem] = []
     declared = declaration_of(function)
     namespace = {**settings.namespace, **declared.namespace}
-    hints = _hints(function, namespace, filling, where, faults)
+    hints = _hints(function, namespace, filling, where, problems)
     signature = inspect.signature(function)
     own_options = declared.options or ChatOptions()
-    faults.extend(own_options.faults(where))
+    problems.extend(own_options.problems(where))
     wording: PromptBinding | None = None
     parameters: tuple[Parameter, ...] = ()
     try:
         parameters = parameters_of(signature, hints or {})
     except (RoleFault, UnsupportedTypeError) as error:
-        faults.extend(DefinitionProblem(where, fault) for fault in error.args)
+        problems.extend(DefinitionProblem(where, problem) for problem in error.args)
     else:
         if hints is not None:  # without them no role is known
-            wording = word(declared.user, declared.system or settings.system, parameters, where, faults)
-    returns = _returns(function, hints, where, faults)
+            wording = word(declared.user, declared.system or settings.system, parameters, where, problems)
+    returns = _returns(function, hints, where, problems)
     general = Strategy(settings.strategy) if settings.strategy else None
-    strategies = (_strategy(declared.strategy, where, faults), general)
+    strategies = (_strategy(declared.strategy, where, problems), general)
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
     routes: tuple[ModelRoute, ...] = ()
     examples: tuple[Example, ...] = ()
     if returns is not None:
-        parser = parser_of(returns, settings.parsers, namespace, where, faults)
-        routes = routes_of(returns, parser, model, strategies, where, faults)
-        if wording is not None and declared.examples and not faults:
-            examples = plan_examples(declared.examples, own, parameters, wording, parser, where, faults)
+        parser = parser_of(returns, settings.parsers, namespace, where, problems)
+        routes = routes_of(returns, parser, model, strategies, where, problems)
+        if wording is not None and declared.examples and not problems:
+            examples = plan_examples(declared.examples, own, parameters, wording, parser, where, problems)
     toolbox = None
     if returns is not None:
         toolbox = plan_toolbox(
@@ -222,13 +222,13 @@ def plan_method(
             [route.model for route in routes],
             asynchronous=returns.asynchronous,
             where=where,
-            faults=faults,
+            problems=problems,
             namespace=namespace,
         )
         if toolbox is not None:
-            faults += _taken(toolbox, routes, where)
-    if faults or wording is None or returns is None or not routes:
-        raise DefinitionError(faults)
+            problems += _taken(toolbox, routes, where)
+    if problems or wording is None or returns is None or not routes:
+        raise DefinitionError(problems)
     return MethodPlan(
         where=where,
         signature=own,
@@ -261,7 +261,7 @@ class _Models:
 
     general: ChatModel | str | None
     service: str
-    faults: list[DefinitionProblem]
+    problems: list[DefinitionProblem]
     known: dict[Any, ChatModel | None] = field(default_factory=dict)
 
     def find(self, own: ChatModel | str | None, where: str) -> ChatModel | None:
@@ -272,37 +272,37 @@ class _Models:
             try:
                 self.known[key] = find_model(model)
             except LookupError as error:
-                self.faults.append(DefinitionProblem(place, str(error.args[0])))
+                self.problems.append(DefinitionProblem(place, str(error.args[0])))
                 self.known[key] = None
         return self.known[key]
 
 
-def _strategy(said: Strategy | str | None, where: str, faults: list[DefinitionProblem]) -> Strategy | None:
+def _strategy(said: Strategy | str | None, where: str, problems: list[DefinitionProblem]) -> Strategy | None:
     try:
         return None if said is None else Strategy(said)
     except ValueError:
-        faults.append(
+        problems.append(
             DefinitionProblem(where, f"the strategy {said!r} is unknown; there are: {', '.join(Strategy)}")
         )
         return None
 
 
-def _is_method(attribute: Any, where: str, faults: list[DefinitionProblem]) -> bool:
+def _is_method(attribute: Any, where: str, problems: list[DefinitionProblem]) -> bool:
     """Whether an attribute is to be implemented. Notes what can be neither kept nor implemented."""
     if is_stub(attribute):
         return True
     inside = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
     if declaration_of(attribute) != Declaration():
-        faults.append(
+        problems.append(
             DefinitionProblem(where, "it has a prompt and a body; a method with a prompt has the body ...")
         )
     elif is_stub(inside):
         kind = type(attribute).__name__
-        faults.append(
+        problems.append(
             DefinitionProblem(where, f"it is a {kind} without a body; only plain methods can be implemented")
         )
     elif getattr(attribute, "__isabstractmethod__", False):
-        faults.append(DefinitionProblem(where, "it is abstract and has a body; keep one of them"))
+        problems.append(DefinitionProblem(where, "it is abstract and has a body; keep one of them"))
     return False
 
 
@@ -311,12 +311,12 @@ def _hints(
     namespace: Mapping[str, Any],
     filling: Mapping[Any, Any],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> dict[str, Any] | None:
     try:
         hints = get_type_hints(function, localns=dict(namespace), include_extras=True)
     except Exception as error:  # a string annotation may hold any expression
-        faults.append(
+        problems.append(
             DefinitionProblem(
                 where, f"an annotation cannot be resolved: {error}; define the name, or pass it in localns"
             )
@@ -326,17 +326,17 @@ def _hints(
 
 
 def _returns(
-    function: Callable[..., Any], hints: dict[str, Any] | None, where: str, faults: list[DefinitionProblem]
+    function: Callable[..., Any], hints: dict[str, Any] | None, where: str, problems: list[DefinitionProblem]
 ) -> Returns | None:
     if hints is None:
         return None
     if "return" not in hints:
-        faults.append(
+        problems.append(
             DefinitionProblem(where, "it has no return annotation; annotate the type of the answer")
         )
         return None
     try:
         return shape_of(hints["return"], asynchronous=inspect.iscoroutinefunction(function))
     except ShapeFault as error:
-        faults.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(where, str(error)))
         return None

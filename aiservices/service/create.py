@@ -369,7 +369,7 @@ def create(
     """A working object of ``interface``: a Protocol, an ABC or a class whose methods have no body.
 
     Methods with a body are kept as they are. Everything is checked here: a DefinitionError tells all
-    faults of the interface at once, and nothing has been asked of a model by then.
+    problems of the interface at once, and nothing has been asked of a model by then.
 
     ``model`` is a ChatModel, or a string: ``"openai:NAME"``, ``"azure:DEPLOYMENT"``, ``"ollama:NAME"``,
     ``"local"``, ``"local:NAME"``, ``"local:PATH.gguf"``, or a name that an installed package adds. Without
@@ -405,15 +405,15 @@ def create(
     plans = plan_interface(interface, settings)
     budget = budget or Budget()
     models = dict.fromkeys(route.model.name for plan in plans.values() for route in plan.routes)
-    faults = [
-        *budget.faults(name, models),
+    problems = [
+        *budget.problems(name, models),
         *out_of_order(name, interceptors),
         *awaited_while_blocking(name, plans, interceptors, listeners),
         *awaited_nowhere(name, {"transform": transform, "system_message": system_message}),
         *awaited_nowhere("ToolErrors", tool_errors._asdict()),
     ]
-    if faults:
-        raise DefinitionError(faults)
+    if problems:
+        raise DefinitionError(problems)
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry), listeners)
     return _implement(cls, plans, pipeline, budget)()
 

@@ -42,43 +42,43 @@ def word(
     system_source: SystemSource | None,
     parameters: Sequence[Parameter],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> PromptBinding | None:
-    """The wording of a method; adds to the faults, and gives None, where there is none."""
-    before = len(faults)
-    user = _compiled(user_source, "prompt", where, faults) if user_source else None
-    system, used = _system(system_source, parameters, where, faults)
-    _check_parameters(parameters, where, faults)
-    if len(faults) > before:
+    """The wording of a method; adds to the problems, and gives None, where there is none."""
+    before = len(problems)
+    user = _compiled(user_source, "prompt", where, problems) if user_source else None
+    system, used = _system(system_source, parameters, where, problems)
+    _check_parameters(parameters, where, problems)
+    if len(problems) > before:
         return None
     shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
     data = [p.name for p in parameters if p.role is None]
     media = [p.name for p in parameters if p.role is Role.MEDIA]
     alone = data or media
-    used = used | _checked(user, shown + media, alone, parameters, "prompt", where, faults)
+    used = used | _checked(user, shown + media, alone, parameters, "prompt", where, problems)
     given = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
     message = None
     if user is None:
-        message = _message_argument(given, [name for name in data if name not in used], media, where, faults)
+        message = _message_argument(given, [name for name in data if name not in used], media, where, problems)
         used = used | {message}
     elif given:
-        fault = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
-        faults.append(DefinitionProblem(where, fault))
+        problem = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
+        problems.append(DefinitionProblem(where, problem))
     it = alone[0] if len(alone) == 1 and "it" not in shown else None
     if "it" in used and it is not None:
         used = used | {it}
-    if len(faults) == before:
-        faults.extend(_unused(data, used, where))
-    return PromptBinding(user, system, message, it) if len(faults) == before else None
+    if len(problems) == before:
+        problems.extend(_unused(data, used, where))
+    return PromptBinding(user, system, message, it) if len(problems) == before else None
 
 
 def _compiled(
-    source: TemplateSource, what: str, where: str, faults: list[DefinitionProblem]
+    source: TemplateSource, what: str, where: str, problems: list[DefinitionProblem]
 ) -> Prompt | None:
     try:
         return compile_prompt(source)
     except TemplateFault as error:
-        faults.append(DefinitionProblem(where, f"{what}: {error}"))
+        problems.append(DefinitionProblem(where, f"{what}: {error}"))
         return None
 
 
@@ -86,7 +86,7 @@ def _system(
     source: SystemSource | None,
     parameters: Sequence[Parameter],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> tuple[SystemText | None, frozenset[str | None]]:
     """The system message, and the parameters that it uses. It may use any of them, or none."""
     shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
@@ -94,11 +94,11 @@ def _system(
     if source is None:
         return None, frozenset()
     if isinstance(source, TemplateSource):
-        prompt = _compiled(source, "system message", where, faults)
-        return prompt, _checked(prompt, shown, data, parameters, "system message", where, faults)
+        prompt = _compiled(source, "system message", where, problems)
+        return prompt, _checked(prompt, shown, data, parameters, "system message", where, problems)
     shown += [p.name for p in parameters if p.role is Role.MEDIA]  # it may ask what they are
     names = list(inspect.signature(source).parameters)
-    faults.extend(
+    problems.extend(
         DefinitionProblem(
             where, f"the system message callable takes {name}, {_not_a_parameter(name, shown, parameters)}"
         )
@@ -120,7 +120,7 @@ def _checked(
     parameters: Sequence[Parameter],
     what: str,
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> frozenset[str | None]:
     """The names that a template uses; a fault for each that is no parameter."""
     if prompt is None:
@@ -129,21 +129,21 @@ def _checked(
     for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
         if name == "it":
             if len(data) != 1:
-                fault = (
+                problem = (
                     f"the {what} names {{{{it}}}}, which stands for the only argument; there are {len(data)}"
                 )
-                faults.append(DefinitionProblem(where, fault))
+                problems.append(DefinitionProblem(where, problem))
         elif name in hidden:
             role = hidden[name]
             said = role.value if role is not None else ""
-            faults.append(
+            problems.append(
                 DefinitionProblem(
                     where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt"
                 )
             )
         else:
             said = _not_a_parameter(name, shown, parameters)
-            faults.append(DefinitionProblem(where, f"the {what} names {{{{{name}}}}}, {said}"))
+            problems.append(DefinitionProblem(where, f"the {what} names {{{{{name}}}}}, {said}"))
     return frozenset(prompt.variables)
 
 
@@ -154,7 +154,7 @@ def _not_a_parameter(name: str, shown: list[str], parameters: Sequence[Parameter
 
 def _those(known: Sequence[str], name: str) -> str:
     """What may be named, and which of it was meant."""
-    from difflib import get_close_matches  # only faults need it
+    from difflib import get_close_matches  # only problems need it
 
     close = get_close_matches(name, known, 1)
     meant = f"; did you mean {close[0]}?" if close else ""
@@ -162,7 +162,7 @@ def _those(known: Sequence[str], name: str) -> str:
 
 
 def _message_argument(
-    given: list[str], free: list[str], media: list[str], where: str, faults: list[DefinitionProblem]
+    given: list[str], free: list[str], media: list[str], where: str, problems: list[DefinitionProblem]
 ) -> str | None:
     """The argument that is the message; None, without a fault, where media are all that is said."""
     if given:
@@ -178,7 +178,7 @@ def _message_argument(
             f"it has no prompt and several arguments ({', '.join(free)}); say with @user_message how they "
             "make the user message"
         )
-    faults.append(DefinitionProblem(where, said))
+    problems.append(DefinitionProblem(where, said))
     return None
 
 
@@ -194,16 +194,16 @@ def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[De
     ]
 
 
-def _check_parameters(parameters: Sequence[Parameter], where: str, faults: list[DefinitionProblem]) -> None:
+def _check_parameters(parameters: Sequence[Parameter], where: str, problems: list[DefinitionProblem]) -> None:
     for parameter in parameters:
         if parameter.name == FORMAT_INSTRUCTIONS:
-            faults.append(
+            problems.append(
                 DefinitionProblem(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it")
             )
-        _check_records(parameter, where, faults)
+        _check_records(parameter, where, problems)
 
 
-def _check_records(parameter: Parameter, where: str, faults: list[DefinitionProblem]) -> None:
+def _check_records(parameter: Parameter, where: str, problems: list[DefinitionProblem]) -> None:
     """The templates of structured prompts are checked with the method that takes them."""
     for cls in parameter.types:
         if not isinstance(cls, type):
@@ -211,14 +211,14 @@ def _check_records(parameter: Parameter, where: str, faults: list[DefinitionProb
         try:
             prompt = record_prompt(cls)
         except TemplateFault as error:
-            faults.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", str(error)))
+            problems.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", str(error)))
             continue
         if prompt is None:
             continue
         names = field_names(cls)
         for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
-            fault = f"its template names {{{{{name}}}}}, but its fields are: {_those(names, name)}"
-            faults.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", fault))
+            problem = f"its template names {{{{{name}}}}}, but its fields are: {_those(names, name)}"
+            problems.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", problem))
 
 
 def plan_examples(
@@ -228,9 +228,9 @@ def plan_examples(
     wording: PromptBinding,
     parser: OutputParser[Any] | None,
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> tuple[Example, ...]:
-    """The examples of a method; what is wrong with one goes to ``faults``."""
+    """The examples of a method; what is wrong with one goes to ``problems``."""
     found = []
     for number, source in enumerate(sources, 1):
         place = where if len(sources) == 1 else f"{where}, example {number}"
@@ -239,7 +239,7 @@ def plan_examples(
             _check_shown({p.name: arguments.get(p.name) for p in parameters if p.role}, wording)
             _check(source.value, parser)
         except (TypeError, ValueError) as error:
-            faults.append(DefinitionProblem(place, f"its example does not fit: {error}"))
+            problems.append(DefinitionProblem(place, f"its example does not fit: {error}"))
             continue
         said = arguments if wording.it is None else {**arguments, "it": arguments[wording.it]}
         found.append(Example({**said, "format_instructions": INSTRUCTIONS_PLACE}, source.value))

@@ -55,7 +55,7 @@ class StructuredModel(Generic[T, V]):
     """A model that answers with one type: made by ``structured``.
 
     ``invoke`` gives a ``T``. Raises what a method of a service raises: ServiceOutputError, FinishError and
-    its kin, ModelError and its kin, BudgetExceededError; DefinitionError, with all faults, for messages or
+    its kin, ModelError and its kin, BudgetExceededError; DefinitionError, with all problems, for messages or
     options that are none.
     """
 
@@ -101,10 +101,10 @@ class StructuredModel(Generic[T, V]):
         return self._plan._replace(routes=self._ways.routes(growing=True))
 
     def _turn(self, said: Said, options: ChatOptions, plan: MethodPlan) -> Invocation:
-        faults = options.faults(plan.where)
-        messages = messages_of(said, plan.where, faults)
-        if faults:
-            raise DefinitionError(faults)
+        problems = options.problems(plan.where)
+        messages = messages_of(said, plan.where, problems)
+        if problems:
+            raise DefinitionError(problems)
         request = ChatRequest(messages, options.over(plan.options))
         return Invocation(plan, {}, request, CallState(self._budget), None, {})
 
@@ -185,26 +185,26 @@ def structured(
     dicts. With ``include_raw`` an answer is a ``Structured``, and one that cannot be read does not raise.
     ``method`` says how structure is asked for: "json_schema", "function_calling", "json_mode", or a Strategy;
     by default the most reliable way that the model has. All else is as with ``create``.
-    Raises DefinitionError with all faults.
+    Raises DefinitionError with all problems.
     """
     where = "structured"
-    faults = options.faults(where)
-    asked = _strategy(method, where, faults)
-    parser = _parser(schema, where, faults)
-    members = _members(model, where, faults)
+    problems = options.problems(where)
+    asked = _strategy(method, where, problems)
+    parser = _parser(schema, where, problems)
+    members = _members(model, where, problems)
     ways = None if parser is None else _Ways(parser, members, asked)
-    routes = () if ways is None else ways.checked(where, faults)
+    routes = () if ways is None else ways.checked(where, problems)
     budget = budget or Budget()
-    faults += budget.faults(where, dict.fromkeys(route.model.name for route in routes))
-    if faults or ways is None:
-        raise DefinitionError(faults)
+    problems += budget.problems(where, dict.fromkeys(route.model.name for route in routes))
+    if problems or ways is None:
+        raise DefinitionError(problems)
     returns = Returns(schema, Shape.VALUE, asynchronous=False)
     plan = MethodPlan(where, inspect.Signature(), (), returns, None, None, None, None, routes, options, None)
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
     return StructuredModel(ways, plan, pipeline, budget, include_raw=include_raw)
 
 
-def _parser(schema: Any, where: str, faults: list[DefinitionProblem]) -> OutputParser[Any] | None:
+def _parser(schema: Any, where: str, problems: list[DefinitionProblem]) -> OutputParser[Any] | None:
     try:
         if not isinstance(schema, Mapping):
             return parser_for(schema)
@@ -216,17 +216,17 @@ def _parser(schema: Any, where: str, faults: list[DefinitionProblem]) -> OutputP
         said = {} if description is None else {"description": description}
         return schema_parser({**parameters, **said}, name=name)
     except (TypeError, ValueError) as error:
-        faults.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(where, str(error)))
         return None
 
 
 def _members(
-    model: ChatModel | str | None, where: str, faults: list[DefinitionProblem]
+    model: ChatModel | str | None, where: str, problems: list[DefinitionProblem]
 ) -> tuple[ChatModel, ...]:
     try:
         return members_of(find_model(model))
     except LookupError as error:
-        faults.append(DefinitionProblem(where, str(error.args[0])))
+        problems.append(DefinitionProblem(where, str(error.args[0])))
         return ()
 
 
@@ -241,34 +241,34 @@ class _Ways(NamedTuple):
         """The models in their order; ``growing`` says that the value is shown while it is written."""
         return tuple(ModelRoute(member, self._ladder(member, growing)) for member in self.members)
 
-    def checked(self, where: str, faults: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """The same, ready to be asked; what stands against it goes to ``faults``."""
-        before = len(faults)
+    def checked(self, where: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
+        """The same, ready to be asked; what stands against it goes to ``problems``."""
+        before = len(problems)
         for member in self.members:
             try:
                 self._ladder(member, growing=False)
             except StrategyFault as error:
-                faults.append(DefinitionProblem(where, str(error)))
-        if len(faults) > before:
+                problems.append(DefinitionProblem(where, str(error)))
+        if len(problems) > before:
             return ()
         routes = self.routes()
         try:
             for route in routes:
                 route.ladder.prepare()
         except UnsupportedTypeError as error:
-            faults.append(DefinitionProblem(where, str(error)))
+            problems.append(DefinitionProblem(where, str(error)))
         return routes
 
     def _ladder(self, member: ChatModel, growing: bool) -> StrategyFallbacks[Any]:
         return ladder_for(self.parser, member.capabilities, self.asked, member.name, growing=growing)
 
 
-def _strategy(method: Method | None, where: str, faults: list[DefinitionProblem]) -> Strategy | None:
+def _strategy(method: Method | None, where: str, problems: list[DefinitionProblem]) -> Strategy | None:
     if method is None:
         return None
     try:
         return _METHODS.get(method) or Strategy(method)
     except (ValueError, TypeError):  # what has no hash is no name
         known = ", ".join([*Strategy, *_METHODS])
-        faults.append(DefinitionProblem(where, f"the method {method!r} is unknown; there are: {known}"))
+        problems.append(DefinitionProblem(where, f"the method {method!r} is unknown; there are: {known}"))
         return None

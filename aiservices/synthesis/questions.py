@@ -78,7 +78,7 @@ class Questions(NamedTuple):
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
     ) -> Questions:
-        """Raises DefinitionError with all faults."""
+        """Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
         service: Any = create(interface[form], model, options=options, budget=budget)
         return Questions(

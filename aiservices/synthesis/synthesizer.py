@@ -229,7 +229,7 @@ class Synthesizer(Generic[T]):
     with another function in tokens. Leave room for the question, the answer so far and the instructions.
     ``budget`` is for each question to the model as to its attempts; its seconds, tokens and money are for
     the whole synthesis, which does at most ``at_once`` things side by side. All else is as with ``create``.
-    Raises DefinitionError with all faults.
+    Raises DefinitionError with all problems.
     """
 
     @overload

@@ -62,7 +62,7 @@ class _Writer:
             "GROUPREF": lambda number: self._groups.get(number, ""),
         }
 
-    def dump_json(self, tree: Any) -> str:
+    def written(self, tree: Any) -> str:
         return "".join(self._one(str(kind), found) for kind, found in tree)
 
     def _one(self, kind: str, found: Any) -> str:

@@ -40,17 +40,17 @@ class ToolLimits:
         counted = {"rounds": self.rounds, "calls": self.calls, "parallel": self.parallel}
         if self.characters is not None:
             counted["characters"] = self.characters
-        faults = [
+        problems = [
             DefinitionProblem("ToolLimits", f"{name} is {value}; it must be at least 1")
             for name, value in counted.items()
             if value < 1
         ]
         if self.timeout is not None and not self.timeout > 0:
-            faults.append(
+            problems.append(
                 DefinitionProblem("ToolLimits", f"timeout is {self.timeout}; it must be greater than 0")
             )
-        if faults:
-            raise DefinitionError(faults)
+        if problems:
+            raise DefinitionError(problems)
 
 
 class Offered(NamedTuple):
@@ -138,24 +138,24 @@ def plan_toolbox(
     *,
     asynchronous: bool,
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
     namespace: Mapping[str, Any] | None = None,
 ) -> Toolbox | None:
-    """The toolbox of a method; None where it has no tools. What is wrong goes to ``faults``."""
+    """The toolbox of a method; None where it has no tools. What is wrong goes to ``problems``."""
     if not sources:
         return None
     try:
         toolbox = toolbox_of(sources, limits, namespace)
     except ToolFault as error:
-        faults.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(where, str(error)))
         return None
-    faults += [
+    problems += [
         DefinitionProblem(where, f"{model.name} calls no tools; give it none, or take another model")
         for model in models
         if not model.capabilities.tools
     ]
     if not asynchronous:
-        faults += [
+        problems += [
             DefinitionProblem(
                 where, f"{type(provider).__name__}.tools is async; only async methods can ask it"
             )
@@ -163,11 +163,11 @@ def plan_toolbox(
             if inspect.iscoroutinefunction(provider.tools)
         ]
     for tool in toolbox.tools.values():
-        faults += faults_of(tool, names, asynchronous=asynchronous, where=where)
+        problems += tool_problems(tool, names, asynchronous=asynchronous, where=where)
     return toolbox
 
 
-def faults_of(
+def tool_problems(
     tool: Tool, names: Collection[str], *, asynchronous: bool, where: str
 ) -> Iterator[DefinitionProblem]:
     """What keeps a method, with parameters of such names, from calling a tool."""

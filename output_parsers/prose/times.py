@@ -288,7 +288,7 @@ _FIRST = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECA
 _JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
 _SIGN = lazy_regex(r"(?<!\S)[+-]\Z")
 _MOST_PARTS = 7
-_CARDINAL = f"(?:{'|'.join(sorted(CARDINALS))})"
+_CARDINAL = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
 _SPELLED = lazy_regex(
     rf"\b({_CARDINAL}(?:[\s-](?:and\s)?{_CARDINAL})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,

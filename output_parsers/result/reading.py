@@ -144,9 +144,9 @@ def _written_step(key: str | int) -> str:
 def dump_json(found: Json) -> str:
     """The JSON text of a JSON value, its numbers digit by digit."""
     if isinstance(found, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {written(value)}" for key, value in found.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)}: {dump_json(value)}" for key, value in found.items()) + "}"
     if isinstance(found, list):
-        return f"[{', '.join(map(written, found))}]"
+        return f"[{', '.join(map(dump_json, found))}]"
     return str(found) if isinstance(found, Decimal) else json.dumps(found, ensure_ascii=False)
 
 

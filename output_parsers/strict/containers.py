@@ -39,7 +39,7 @@ class ListCode(Code):
         items = _array(value, at)
         broken = breaks(self.keywords, items)
         if broken:
-            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
+            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
         return [self.item.encode(item, at.child(index)) for index, item in enumerate(items)]
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -66,7 +66,7 @@ class NativeTupleCode(ListCode):
         items = _array(value, at)
         broken = breaks(self.keywords, items)
         if broken:
-            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
+            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
         return [self._code(i).encode(item, at.child(i)) for i, item in enumerate(items)]
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -105,7 +105,7 @@ class TupleCode(Code):
     def encode(self, value: Json, at: Cursor) -> Json:
         items = _array(value, at)
         if len(items) < self.least or (self.rest is None and len(items) > len(self.items)):
-            raise EncodingFault(at.path, f"expected {len(self.items)} items, found {show(value)}")
+            raise EncodingFault(at.path, f"expected {len(self.items)} items, found {describe_value(value)}")
         found: dict[str, Json] = {}
         for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
             found[key] = code.encode(items[index], at.child(index)) if index < len(items) else None
@@ -173,7 +173,7 @@ def _undone(value: Json, at: Spot, code: Callable[[int], Code]) -> Json:
 
 def _array(value: Json, at: Cursor) -> list[Json]:
     if not isinstance(value, list):
-        raise EncodingFault(at.path, f"expected an array, found {show(value)}")
+        raise EncodingFault(at.path, f"expected an array, found {describe_value(value)}")
     return value
 
 
@@ -204,10 +204,10 @@ class PairsCode(Code):
 
     def encode(self, value: Json, at: Cursor) -> Json:
         if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {show(value)}")
+            raise EncodingFault(at.path, f"expected an object, found {describe_value(value)}")
         broken = breaks(self.keywords, value)
         if broken:
-            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
+            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
         return [self.pair(key, item, at.child(key)) for key, item in value.items()]
 
     def pair(self, key: str, item: Json, at: Cursor) -> Json:
@@ -317,7 +317,7 @@ class ObjectCode(Code):
 
     def encode(self, value: Json, at: Cursor) -> Json:
         if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {show(value)}")
+            raise EncodingFault(at.path, f"expected an object, found {describe_value(value)}")
         found: dict[str, Json] = {}
         for key, (code, absence) in self.fields.items():
             if key in value:

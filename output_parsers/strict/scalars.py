@@ -36,7 +36,7 @@ class ScalarCode(Code):
     def encode(self, value: Json, at: Cursor) -> Json:
         broken = breaks(self.keywords, value) if self._fits(value) else f"expected {self.kind}"
         if broken:
-            raise EncodingFault(at.path, f"{broken}, found {show(value)}")
+            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
         return value
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -95,7 +95,7 @@ class ChoiceCode(Code):
     def encode(self, value: Json, at: Cursor) -> Json:
         key = _key(self._show(value))
         if key not in self._shown or kind_of(self._values[key]) != kind_of(value):
-            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {show(value)}")
+            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {describe_value(value)}")
         return self._shown[key]
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -139,7 +139,7 @@ class TextCode(Code):
 
     def encode(self, value: Json, at: Cursor) -> Json:
         if not self._takes(value):
-            raise EncodingFault(at.path, f"expected the text of another kind of value, found {show(value)}")
+            raise EncodingFault(at.path, f"expected the text of another kind of value, found {describe_value(value)}")
         return dump_json(value)
 
     def undo(self, value: Json, at: Spot) -> Json:
@@ -196,7 +196,7 @@ class NeverCode(Code):
         return {"type": "null"}
 
     def encode(self, value: Json, at: Cursor) -> Json:
-        raise EncodingFault(at.path, f"expected nothing here, found {show(value)}")
+        raise EncodingFault(at.path, f"expected nothing here, found {describe_value(value)}")
 
     def undo(self, value: Json, at: Spot) -> Json:
         at.leaf("expected nothing here", value, heavy=True)

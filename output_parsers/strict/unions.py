@@ -198,7 +198,7 @@ def _nearest(faults: list[EncodingFault], value: Json, at: Cursor) -> EncodingFa
     """The fault that lies deepest: that of the branch which was meant, as like as not."""
     deepest = max(faults, key=lambda fault: len(fault.path), default=None)
     if deepest is None or len(deepest.path) <= len(at.path):
-        return EncodingFault(at.path, f"it fits no branch, found {show(value)}")
+        return EncodingFault(at.path, f"it fits no branch, found {describe_value(value)}")
     return deepest
 
 

@@ -69,7 +69,7 @@ def without_reasoning(text: str, wanted: str = "") -> str:
     while opening := _REASONING.match(text, start):
         closing = _BLOCK_ENDS[opening[1].lower()].search(text, opening.end())
         if closing is None:
-            raise misfit("the reply ends inside its reasoning")
+            raise failure("the reply ends inside its reasoning")
         start = closing.end()
     stray = _STRAY_END.search(text, start)  # the template of the chat may hold the opening tag
     if stray is not None and f"<{stray[1]}>".lower() not in text[start : stray.start()].lower():
@@ -143,7 +143,7 @@ class RegexOutputParser(TextParser[dict[str, str | None]]):
             return {key: found[index] for index, key in enumerate(self.output_keys, start=1)}
         if self.default_output_key is None:
             keys = ", ".join(self.output_keys)
-            raise misfit(f"expected text that matches {self._compiled.pattern!r}, which gives {keys}")
+            raise failure(f"expected text that matches {self._compiled.pattern!r}, which gives {keys}")
         return {key: text if key == self.default_output_key else "" for key in self.output_keys}
 
 
@@ -189,7 +189,7 @@ class DatetimeOutputParser(TextParser[datetime]):
                     return datetime.strptime(written, self.format)
                 except (ValueError, OverflowError):
                     pass
-        raise misfit(
+        raise failure(
             f"expected a date and time in the format {self.format}, such as {self._example}",
             found=describe_value(said),
         )
@@ -223,7 +223,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
         if items is None:
             items = _csv_items(rest)
         if not items:
-            raise misfit("expected values separated by commas; the reply holds none")
+            raise failure("expected values separated by commas; the reply holds none")
         return items
 
 
@@ -265,11 +265,11 @@ def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)
         if quoted is None:
-            raise misfit("the quote that opens this item is never closed", path=f"$[{index}]")
+            raise failure("the quote that opens this item is never closed", path=f"$[{index}]")
         if text[quoted.end() : quoted.end() + 1] in _ENDS:
             return quoted[1].replace('""', '"'), True, quoted.end()
         if re.search(r"[,\r\n]", quoted[1]):
-            raise misfit("there is text after the closing quote of this item", path=f"$[{index}]")
+            raise failure("there is text after the closing quote of this item", path=f"$[{index}]")
     end = _end(_PLAIN, text, start)
     return text[start:end].rstrip(), False, end
 
@@ -331,10 +331,10 @@ def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
     rest = strip_reasoning(text, Cursor()).text
     items = _marked(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
-        raise misfit(f"expected {kind}; the reply holds no item of one")
+        raise failure(f"expected {kind}; the reply holds no item of one")
     for index, item in enumerate(items):
         if not item:
-            raise misfit("this item is empty", path=f"$[{index}]")
+            raise failure("this item is empty", path=f"$[{index}]")
     return ["\n".join(item) for item in items]
 
 

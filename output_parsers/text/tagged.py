@@ -17,7 +17,7 @@ from ..json.result import JsonSyntaxError
 from ..parser.registry import parser_for
 from ..result.errors import OutputParsingError, Problem
 from ..result.reading import Cursor, ValidationFailure, describe_value
-from .simple import DictParser, Keys, misfit, without_reasoning
+from .simple import DictParser, Keys, failure, without_reasoning
 
 # AgentScope's pattern. As a regular expression it takes quadratic time on tags that are never closed, so
 # that it is not run: a scanner finds the same.
@@ -80,9 +80,9 @@ class RegexTaggedContentParser(DictParser):
         missing = [f"<{key}>" for key in self.required_keys if key not in contents]
         if missing:
             present = ", ".join(f"<{name}>" for name in list(contents)[:20]) or "none"
-            raise misfit(f"these tags are missing: {', '.join(missing)}; there are: {present}")
+            raise failure(f"these tags are missing: {', '.join(missing)}; there are: {present}")
         if not contents:
-            raise misfit("expected tagged content, such as <name>content</name>; there is none")
+            raise failure("expected tagged content, such as <name>content</name>; there is none")
         return {key: _value(said) for key, said in contents.items()} if self.try_parse_json else contents
 
     def _matched(self, text: str) -> Iterator[tuple[str, str]]:
@@ -108,11 +108,11 @@ def _tagged(text: str) -> Iterator[tuple[str, str]]:
             end, length = min(ends)
             content = text[position:end]
             if opening[0] in content:
-                raise misfit(f"{opening[0]} stands inside {opening[0]}")
+                raise failure(f"{opening[0]} stands inside {opening[0]}")
             yield name, content
             position = end + length + len("</>")
         elif _NAME.fullmatch(name):
-            raise misfit(f"the tag </{name}> is missing after {opening[0]}")
+            raise failure(f"the tag </{name}> is missing after {opening[0]}")
 
 
 def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
     contents: dict[str, str] = {}
     for name, content in tagged:
         if contents.setdefault(name, content).strip() != content.strip():
-            raise misfit(f"<{name}> stands twice with different contents")
+            raise failure(f"<{name}> stands twice with different contents")
     return contents
 
 
@@ -300,5 +300,5 @@ class MarkdownJsonDictParser(DictParser):
             parsed = parser_for(dict[str, Any]).parse(text)
         missing = [key for key in self.required_keys if key not in parsed]
         if missing:
-            raise misfit(f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed))
+            raise failure(f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed))
         return parsed

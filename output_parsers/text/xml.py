@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ..json.result import DEPTH
 from ..result.reading import ValidationFailure
-from .simple import TextParser, misfit, without_reasoning
+from .simple import TextParser, failure, without_reasoning
 
 XmlElement: TypeAlias = "dict[str, str | list[XmlElement] | None]"
 
@@ -42,7 +42,7 @@ def find_tag(text: str, position: int) -> re.Match[str] | None:
         if found["opened"]:
             return found
         if found["closed"]:
-            raise misfit(f"{found[0]} closes nothing")
+            raise failure(f"{found[0]} closes nothing")
         _, position = _passed(text, found, "$")
     return None
 
@@ -63,20 +63,20 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
         position = found.end()
         if found["opened"]:
             if len(stack) == DEPTH:
-                raise misfit(f"it is nested deeper than {DEPTH} levels")
+                raise failure(f"it is nested deeper than {DEPTH} levels")
             stack.append(_Open(found["opened"]))
         elif not found["closed"]:
             data, position = _passed(text, found, _path(stack))
             stack[-1].texts.append(data)
         elif found["closed"] != stack[-1].tag:
-            raise misfit(f"<{stack[-1].tag}> is not closed before {found[0]}", path=_path(stack))
+            raise failure(f"<{stack[-1].tag}> is not closed before {found[0]}", path=_path(stack))
         if found["closed"] or (found["opened"] and found["attributes"].endswith("/")):
             element = _closed(stack)
             if not stack:
                 return element, position
             stack[-1].children.append(element)
         found = _MARKUP.search(text, position)
-    raise misfit(f"the reply is cut off: <{stack[-1].tag}> is never closed", path=_path(stack))
+    raise failure(f"the reply is cut off: <{stack[-1].tag}> is never closed", path=_path(stack))
 
 
 def _closed(stack: list[_Open]) -> XmlElement:
@@ -84,7 +84,7 @@ def _closed(stack: list[_Open]) -> XmlElement:
     done = stack.pop()
     text = "".join(done.texts)
     if done.children and text.strip():
-        raise misfit(f"<{done.tag}> mixes text and tags; write one or the other", path=path)
+        raise failure(f"<{done.tag}> mixes text and tags; write one or the other", path=path)
     if done.children or (not stack and not text.strip()):
         return {done.tag: done.children}
     return {done.tag: text or None}
@@ -93,11 +93,11 @@ def _closed(stack: list[_Open]) -> XmlElement:
 def _passed(text: str, found: re.Match[str], path: str) -> tuple[str, int]:
     """What a comment, an instruction or a CDATA section says as text, and the index after it."""
     if found["declaration"]:
-        raise misfit("document types and declarations are not permitted", path=path)
+        raise failure("document types and declarations are not permitted", path=path)
     end = "-->" if found["comment"] else "]]>" if found["data"] else "?>"
     closing = text.find(end, found.end())
     if closing < 0:
-        raise misfit(f"the reply is cut off: {end} is missing after {found[0]}", path=path)
+        raise failure(f"the reply is cut off: {end} is missing after {found[0]}", path=path)
     return (text[found.end() : closing] if found["data"] else ""), closing + len(end)
 
 
@@ -116,7 +116,7 @@ def _decoded(text: str, stack: list[_Open]) -> str:
 
 
 def _no_character(reference: str, stack: list[_Open]) -> ValidationFailure:
-    return misfit(f"{reference} stands for no character", path=_path(stack))
+    return failure(f"{reference} stands for no character", path=_path(stack))
 
 
 def _path(stack: list[_Open]) -> str:
@@ -157,11 +157,11 @@ class XmlOutputParser(TextParser[XmlElement]):
         rest = _unfenced(without_reasoning(text, wanted)).replace("\r\n", "\n").replace("\r", "\n")
         found = self._elements(rest)
         if not found:
-            raise misfit(f"expected an XML element{f' <{self.root}>' if self.root else ''}; there is none")
+            raise failure(f"expected an XML element{f' <{self.root}>' if self.root else ''}; there is none")
         first = found[0]
         if any(other != first for other in found[1:]):
             outermost = ", ".join(dict.fromkeys(f"<{tag}>" for element in found[:20] for tag in element))
-            raise misfit(f"the reply holds {len(found)} different outermost elements: {outermost}; write one")
+            raise failure(f"the reply holds {len(found)} different outermost elements: {outermost}; write one")
         return first
 
     def _elements(self, text: str) -> list[XmlElement]:

@@ -371,16 +371,16 @@ def client(
     Blocking methods block, async ones are awaited, and streams are as those of a local service. Arguments
     have to be of the types that are declared: ValueError tells of others, TypeError of those that do not fit
     the signature. Errors are those of a local service as far as they can be told, without any text of a
-    model; RemoteServiceError is all else. Raises DefinitionError with all faults at once.
+    model; RemoteServiceError is all else. Raises DefinitionError with all problems at once.
     """
     cls = get_origin(interface) or interface
     contract = contract_of(interface, parsers=parsers)
     half = http is not None and async_http is None
-    faults = [
+    problems = [
         DefinitionProblem(contract.name, said) for said in _wrong(contract, paths or {}, omit, half=half)
     ]
-    if faults:
-        raise DefinitionError(faults)
+    if problems:
+        raise DefinitionError(problems)
     transport = Transport(base_url, headers or {}, timeout, http, async_http)
 
     def body(namespace: dict[str, Any]) -> None:

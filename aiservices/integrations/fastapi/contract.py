@@ -551,7 +551,7 @@ def contract_of(
 ) -> Contract:
     """The contract of a Protocol, an ABC, or of the class of a service that ``create`` made.
 
-    ``filled`` names parameters that callers do not give. Raises DefinitionError with all faults at once.
+    ``filled`` names parameters that callers do not give. Raises DefinitionError with all problems at once.
     """
     cls = get_origin(interface) or interface
     registry = DEFAULT_REGISTRY.with_factories(*parsers) if parsers else DEFAULT_REGISTRY
@@ -559,20 +559,20 @@ def contract_of(
     if not isinstance(cls, type):
         raise DefinitionError([DefinitionProblem(name, "it is no class; pass the interface of the service")])
     fillings = fillings_of(interface)
-    faults: list[DefinitionProblem] = []
+    problems: list[DefinitionProblem] = []
     methods: dict[str, Method] = {}
     for method, owner, attribute in methods_of(cls):
         if is_stub(inspect.unwrap(attribute)):
             where = f"{cls.__name__}.{method}"
-            made = _method(attribute, where, registry, fillings.get(owner, {}), filled, faults)
+            made = _method(attribute, where, registry, fillings.get(owner, {}), filled, problems)
             if made is not None:
                 methods[method] = made
-    if not methods and not faults:
-        faults.append(
+    if not methods and not problems:
+        problems.append(
             DefinitionProblem(name, "it has no method without a body; pass the interface of the service")
         )
-    if faults:
-        raise DefinitionError(faults)
+    if problems:
+        raise DefinitionError(problems)
     return Contract(name, _doc_of(cls), methods)
 
 
@@ -588,14 +588,14 @@ def _method(
     registry: ParserRegistry,
     filling: Mapping[Any, Any],
     filled: Collection[str],
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> Method | None:
     inner = inspect.unwrap(function)
     namespace = {**enclosing_names(sys._getframe(), inner), **declaration_of(inner).namespace}
     try:
         hints = get_type_hints(inner, localns=namespace, include_extras=True)
     except Exception as error:  # a string annotation may hold any expression
-        faults.append(DefinitionProblem(where, f"an annotation cannot be resolved: {error}"))
+        problems.append(DefinitionProblem(where, f"an annotation cannot be resolved: {error}"))
         return None
     hints = {name: substitute(hint, filling) for name, hint in hints.items()}
     signature = inspect.signature(inner)
@@ -605,7 +605,7 @@ def _method(
         result = result_codec(returns.form, value.name, registry, namespace)
         parameters = parameters_of(signature, hints)
     except (ShapeFault, RoleFault, UnsupportedTypeError) as error:
-        faults.extend(DefinitionProblem(where, str(said)) for said in (error.args or (error,)))
+        problems.extend(DefinitionProblem(where, str(said)) for said in (error.args or (error,)))
         return None
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
     arguments, fields, withheld = [], dict[str, Any](), []
@@ -613,7 +613,7 @@ def _method(
         if parameter.name in filled or parameter.role in _WITHHELD:
             withheld.append(parameter.name)
             continue
-        found = _argument(parameter, hints, own, registry, namespace, where, faults)
+        found = _argument(parameter, hints, own, registry, namespace, where, problems)
         if found is not None:
             argument, form = found
             arguments.append(argument)
@@ -630,11 +630,11 @@ def _argument(
     registry: ParserRegistry,
     namespace: Mapping[str, Any],
     where: str,
-    faults: list[DefinitionProblem],
+    problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
     said = signature.parameters[parameter.name]
     if said.kind is said.VAR_KEYWORD:
-        faults.append(
+        problems.append(
             DefinitionProblem(
                 where, f"the parameter **{said.name} has no names to be called by; name each one"
             )
@@ -647,7 +647,7 @@ def _argument(
     try:
         codec = codec_for(form, registry, namespace)
     except UnsupportedTypeError as error:
-        faults.append(DefinitionProblem(where, f"the parameter {said.name} cannot be sent: {error}"))
+        problems.append(DefinitionProblem(where, f"the parameter {said.name} cannot be sent: {error}"))
         return None
     required = said.default is said.empty and not many
     return Argument(said.name, type_name(declared), parameter.role, codec, required, many), form

@@ -224,7 +224,7 @@ def provide(service: S) -> Provider[S]:
     >>> sentiment = provide(create(SentimentAnalyzer, model))  # doctest: +SKIP
     >>> Analyzer = Annotated[SentimentAnalyzer, Depends(sentiment)]  # doctest: +SKIP
 
-    ``create`` tells all faults when the module is loaded, and no request waits for it. In tests
+    ``create`` tells all problems when the module is loaded, and no request waits for it. In tests
     ``app.dependency_overrides[sentiment] = lambda: FakeAnalyzer()`` puts another one in its place.
     """
     return Provider(service)
@@ -478,7 +478,7 @@ def router(
     ``dependencies`` and so on.
 
     A method answers POST with a JSON object of its arguments, and GET where all of them are simple. Streams
-    are Server-Sent Events; errors are problems (RFC 9457). Raises DefinitionError with all faults at once.
+    are Server-Sent Events; errors are problems (RFC 9457). Raises DefinitionError with all problems at once.
     """
     provider = service if isinstance(service, Provider) else Provider(service)
     contract = contract_behind(provider, interface, parsers, filled or {})
@@ -503,10 +503,10 @@ def check_names(
     where = ", ".join(contract.name for contract in contracts)
     unknown = [f"filled names {name}, which no method has" for name in filled if name not in parameters]
     unknown += [f"paths names {name}, which is no method of it" for name in paths if name not in names]
-    faults = [fault for method in methods for fault in _unfilled(method, filled)]
-    faults += [DefinitionProblem(where, said) for said in unknown]
-    if faults:
-        raise DefinitionError(faults)
+    problems = [fault for method in methods for fault in _unfilled(method, filled)]
+    problems += [DefinitionProblem(where, said) for said in unknown]
+    if problems:
+        raise DefinitionError(problems)
 
 
 def _unfilled(method: Method, filled: Mapping[str, Any]) -> list[DefinitionProblem]:

@@ -330,7 +330,7 @@ def test_all_faults_of_an_agent_are_told_at_once() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         ReActAgent("Friday", "", ScriptedChatModel([]), [generate_response], max_iters=0)
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         "Friday.reply: max_iters is 0; it must be at least 1",
         "Friday.reply: a tool has the name generate_response, by which the agent answers",
     ]
@@ -611,11 +611,11 @@ def test_a_message_of_the_user_may_hold_an_image() -> None:
 
 
 @pytest.mark.parametrize("heard", [7, ["text"], None])
-def test_what_nobody_can_say_is_told(notify: Any) -> None:
+def test_what_nobody_can_say_is_told(heard: Any) -> None:
     friday, _ = agent()
-    kind = "str" if isinstance(notify, list) else type(notify).__name__
+    kind = "str" if isinstance(heard, list) else type(heard).__name__
     with pytest.raises(TypeError) as caught:
-        friday.reply(notify)
+        friday.reply(heard)
     assert str(caught.value) == (
         f"Friday is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
     )

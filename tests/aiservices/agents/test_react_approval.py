@@ -296,10 +296,10 @@ def test_a_call_that_is_not_decided_is_told() -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from aiservices import TurnState
+from aiservices import SuspendedCall
 from test_waiting import DONE, Paid, agent
 
-state = TurnState.from_json(Path(sys.argv[1]).read_text("utf-8"))
+state = SuspendedCall.from_json(Path(sys.argv[1]).read_text("utf-8"))
 reply = agent(DONE).resume(state, dict.fromkeys(state.pending, True), Paid)
 print(reply)
 print(len(reply.trace))

@@ -79,7 +79,7 @@ Desk.orders: answer: Order.more: additional properties, in a value that is shown
 strict mode is given up
 desk.closes: tool find: find_arguments.key: additional properties: sent as a list of keys and values
 
-2 services, 4 methods, 0 faults; without strict mode for openai: 1
+2 services, 4 methods, 0 problems; without strict mode for openai: 1
 passed over: kinds:Closing says nothing to a model; name it to have it checked
 """
 LOOSE = """\
@@ -88,7 +88,7 @@ Vast.wide  Wide    fits, without strict mode
 
 Vast.wide: answer: Wide: 25 optional properties, where anthropic takes 24: strict mode is given up
 
-1 service, 1 method, 0 faults; without strict mode for anthropic: 1
+1 service, 1 method, 0 problems; without strict mode for anthropic: 1
 """
 
 
@@ -108,7 +108,7 @@ def test_one_service_or_method_may_be_named(run: CommandRun, kinds: Path) -> Non
     assert run("check", "kinds:Closing").out == (
         "method          answer  verdict\n"
         "Closing.closes  bool    fits\n"
-        "\n1 service, 1 method, 0 faults; without strict mode for openai: 0\n"
+        "\n1 service, 1 method, 0 problems; without strict mode for openai: 0\n"
     )
 
 
@@ -120,7 +120,7 @@ def test_faults_fail_and_are_all_told(run: CommandRun, kinds: Path) -> None:
     assert (
         "\nWrong.asks: the prompt names {{txet}}, but the parameters are: text; did you mean text?\n"
         "Wrong.tells: it has no return annotation; annotate the type of the answer\n"
-        "\n3 services, 6 methods, 2 faults; without strict mode for openai: 1\n"
+        "\n3 services, 6 methods, 2 problems; without strict mode for openai: 1\n"
     ) in out
 
 
@@ -144,7 +144,7 @@ def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> Non
                 "service": "kinds:Wrong",
                 "method": "Wrong.asks",
                 "returns": "",
-                "faults": ["the prompt names {{txet}}, but the parameters are: text; did you mean text?"],
+                "problems": ["the prompt names {{txet}}, but the parameters are: text; did you mean text?"],
                 "strict": True,
                 "notes": [],
             },
@@ -152,7 +152,7 @@ def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> Non
                 "service": "kinds:Wrong",
                 "method": "Wrong.tells",
                 "returns": "",
-                "faults": ["it has no return annotation; annotate the type of the answer"],
+                "problems": ["it has no return annotation; annotate the type of the answer"],
                 "strict": True,
                 "notes": [],
             },
@@ -160,7 +160,7 @@ def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> Non
                 "service": "kinds:desk",
                 "method": "desk.closes",
                 "returns": "bool",
-                "faults": [],
+                "problems": [],
                 "strict": True,
                 "notes": [
                     {
@@ -198,4 +198,4 @@ def test_a_module_without_services_is_a_mistake(run: CommandRun, kinds: Path) ->
 def test_samples_pass(run: CommandRun) -> None:
     code, out, _ = run("check", "samples.sentiment", "samples.person", "samples.service.clerk")
     assert code == 0
-    assert "\n3 services, 22 methods, 0 faults; without strict mode for openai: 0\n" in out
+    assert "\n3 services, 22 methods, 0 problems; without strict mode for openai: 0\n" in out

@@ -15,7 +15,7 @@ Usage: aiservices [OPTIONS] COMMAND [ARGS]...
 
   Show, call, check and serve services that are declared as typed interfaces.
 
-  Exit codes: 0 it is done; 1 the call failed, or the check found faults; 2
+  Exit codes: 0 it is done; 1 the call failed, or the check found problems; 2
   what was typed, or the definition of the service, is wrong.
 
 Options:

@@ -52,8 +52,8 @@ def in_bash(*words: str) -> list[str]:
         ("show nothing.like.it:", []),
     ],
 )
-def test_a_line_goes_on(typed: str, is_resumed: list[str]) -> None:
-    assert in_fish(f"aiservices {typed}") == is_resumed
+def test_completion_continues_a_line(typed: str, completions: list[str]) -> None:
+    assert in_fish(f"aiservices {typed}") == completions
 
 
 def test_bash_splits_at_colons() -> None:

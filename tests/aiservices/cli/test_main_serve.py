@@ -84,4 +84,4 @@ def test_without_its_extra_it_says_what_to_install(run: CommandRun, monkeypatch:
 def test_a_wrong_definition_is_told_before_anything_is_served(run: CommandRun, shop: Path) -> None:
     code, out, err = run("serve", "shop:Wrong", "-m", "fake")
     assert (code, out) == (2, "")
-    assert err.startswith("error: 2 faults:\n  - Wrong.sell: the prompt names {{whta}}")
+    assert err.startswith("error: 2 problems:\n  - Wrong.sell: the prompt names {{whta}}")

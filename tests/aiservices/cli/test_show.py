@@ -222,7 +222,7 @@ def test_a_wrong_definition_is_told_with_all_its_faults(run: CommandRun, shop: P
     assert run("show", "shop:Wrong") == (
         2,
         "",
-        "error: 2 faults:\n"
+        "error: 2 problems:\n"
         "  - Wrong.sell: the prompt names {{whta}}, but the parameters are: what; did you mean what?\n"
         "  - Wrong.untold: it has no prompt and several arguments (a, b); say with @user_message how they "
         "make the user message\n",

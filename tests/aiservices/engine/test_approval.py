@@ -580,8 +580,8 @@ PROGRAM = """
 import sys
 from typing import Protocol
 from aiservices import AiMessage, Capabilities, ChatReply, FinishReason, ScriptedChatModel, ToolCall, create
-from aiservices.approval import ApprovalRequiredError, TurnState
-from aiservices.methods import resume
+from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
+from aiservices.service.create import resume
 from aiservices.tools import tool
 
 class Pays(Protocol):
@@ -602,7 +602,7 @@ if sys.argv[1] == "begin":
     except ApprovalRequiredError as error:
         open(sys.argv[2], "w", encoding="utf-8").write(error.state.to_json())
 else:
-    state = TurnState.from_json(open(sys.argv[2], encoding="utf-8").read())
+    state = SuspendedCall.from_json(open(sys.argv[2], encoding="utf-8").read())
     print(resume(service.pay, state, {"c1": True}), [message.text for message in model.requests[0].messages])
 """
 

@@ -53,7 +53,7 @@ def test_every_wrong_limit_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         Budget(attempts=0, seconds=0, first_wait=-1)
     assert str(caught.value) == (
-        "3 faults:\n"
+        "3 problems:\n"
         "  - Budget: attempts is 0; it must be at least 1\n"
         "  - Budget: seconds is 0; it must be greater than 0\n"
         "  - Budget: first_wait is -1; it must not be negative"
@@ -320,7 +320,7 @@ def test_money_without_prices_is_a_fault() -> None:
     with pytest.raises(DefinitionError) as caught:
         Budget(tokens=0, money=-1)
     assert str(caught.value) == (
-        "3 faults:\n"
+        "3 problems:\n"
         "  - Budget: tokens is 0; it must be greater than 0\n"
         "  - Budget: money is -1; it must be greater than 0\n"
         "  - Budget: money is limited, but prices names no model"

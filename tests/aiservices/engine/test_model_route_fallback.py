@@ -436,7 +436,7 @@ def test_a_strategy_that_one_member_lacks_is_a_fault_of_the_declaration() -> Non
     with pytest.raises(DefinitionError) as caught:
         create(People, Group(*members), strategy="json_mode")
     said = "the strategy json_mode is not among what b can do; its capabilities: none"
-    assert caught.value.faults[0].message == said
+    assert caught.value.problems[0].message == said
 
 
 def refusing(asked: Asked, name: str) -> ScriptedChatModel:

@@ -291,7 +291,7 @@ def test_a_mode_that_is_none_is_told_with_everything_else() -> None:
     with pytest.raises(DefinitionError) as caught:
         Retry(0, mode="parts")  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "2 faults:\n"
+        "2 problems:\n"
         "  - Retry: max_attempts is 0; it must be at least 1\n"
         "  - Retry: mode is 'parts'; it must be one of whole, fields"
     )

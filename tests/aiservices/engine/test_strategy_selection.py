@@ -181,7 +181,7 @@ def test_a_strategy_that_no_model_of_a_service_has_is_a_fault_of_its_declaration
     with pytest.raises(DefinitionError) as caught:
         create(People, model, strategy="output_tool")
     said = "the strategy output_tool is not among what tiny can do; its capabilities: none"
-    assert caught.value.faults == (DefinitionProblem("People.person", said),)
+    assert caught.value.problems == (DefinitionProblem("People.person", said),)
 
 
 def test_the_wire_of_a_rung_asks_in_its_strategy_and_gives_its_reason_first() -> None:

@@ -451,7 +451,7 @@ def test_what_is_wrong_with_the_guards_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_retries=-1)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "4 faults:\n"
+        "4 problems:\n"
         "  - OutputGuardrails: it takes functions of (subject, turn), and number 1 is 'SECRET'\n"
         "  - OutputGuardrails: on is 'mood' for print; it must be one of text, value\n"
         "  - OutputGuardrails: on is 'x'; it must be one of text, value\n"

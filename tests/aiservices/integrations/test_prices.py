@@ -54,7 +54,7 @@ def test_negative_prices_and_two_currencies_are_refused() -> None:
         table({"a": Price(1, -1), "b": Price(1, float("nan"))}, otherwise=table({}, currency="USD"))
     a, b = Price(1, -1), Price(1, float("nan"))
     assert str(caught.value) == (
-        "3 faults:\n"
+        "3 problems:\n"
         f"  - PriceTable: the price of a is {a}; none of it must be negative\n"
         f"  - PriceTable: the price of b is {b}; none of it must be negative\n"
         "  - PriceTable: prices are in EUR, those of otherwise in USD; use one currency"

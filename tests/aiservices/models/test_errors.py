@@ -84,11 +84,11 @@ def test_several_faults_are_counted_and_listed() -> None:
     error = DefinitionError(
         [DefinitionProblem("P.m", "it is wrong"), DefinitionProblem("P.n", "it is worse")]
     )
-    assert str(error) == "2 faults:\n  - P.m: it is wrong\n  - P.n: it is worse"
+    assert str(error) == "2 problems:\n  - P.m: it is wrong\n  - P.n: it is worse"
 
 
 def test_a_definition_error_holds_its_faults() -> None:
-    assert DefinitionError([DefinitionProblem("P.m", "a")]).faults == (DefinitionProblem("P.m", "a"),)
+    assert DefinitionError([DefinitionProblem("P.m", "a")]).problems == (DefinitionProblem("P.m", "a"),)
 
 
 def test_a_service_output_error_says_where_why_and_what_came() -> None:

@@ -376,10 +376,10 @@ def test_media_inside_of_a_value_are_refused_and_not_written_as_text() -> None:
 # --- what is wrong with a declaration ---
 
 
-def faults(interface: Any) -> list[str]:
+def problems(interface: Any) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
         create(interface, ScriptedChatModel([]))
-    return [str(fault) for fault in caught.value.faults]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def test_media_among_other_types_are_a_fault() -> None:
@@ -388,7 +388,7 @@ def test_media_among_other_types_are_a_fault() -> None:
         def look(self, a: Image | str, b: dict[str, Image], c: list[Image | int] | None) -> str: ...
 
     may = "takes media and something else; it can take an Image, Audio or File, a list of them, or None"
-    assert faults(Looker) == [f"Looker.look: the parameter {name} {may}" for name in "abc"]
+    assert problems(Looker) == [f"Looker.look: the parameter {name} {may}" for name in "abc"]
 
 
 def test_media_by_any_name_are_a_fault() -> None:
@@ -396,7 +396,7 @@ def test_media_by_any_name_are_a_fault() -> None:
         @user_message("Look")
         def look(self, **images: Image) -> str: ...
 
-    assert faults(Looker) == [
+    assert problems(Looker) == [
         "Looker.look: the parameter **images takes media by any name; name each one, or take *images"
     ]
 
@@ -406,7 +406,7 @@ def test_a_system_message_cannot_show_media() -> None:
         @system_message("You see {{image}} and {{it}}.")
         def look(self, image: Image) -> str: ...
 
-    assert faults(Looker) == [
+    assert problems(Looker) == [
         "Looker.look: the system message names {{image}}, but as media it is not for the prompt",
         "Looker.look: the system message names {{it}}, which stands for the only argument; there are 0",
     ]
@@ -417,7 +417,7 @@ def test_a_misspelt_image_is_told_with_the_closest_parameter() -> None:
         @user_message("See {{imge}}")
         def look(self, image: Image) -> str: ...
 
-    assert faults(Looker) == [
+    assert problems(Looker) == [
         "Looker.look: the prompt names {{imge}}, but the parameters are: image; did you mean image?"
     ]
 
@@ -426,7 +426,7 @@ def test_several_texts_beside_media_need_a_template() -> None:
     class Looker(Protocol):
         def look(self, image: Image, a: str, b: str) -> str: ...
 
-    assert faults(Looker) == [
+    assert problems(Looker) == [
         "Looker.look: it has no prompt and several arguments (a, b); "
         "say with @user_message how they make the user message"
     ]

@@ -51,11 +51,11 @@ def test_extra_body_of_one_side_is_kept() -> None:
 
 
 def test_options_within_their_ranges_have_no_faults() -> None:
-    assert ChatOptions(temperature=2.0, top_p=0.0, max_tokens=1, timeout=0.1).faults("here") == []
+    assert ChatOptions(temperature=2.0, top_p=0.0, max_tokens=1, timeout=0.1).problems("here") == []
 
 
 def test_each_option_out_of_range_is_a_fault() -> None:
-    assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).faults("here") == [
+    assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).problems("here") == [
         DefinitionProblem("here", "temperature is 2.5; it must be from 0 to 2"),
         DefinitionProblem("here", "top_p is -0.1; it must be from 0 to 1"),
         DefinitionProblem("here", "max_tokens is 0; it must be greater than 0"),
@@ -64,7 +64,7 @@ def test_each_option_out_of_range_is_a_fault() -> None:
 
 
 def test_a_temperature_that_is_no_number_is_a_fault() -> None:
-    assert ChatOptions(temperature=math.nan).faults("here") == [
+    assert ChatOptions(temperature=math.nan).problems("here") == [
         DefinitionProblem("here", "temperature is nan; it must be from 0 to 2")
     ]
 

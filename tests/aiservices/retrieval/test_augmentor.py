@@ -251,7 +251,7 @@ def test_two_augmentors_add_up_their_sources() -> None:
 def test_it_takes_retrievers_or_a_route(made: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         made()
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.problems] == [
         "RetrievalAugmentor: it takes retrievers, or a route that knows its own: one of them"
     ]
 
@@ -318,7 +318,7 @@ def test_a_part_that_is_no_flow_is_told(part: str) -> None:
 def test_what_cannot_retrieve_is_told_when_it_is_given() -> None:
     with pytest.raises(DefinitionError) as caught:
         RetrievalAugmentor(Shelf(NINE), object(), len)  # type: ignore[arg-type]
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.problems] == [
         "RetrievalAugmentor: object is no retriever: it has no method retrieve",
         "RetrievalAugmentor: len is no retriever: it has no method retrieve",
     ]

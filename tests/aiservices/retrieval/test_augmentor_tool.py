@@ -98,7 +98,7 @@ def test_an_async_retriever_serves_async_methods() -> None:
     assert found_by(result.tool_runs) == {"ferry-1": NINE}
     with pytest.raises(DefinitionError) as caught:
         create(Guide, ScriptedChatModel([]), tools=tools)
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.problems] == [
         "Guide.answer: the tool timetable is async; only async methods can call it"
     ]
 

@@ -90,7 +90,7 @@ def test_a_ranker_gives_a_score_for_each_content() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         run(ReRank(Lazy())(QUERY, [[A, B]]))
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.problems] == [
         "Lazy: it gave 1 scores for 2 contents; it must give one for each"
     ]
 
@@ -121,7 +121,7 @@ def test_a_template_may_go_through_the_contents_itself() -> None:
 def test_a_template_with_a_fault_is_told_at_once(template: str, said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Injection(template)
-    assert [str(fault) for fault in caught.value.faults] == [f"Injection: {said}"]
+    assert [str(fault) for fault in caught.value.problems] == [f"Injection: {said}"]
 
 
 def test_one_text_is_no_list_of_texts() -> None:

@@ -147,6 +147,6 @@ def test_a_model_that_chooses_an_unknown_source_is_asked_again() -> None:
 def test_sources_have_names_of_their_own(names: Sequence[str], given: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         RouteByModel(ScriptedChatModel([]), [Source(name, "", Shelf()) for name in names])
-    assert [str(fault) for fault in caught.value.faults] == [
+    assert [str(fault) for fault in caught.value.problems] == [
         f"RouteByModel: its sources are {given}; it takes one at least, and each has a name of its own"
     ]

@@ -39,7 +39,7 @@ TRIED = (
 )
 
 
-def faults(interface: Any, model: Any = None, **settings: Any) -> str:
+def problems(interface: Any, model: Any = None, **settings: Any) -> str:
     """The whole message of the error that create raises; no model is asked on the way."""
     scripted = ScriptedChatModel([])
     with pytest.raises(DefinitionError) as caught:
@@ -53,7 +53,7 @@ def test_an_unknown_placeholder_is_told_with_the_closest_parameter() -> None:
         @user_message("Greet {{nme}}")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the prompt names {{nme}}, but the parameters are: name; did you mean name?"
     )
 
@@ -63,7 +63,7 @@ def test_an_unknown_placeholder_like_no_parameter_is_told_with_all_of_them() -> 
         @user_message("Greet {{xyz}}")
         def greet(self, first: str, last: str) -> str: ...
 
-    assert faults(Greeter) == ("Greeter.greet: the prompt names {{xyz}}, but the parameters are: first, last")
+    assert problems(Greeter) == ("Greeter.greet: the prompt names {{xyz}}, but the parameters are: first, last")
 
 
 def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
@@ -71,7 +71,7 @@ def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
         @user_message("Greet {{name}}")
         def greet(self) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the prompt names {{name}}, but the parameters are: none; has self been forgotten?"
     )
 
@@ -81,7 +81,7 @@ def test_of_a_method_that_has_parameters_self_is_not_asked_for() -> None:
         @user_message("Greet {{name}}")
         def greet(self, earlier: Annotated[list[Any], History]) -> str: ...
 
-    assert faults(Greeter) == "Greeter.greet: the prompt names {{name}}, but the parameters are: none"
+    assert problems(Greeter) == "Greeter.greet: the prompt names {{name}}, but the parameters are: none"
 
 
 def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
@@ -90,7 +90,7 @@ def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
         @user_message("Greet {{name}}")
         def greet(self, name: str, language: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the system message names {{langauge}}, but the parameters are: name, language; "
         "did you mean language?"
     )
@@ -101,7 +101,7 @@ def test_the_service_itself_is_not_for_the_prompt() -> None:
         @user_message("Greet {{self}} and {{name}}")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == "Greeter.greet: the prompt names {{self}}, but the parameters are: name"
+    assert problems(Greeter) == "Greeter.greet: the prompt names {{self}}, but the parameters are: name"
 
 
 def test_it_among_several_arguments_is_told() -> None:
@@ -109,7 +109,7 @@ def test_it_among_several_arguments_is_told() -> None:
         @user_message("Greet {{it}}")
         def greet(self, first: str, last: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the prompt names {{it}}, which stands for the only argument; there are 2"
     )
 
@@ -119,7 +119,7 @@ def test_it_without_an_argument_is_told() -> None:
         @user_message("Greet {{it}}")
         def greet(self) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the prompt names {{it}}, which stands for the only argument; there are 0"
     )
 
@@ -129,7 +129,7 @@ def test_a_placeholder_for_what_the_model_never_sees_is_told() -> None:
         @user_message("Greet {{name}} with {{key}}")
         def greet(self, name: str, key: Annotated[str, ToolContext]) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the prompt names {{key}}, but as ToolContext it is not for the prompt"
     )
 
@@ -139,7 +139,7 @@ def test_an_unused_parameter_is_told() -> None:
         @user_message("Greet {{name}}")
         def greet(self, name: str, language: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: the parameter language is not used; write {{language}} in the prompt, or give it a "
         "role (MemoryId, UserName, History, ToolContext)"
     )
@@ -150,7 +150,7 @@ def test_the_name_of_the_format_instructions_is_taken() -> None:
         @user_message("Greet {{format_instructions}}")
         def greet(self, format_instructions: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: a parameter cannot have the name format_instructions; rename it"
     )
 
@@ -159,14 +159,14 @@ def test_a_missing_return_annotation_is_told() -> None:
     class Judge(Protocol):
         def good(self, text: str): ...  # type: ignore[no-untyped-def]
 
-    assert faults(Judge) == "Judge.good: it has no return annotation; annotate the type of the answer"
+    assert problems(Judge) == "Judge.good: it has no return annotation; annotate the type of the answer"
 
 
 def test_a_return_of_none_is_told() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> None: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: it returns None; annotate the type that the model's answer is to have"
     )
 
@@ -175,21 +175,21 @@ def test_a_type_that_no_parser_reads_is_told_with_what_was_tried() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Socket: ...
 
-    assert faults(Judge) == f"Judge.good: no parser reads Socket; {TRIED}"
+    assert problems(Judge) == f"Judge.good: no parser reads Socket; {TRIED}"
 
 
 def test_a_type_that_no_parser_reads_is_told_inside_another() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> list[Socket]: ...
 
-    assert faults(Judge) == f"Judge.good: no parser reads Socket (in list[Socket]); {TRIED}"
+    assert problems(Judge) == f"Judge.good: no parser reads Socket (in list[Socket]); {TRIED}"
 
 
 def test_a_type_that_no_parser_reads_is_told_inside_a_record() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Plug: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         f"Judge.good: no parser reads Socket (in dict[str, Socket], in Plug.sockets); {TRIED}"
     )
 
@@ -208,7 +208,7 @@ def test_a_stub_without_a_prompt_and_without_an_argument_is_told() -> None:
     class Judge(Protocol):
         def good(self) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: it has no prompt and no argument that could be the user message; add @user_message"
     )
 
@@ -217,7 +217,7 @@ def test_a_stub_without_a_prompt_and_with_several_arguments_is_told() -> None:
     class Judge(Protocol):
         def better(self, one: str, other: str) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.better: it has no prompt and several arguments (one, other); say with @user_message how they "
         "make the user message"
     )
@@ -228,7 +228,7 @@ def test_a_prompt_and_an_argument_that_is_the_message_are_told() -> None:
         @user_message("Is it good?")
         def good(self, text: Annotated[str, UserMessage]) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: it has a prompt, and the parameter text is the user message too; keep one of them"
     )
 
@@ -237,7 +237,7 @@ def test_two_roles_on_one_parameter_are_told() -> None:
     class Judge(Protocol):
         def good(self, text: str, who: Annotated[str, MemoryId, UserName]) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: the parameter who has two roles: MemoryId and UserName; it can have one"
     )
 
@@ -248,14 +248,14 @@ def test_one_role_on_two_parameters_is_told() -> None:
             self, text: str, a: Annotated[list[Any], History], b: Annotated[list[Any], History]
         ) -> bool: ...
 
-    assert faults(Judge) == "Judge.good: the parameters a and b have the same role, History"
+    assert problems(Judge) == "Judge.good: the parameters a and b have the same role, History"
 
 
 def test_an_annotation_that_cannot_be_resolved_is_told() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Nowhere: ...  # type: ignore[name-defined]  # noqa: F821
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: an annotation cannot be resolved: name 'Nowhere' is not defined; define the name, or "
         "pass it in localns"
     )
@@ -266,7 +266,7 @@ def test_an_annotation_that_is_no_expression_is_told() -> None:
         def good(self, text: str) -> bool: ...
 
     Judge.good.__annotations__["return"] = "list["
-    assert faults(Judge).startswith("Judge.good: an annotation cannot be resolved: Forward reference must be")
+    assert problems(Judge).startswith("Judge.good: an annotation cannot be resolved: Forward reference must be")
 
 
 def test_bad_template_syntax_is_told_with_line_and_column() -> None:
@@ -274,7 +274,7 @@ def test_bad_template_syntax_is_told_with_line_and_column() -> None:
         @user_message("Greet\nthis {{ name")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: prompt: the template has a fault in line 2, column 6: unexpected end of template, "
         "expected 'end of print statement'"
     )
@@ -285,7 +285,7 @@ def test_bad_syntax_of_the_system_message_is_told() -> None:
         @system_message("{% if %}")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: system message: the template has a fault in line 1, column 1: Expected an "
         "expression, got 'end of statement block'"
     )
@@ -296,7 +296,7 @@ def test_an_empty_template_is_told() -> None:
         @user_message(" ")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == "Greeter.greet: prompt: the template is empty"
+    assert problems(Greeter) == "Greeter.greet: prompt: the template is empty"
 
 
 def test_a_missing_template_file_is_told() -> None:
@@ -304,7 +304,7 @@ def test_a_missing_template_file_is_told() -> None:
         @user_message(from_file="prompts/gret.txt")
         def greet(self, name: str) -> str: ...
 
-    assert faults(Greeter) == (
+    assert problems(Greeter) == (
         "Greeter.greet: prompt: the template file 'prompts/gret.txt' cannot be read (No such file or "
         "directory); its path is taken from the folder of the module that declares the interface"
     )
@@ -316,7 +316,7 @@ def test_a_result_without_an_argument_is_told(form: Any) -> None:
         def good(self, text: str) -> Any: ...
 
     Judge.good.__annotations__["return"] = form
-    assert faults(Judge) == "Judge.good: Result needs the type of its value, as in Result[bool]"
+    assert problems(Judge) == "Judge.good: Result needs the type of its value, as in Result[bool]"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_an_async_def_that_returns_an_iterator_is_told(form: Any, name: str, ite
         async def write(self, text: str) -> Any: ...
 
     Writer.write.__annotations__["return"] = form
-    assert faults(Writer) == (
+    assert problems(Writer) == (
         f"Writer.write: async def with {name} is a coroutine that returns an iterator; "
         f"write def and AsyncIterator[{item}]"
     )
@@ -342,21 +342,21 @@ def test_an_iterator_of_nothing_is_told() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Iterator: ...  # type: ignore[type-arg]
 
-    assert faults(Writer) == "Writer.write: Iterator needs the type of its items, as in Iterator[str]"
+    assert problems(Writer) == "Writer.write: Iterator needs the type of its items, as in Iterator[str]"
 
 
 def test_a_stream_of_nothing_is_told() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Stream: ...  # type: ignore[type-arg]
 
-    assert faults(Writer) == "Writer.write: Stream needs the type of its value, as in Stream[bool]"
+    assert problems(Writer) == "Writer.write: Stream needs the type of its value, as in Stream[bool]"
 
 
 def test_a_coroutine_of_a_stream_is_told() -> None:
     class Writer(Protocol):
         async def write(self, text: str) -> AsyncStream[int]: ...
 
-    assert faults(Writer) == (
+    assert problems(Writer) == (
         "Writer.write: async def with AsyncStream[int] is a coroutine that returns a stream; write def"
     )
 
@@ -365,7 +365,7 @@ def test_an_awaitable_is_told() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> Awaitable[bool]: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: it returns Awaitable[bool]; write async def and the type of the awaited value"
     )
 
@@ -385,7 +385,7 @@ def test_a_model_is_never_asked_for_what_tells_of_its_reply(form: Any, whole: st
         def good(self, text: str) -> Any: ...
 
     Judge.good.__annotations__["return"] = form
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         f"Judge.good: it returns {whole}, but {part} tells of the whole reply and cannot be a part of a type"
     )
 
@@ -395,20 +395,20 @@ class Judge(Protocol):
 
 
 def test_an_unknown_model_is_told_with_the_providers() -> None:
-    assert faults(Judge, "gpt-5") == (
+    assert problems(Judge, "gpt-5") == (
         "Judge: the model 'gpt-5' is unknown: its provider must be one of azure, azure-responses, "
         'local, ollama, openai, openai-responses, as in "openai:NAME"'
     )
 
 
 def test_an_object_that_is_no_model_is_told() -> None:
-    assert faults(Judge, 5) == (
+    assert problems(Judge, 5) == (
         "Judge: int is no ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"
     )
 
 
 def test_the_class_of_a_model_is_told() -> None:
-    assert faults(Judge, ScriptedChatModel) == "Judge: ScriptedChatModel is a class; pass an object of it"
+    assert problems(Judge, ScriptedChatModel) == "Judge: ScriptedChatModel is a class; pass an object of it"
 
 
 def test_no_model_at_all_is_told_with_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +428,7 @@ def test_an_unknown_model_of_one_method_is_told_there() -> None:
 
         def bad(self, text: str) -> bool: ...
 
-    assert faults(Mixed) == (
+    assert problems(Mixed) == (
         "Mixed.good: the model 'nowhere:x' is unknown: its provider must be one of azure, azure-responses, "
         'local, ollama, openai, openai-responses, as in "openai:NAME"'
     )
@@ -443,8 +443,8 @@ def test_options_out_of_range_are_told_where_they_were_set() -> None:
         @options(top_p=1.5)
         def bad(self, text: str) -> bool: ...
 
-    assert faults(Ranged, options=ChatOptions(timeout=0)) == (
-        "4 faults:\n"
+    assert problems(Ranged, options=ChatOptions(timeout=0)) == (
+        "4 problems:\n"
         "  - Ranged: temperature is 3; it must be from 0 to 2\n"
         "  - Ranged: timeout is 0; it must be greater than 0\n"
         "  - Ranged.good: max_tokens is 0; it must be greater than 0\n"
@@ -458,7 +458,7 @@ UNKNOWN = (
 
 
 def test_an_unknown_strategy_of_the_service_is_told() -> None:
-    assert faults(Judge, strategy="magic") == f"Judge: {UNKNOWN}"
+    assert problems(Judge, strategy="magic") == f"Judge: {UNKNOWN}"
 
 
 def test_an_unknown_strategy_of_the_interface_is_told() -> None:
@@ -466,7 +466,7 @@ def test_an_unknown_strategy_of_the_interface_is_told() -> None:
     class Magic(Protocol):
         def good(self, text: str) -> bool: ...
 
-    assert faults(Magic) == f"Magic: {UNKNOWN}"
+    assert problems(Magic) == f"Magic: {UNKNOWN}"
 
 
 def test_an_unknown_strategy_of_a_method_is_told() -> None:
@@ -474,12 +474,12 @@ def test_an_unknown_strategy_of_a_method_is_told() -> None:
         @options(strategy="magic")
         def good(self, text: str) -> bool: ...
 
-    assert faults(Magic) == f"Magic.good: {UNKNOWN}"
+    assert problems(Magic) == f"Magic.good: {UNKNOWN}"
 
 
 def test_a_strategy_that_the_model_has_not_is_told() -> None:
     model = ScriptedChatModel([], capabilities=Capabilities(json_mode=True))
-    assert faults(Judge, model, strategy="json_schema") == (
+    assert problems(Judge, model, strategy="json_schema") == (
         "Judge.good: the strategy json_schema is not among what scripted can do; its capabilities: json_mode"
     )
 
@@ -488,7 +488,7 @@ def test_a_generic_interface_left_open_is_told() -> None:
     class Extractor(Protocol[T]):
         def extract(self, text: str) -> T: ...
 
-    assert faults(Extractor) == "Extractor: it is generic; say what T stands for, as in Extractor[str]"
+    assert problems(Extractor) == "Extractor: it is generic; say what T stands for, as in Extractor[str]"
 
 
 def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
@@ -497,7 +497,7 @@ def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
 
         def other(self, text: str) -> K: ...
 
-    assert faults(Pairs[int, K]) == (  # type: ignore[valid-type]
+    assert problems(Pairs[int, K]) == (  # type: ignore[valid-type]
         "Pairs[int, K]: it is generic; say what T, K stands for, as in Pairs[str, str]"
     )
 
@@ -508,7 +508,7 @@ def test_a_generic_parent_left_open_is_told() -> None:
 
     class Child(Extractor, Protocol): ...  # type: ignore[type-arg]
 
-    assert faults(Child) == (
+    assert problems(Child) == (
         "Child.extract: no parser reads ~T: it stands for nothing here; write the type in its place; tried: "
         "type variables. Use a type that one of them reads, or add a ParserFactory for it"
     )
@@ -520,7 +520,7 @@ def test_a_prompt_with_a_body_is_told() -> None:
         def good(self, text: str) -> bool:
             return True
 
-    assert faults(Judge) == "Judge.good: it has a prompt and a body; a method with a prompt has the body ..."
+    assert problems(Judge) == "Judge.good: it has a prompt and a body; a method with a prompt has the body ..."
 
 
 def test_an_abstract_property_is_told() -> None:
@@ -532,7 +532,7 @@ def test_an_abstract_property_is_told() -> None:
         @abstractmethod
         def good(self, text: str) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.name: it is a property without a body; only plain methods can be implemented"
     )
 
@@ -546,7 +546,7 @@ def test_an_abstract_method_with_a_body_is_told() -> None:
         @abstractmethod
         def good(self, text: str) -> bool: ...
 
-    assert faults(Judge) == ("Judge.name: it is abstract and has a body; keep one of them")
+    assert problems(Judge) == ("Judge.name: it is abstract and has a body; keep one of them")
 
 
 @pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
@@ -557,7 +557,7 @@ def test_a_stub_that_is_no_plain_method_is_told(kind: Any) -> None:
 
         def good(self, text: str) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         f"Judge.name: it is a {kind.__name__} without a body; only plain methods can be implemented"
     )
 
@@ -567,12 +567,12 @@ def test_an_interface_without_stubs_is_told() -> None:
         def good(self, text: str) -> bool:
             return True
 
-    assert faults(Done) == "Done: it has no method to implement: each has a body of its own"
+    assert problems(Done) == "Done: it has no method to implement: each has a body of its own"
 
 
 @pytest.mark.parametrize(("thing", "name"), [("Judge", "'Judge'"), (int | str, "int | str"), (None, "None")])
 def test_what_is_no_class_is_told(thing: Any, name: str) -> None:
-    assert faults(thing) == f"{name}: it is no class; create takes a Protocol, an ABC or a class"
+    assert problems(thing) == f"{name}: it is no class; create takes a Protocol, an ABC or a class"
 
 
 def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
@@ -580,7 +580,7 @@ def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
         @system_message(lambda txt: str(txt))
         def good(self, text: str) -> bool: ...
 
-    assert faults(Judge) == (
+    assert problems(Judge) == (
         "Judge.good: the system message callable takes txt, but the parameters are: text; did you mean text?"
     )
 
@@ -595,8 +595,8 @@ def test_a_structured_prompt_that_names_no_field_of_its_own_is_told() -> None:
         def cook(self, recipe: str | Recipe) -> str: ...
 
     where = "Cook.cook, structured prompt Recipe: its template names"
-    assert faults(Cook) == (
-        "3 faults:\n"
+    assert problems(Cook) == (
+        "3 problems:\n"
         f"  - {where} {{{{dsh}}}}, but its fields are: dish; did you mean dish?\n"
         f"  - {where} {{{{format_instructions}}}}, but its fields are: dish\n"
         f"  - {where} {{{{it}}}}, but its fields are: dish"
@@ -612,7 +612,7 @@ def test_a_structured_prompt_with_bad_syntax_is_told() -> None:
     class Cook(Protocol):
         def cook(self, recipe: Recipe) -> str: ...
 
-    assert faults(Cook) == (
+    assert problems(Cook) == (
         "Cook.cook, structured prompt Recipe: the template has a fault in line 1, column 13: unexpected end "
         "of template, expected 'end of print statement'"
     )
@@ -627,7 +627,7 @@ def test_a_structured_prompt_without_its_file_is_told() -> None:
     class Cook(Protocol):
         def cook(self, recipe: Recipe) -> str: ...
 
-    assert faults(Cook) == (
+    assert problems(Cook) == (
         "Cook.cook, structured prompt Recipe: the template file 'nowhere.txt' cannot be read (No such file "
         "or directory); its path is taken from the folder of the module that declares the interface"
     )
@@ -643,8 +643,8 @@ def test_all_faults_of_an_interface_are_told_at_once() -> None:
 
         async def write(self, text: str) -> Iterator[str]: ...
 
-    assert faults(Wrong, "nowhere", strategy="magic") == (
-        "7 faults:\n"
+    assert problems(Wrong, "nowhere", strategy="magic") == (
+        "7 problems:\n"
         f"  - Wrong: {UNKNOWN}\n"
         "  - Wrong: the model 'nowhere' is unknown: its provider must be one of azure, azure-responses, "
         'local, ollama, openai, openai-responses, as in "openai:NAME"\n'
@@ -665,4 +665,4 @@ def test_the_faults_can_be_looked_at_one_by_one() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         create(Wrong, ScriptedChatModel([]))
-    assert [fault.where for fault in caught.value.faults] == ["Wrong.good", "Wrong.bad"]
+    assert [problem.where for problem in caught.value.problems] == ["Wrong.good", "Wrong.bad"]

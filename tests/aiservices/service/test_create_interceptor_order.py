@@ -73,7 +73,7 @@ RETRIEVAL = RetrievalAugmentor(Shelf())
 def refused(interface: type[Any], **settings: Any) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
         create(interface, ScriptedChatModel(["a"]), **settings)
-    return [str(fault) for fault in caught.value.faults]
+    return [str(problem) for problem in caught.value.problems]
 
 
 # orders

@@ -75,10 +75,10 @@ def shown(interface: Any, capabilities: Capabilities, *args: Any, **kwargs: Any)
     return preview(service.ask, *args, **kwargs).messages
 
 
-def faults(interface: Any, capabilities: Capabilities = SCHEMA) -> list[str]:
+def problems(interface: Any, capabilities: Capabilities = SCHEMA) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
         create(interface, ScriptedChatModel([], capabilities=capabilities))
-    return [str(fault) for fault in caught.value.faults]
+    return [str(problem) for problem in caught.value.problems]
 
 
 # in each strategy
@@ -354,7 +354,7 @@ def test_a_role_that_the_prompt_shows_must_not_be_left_out() -> None:
         @example("a", returns=1)
         def ask(self, user: Annotated[str, UserName], text: str) -> int: ...
 
-    assert [fault.partition(":")[0] for fault in faults(Left)] == ["Left.ask"]
+    assert [problem.partition(":")[0] for problem in problems(Left)] == ["Left.ask"]
 
 
 def test_a_message_of_the_user_may_be_an_argument() -> None:
@@ -436,7 +436,7 @@ def test_wrong_arguments_are_told() -> None:
         @example(returns=1)
         def ask(self, a: str, b: str) -> int: ...
 
-    assert faults(Wrong) == [
+    assert problems(Wrong) == [
         f"Wrong.ask, example 1: {PLACE}missing a required argument: 'b'",
         f"Wrong.ask, example 2: {PLACE}too many positional arguments",
         f"Wrong.ask, example 3: {PLACE}got an unexpected keyword argument 'c'",
@@ -467,7 +467,7 @@ def test_a_value_that_is_not_of_the_type_is_told(of: Any, value: Any, said: str)
         @example("x", returns=value)
         def ask(self, text: str) -> of: ...
 
-    assert faults(Wrong) == [f"Wrong.ask: {PLACE}{said}"]
+    assert problems(Wrong) == [f"Wrong.ask: {PLACE}{said}"]
 
 
 def test_the_faults_of_all_examples_are_told_beside_those_of_other_methods() -> None:
@@ -480,7 +480,7 @@ def test_the_faults_of_all_examples_are_told_beside_those_of_other_methods() -> 
         @user_message("{{nobody}}")
         def two(self, text: str) -> int: ...
 
-    assert [fault.partition(": ")[0] for fault in faults(Wrong)][:2] == [
+    assert [problem.partition(": ")[0] for problem in problems(Wrong)][:2] == [
         "Wrong.one, example 1",
         "Wrong.one, example 3",
     ]
@@ -493,7 +493,7 @@ def test_an_example_on_an_interface_is_told() -> None:
     class Whole(Protocol):
         def ask(self, text: str) -> int: ...
 
-    assert faults(Whole) != []
+    assert problems(Whole) != []
 
 
 class Upper:

@@ -205,7 +205,7 @@ ROLES = "system, developer, user, human, assistant, ai"
 
 
 @pytest.mark.parametrize(
-    ("said", "faults"),
+    ("said", "problems"),
     [
         ([("nobody", "x")], [f"structured, message 1: the role 'nobody' is unknown; there are: {ROLES}"]),
         ([("tool", "x")], [f"structured, message 1: the role 'tool' is unknown; there are: {ROLES}"]),
@@ -237,11 +237,11 @@ ROLES = "system, developer, user, human, assistant, ai"
         ([], ["structured: nothing is said; give at least one message"]),
     ],
 )
-def test_what_is_no_message_is_told_all_at_once(said: Any, faults: list[str]) -> None:
+def test_what_is_no_message_is_told_all_at_once(said: Any, problems: list[str]) -> None:
     model = scripted()
     with pytest.raises(DefinitionError) as caught:
         structured(model, Record).invoke(said)
-    assert ([str(fault) for fault in caught.value.faults], model.requests) == (faults, [])
+    assert ([str(problem) for problem in caught.value.problems], model.requests) == (problems, [])
 
 
 def test_wrong_options_and_wrong_messages_of_a_call_are_told_together() -> None:
@@ -249,7 +249,7 @@ def test_wrong_options_and_wrong_messages_of_a_call_are_told_together() -> None:
     for call in (made.invoke, made.stream, made.astream):
         with pytest.raises(DefinitionError) as caught:
             call([("nobody", "x")], options=ChatOptions(temperature=9))
-        assert len(caught.value.faults) == 2
+        assert len(caught.value.problems) == 2
 
 
 def test_options_of_the_call_win_over_those_of_the_model() -> None:
@@ -300,10 +300,10 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
         ),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: Any, fault: str) -> None:
+def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: Any, problem: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         structured(scripted(), schema, **settings)
-    assert str(caught.value) == f"structured: {fault}"
+    assert str(caught.value) == f"structured: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_broken_schema_is_told(schema: Any, begins: str) -> None:
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         structured("nope:x", {"type": 5}, method="some", options=ChatOptions(temperature=9))
-    assert [str(fault).partition(";")[0][:60] for fault in caught.value.faults] == [
+    assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
         "structured: the method 'some' is unknown",
         "structured: the JSON Schema 'value' is broken at #/type: 5 i",
@@ -341,7 +341,7 @@ def test_each_model_that_cannot_do_what_is_asked_is_told() -> None:
     with pytest.raises(DefinitionError) as caught:
         structured(models, Record, method="function_calling")
     said = "structured: the strategy output_tool is not among what {} can do; its capabilities: none"
-    assert [str(fault) for fault in caught.value.faults] == [said.format("a"), said.format("b")]
+    assert [str(problem) for problem in caught.value.problems] == [said.format("a"), said.format("b")]
 
 
 # what cannot be read

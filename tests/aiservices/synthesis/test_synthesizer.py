@@ -293,11 +293,11 @@ def test_an_id_that_leaves_no_room_is_told() -> None:
 def test_what_is_wrong_is_told_when_it_is_made(mode: Any, more: dict[str, Any], said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), mode, int, **more)
-    assert [str(fault) for fault in caught.value.faults] == [said]
+    assert [str(fault) for fault in caught.value.problems] == [said]
 
 
 def test_a_prompt_that_leaves_something_out_is_told_when_it_is_made() -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), "refine", int, prompts=SynthesisPrompts(answer="{{question}}"))
-    assert ["information" in str(fault) for fault in caught.value.faults] == [True]
-    assert str(caught.value.faults[0]).startswith("Synthesis.answer: ")
+    assert ["information" in str(fault) for fault in caught.value.problems] == [True]
+    assert str(caught.value.problems[0]).startswith("Synthesis.answer: ")

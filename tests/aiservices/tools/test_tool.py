@@ -59,7 +59,7 @@ def required(source: Any) -> list[str]:
     return names
 
 
-def fault(source: Any) -> str:
+def problem(source: Any) -> str:
     with pytest.raises(ToolFault) as caught:
         toolbox_of([source], ToolLimits())
     return str(caught.value)
@@ -617,7 +617,7 @@ def test_parameters_with_a_role_are_given_and_not_told() -> None:
     )
 
 
-# faults
+# problems
 
 
 def untyped(city) -> None: ...  # type: ignore[no-untyped-def]
@@ -687,12 +687,12 @@ NAMES = "a name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
     ],
 )
 def test_what_cannot_be_a_tool_says_why(source: Any, said: str) -> None:
-    assert fault(source) == said
+    assert problem(source) == said
 
 
 def test_a_type_that_nobody_reads_names_the_tool_and_the_parameter() -> None:
-    assert fault(unreadable).startswith("the tool unreadable: ")
-    assert "unreadable_arguments.what" in fault(unreadable)
+    assert problem(unreadable).startswith("the tool unreadable: ")
+    assert "unreadable_arguments.what" in problem(unreadable)
 
 
 def test_two_tools_of_one_name_are_a_fault() -> None:
@@ -737,19 +737,19 @@ def booked(what: str, user: Annotated[str, ToolContext], tenant: Annotated[str, 
     return what
 
 
-def faults(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> list[str]:
+def problems(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> list[str]:
     with pytest.raises(DefinitionError) as caught:
         create(interface, ScriptedChatModel([], capabilities=capabilities), tools=tools)
-    return [str(fault) for fault in caught.value.faults]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def test_all_that_is_wrong_with_tools_is_told_by_create() -> None:
-    assert faults(Asks, [later, booked], Capabilities()) == [
+    assert problems(Asks, [later, booked], Capabilities()) == [
         "Asks.ask: scripted calls no tools; give it none, or take another model",
         "Asks.ask: the tool later is async; only async methods can call it",
         "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter",
     ]
-    assert faults(Asks, [Shop]) == ["Asks.ask: Shop is a class; pass an object of it, or its methods"]
+    assert problems(Asks, [Shop]) == ["Asks.ask: Shop is a class; pass an object of it, or its methods"]
     assert create(Waits, ScriptedChatModel([], capabilities=TOOLS), tools=[later]) is not None
 
 
@@ -764,13 +764,13 @@ class SomeTools:
 
 
 def test_an_async_provider_is_for_async_methods() -> None:
-    assert faults(Asks, [AsyncTools()]) == [
+    assert problems(Asks, [AsyncTools()]) == [
         "Asks.ask: AsyncTools.tools is async; only async methods can ask it"
     ]
 
 
 def test_the_class_of_a_provider_is_a_fault_and_not_nothing() -> None:
-    assert faults(Asks, [SomeTools]) == [
+    assert problems(Asks, [SomeTools]) == [
         "Asks.ask: SomeTools is a class; pass an object of it, or its methods"
     ]
 
@@ -816,7 +816,7 @@ def test_tools_may_come_as_a_generator() -> None:
 
 
 def test_a_function_in_the_place_of_a_list_is_a_fault() -> None:
-    assert faults(Asks, weather) == ["Asks: tools is a function; put it into a list"]
+    assert problems(Asks, weather) == ["Asks: tools is a function; put it into a list"]
 
 
 def test_string_annotations_of_tools_may_use_the_names_around_create() -> None:
@@ -847,7 +847,7 @@ def person(name: str) -> str:
 
 def test_a_tool_with_the_name_of_the_tool_that_answers_is_a_fault() -> None:
     tools = [tool(name="Person")(functools.partial(person))]
-    assert faults(Finds, tools) == [
+    assert problems(Finds, tools) == [
         "Finds.find: the tool Person has the name of the tool that gives the answer; give it another"
     ]
 

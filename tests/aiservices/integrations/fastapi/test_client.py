@@ -304,7 +304,7 @@ def test_names_that_the_interface_has_not_are_faults() -> None:
     with pytest.raises(DefinitionError) as caught:
         client(Desk, "http://nowhere", paths={"nummber": "/n"}, omit=("user",))
     assert str(caught.value) == (
-        "2 faults:\n"
+        "2 problems:\n"
         "  - Desk: paths names nummber, which is no method of it\n"
         "  - Desk: omit names user, which no method has"
     )

@@ -184,7 +184,7 @@ def test_paths_may_name_the_methods_of_one_service_among_several() -> None:
     with pytest.raises(DefinitionError) as caught:
         app(services, paths={"god": "/x"}, filled={"user": lambda: "me"})
     assert str(caught.value) == (
-        "2 faults:\n"
+        "2 problems:\n"
         "  - Desk, Till: filled names user, which no method has\n"
         "  - Desk, Till: paths names god, which is no method of it"
     )
@@ -288,9 +288,9 @@ class Odd(Protocol):
 def test_all_faults_of_an_interface_are_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         router(object(), interface=Odd)
-    assert [fault.where for fault in caught.value.faults] == ["Odd.one", "Odd.two"]
+    assert [fault.where for fault in caught.value.problems] == ["Odd.one", "Odd.two"]
     assert (
-        caught.value.faults[0].message == "the parameter **more has no names to be called by; name each one"
+        caught.value.problems[0].message == "the parameter **more has no names to be called by; name each one"
     )
 
 

@@ -107,7 +107,7 @@ def test_closing_a_model_while_threads_ask_breaks_no_answer(echo: Any) -> None:
 FORK = """
 import json, os, sys
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.requests import ChatRequest
+from aiservices.models.requests import ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 ask = lambda text: model.complete(ChatRequest.of(text)).text
@@ -139,7 +139,7 @@ def test_a_forked_process_opens_its_own_connection(echo: Any, run: Any) -> None:
 THREADS_FORK = """
 import json, multiprocessing, sys, threading, warnings
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.requests import ChatRequest
+from aiservices.models.requests import ChatRequest
 
 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads, which later versions warn of
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
@@ -189,7 +189,7 @@ def test_processes_that_are_forked_while_threads_ask_get_their_own_answers(echo:
 ASYNC_FORK = """
 import asyncio, json, os, sys
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.requests import ChatRequest
+from aiservices.models.requests import ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 

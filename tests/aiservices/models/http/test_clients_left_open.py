@@ -118,7 +118,7 @@ def test_an_interrupt_within_a_blocking_call_leaves_no_broken_connection(half: b
 UNCLOSED = """
 import asyncio, gc, json, sys, warnings
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.requests import ChatRequest
+from aiservices.models.requests import ChatRequest
 
 def model():
     return OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")

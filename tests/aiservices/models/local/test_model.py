@@ -291,7 +291,7 @@ class TestTheProcess:
 
     def test_it_is_silent_and_a_stream_left_open_does_not_keep_it_from_ending(self) -> None:
         script = (
-            "from aiservices.requests import ChatRequest\n"
+            "from aiservices.models.requests import ChatRequest\n"
             "from aiservices.models.local import LocalChatModel\n"
             "stream = LocalChatModel('smollm2').stream(ChatRequest.of('Count from 1 to 500.'))\n"
             "next(stream)\n"

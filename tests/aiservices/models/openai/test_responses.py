@@ -424,7 +424,7 @@ def test_its_names_say_that_it_speaks_the_responses_api(
 
 def test_creating_a_model_imports_no_sdk_and_needs_no_key() -> None:
     code = (
-        "import sys; from aiservices.models.openai_responses import OpenAiResponsesModel as M; "
+        "import sys; from aiservices.models.openai.model import OpenAiResponsesModel as M; "
         "M.named('x').capabilities, M.azure('x').name, repr(M('x', base_url='http://h/v1')); "
         "print([name for name in ('openai', 'httpx', 'httpx2') if name in sys.modules])"
     )
