@@ -1,1 +1,1 @@
-"""Results of reading, coercions and errors."""
+"""The results of reading text: values with coercions, problems and errors."""

@@ -1,4 +1,4 @@
-"""What goes wrong when text is read as a type, and when a type has no parser."""
+"""The errors that callers of the parsers see, and the problems that explain them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# What code of the user's raises, beside ValueError, when it is given values that it does not expect.
+# The exceptions, besides ValueError, that constructors and validators written by users raise for a value
+# that they do not expect. The readers treat all of them as "this value does not fit".
 USER_CODE_ERRORS = (TypeError, AssertionError, AttributeError, LookupError, ArithmeticError)
-_SHOWN = 20  # problems in a message; more of them tell a model nothing more
+_MAX_LISTED_PROBLEMS = 20  # in an error message; a longer list does not help a model to correct its reply
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a text is unfit: the JSON path (``$`` is the root), what is wrong, what was found."""
+    """One reason why a text cannot be read as a type.
+
+    Attributes:
+        path: The JSON path of the wrong value; ``$`` is the root.
+        message: What is wrong, such as ``expected an integer``.
+        found: A short description of the wrong value; empty if the message says it all.
+    """
 
     path: str
     message: str
@@ -24,52 +31,62 @@ class Problem:
 
 
 class OutputParsingError(ValueError):
-    """A text cannot be read as the type that was asked for.
+    """A text cannot be read as the requested type.
 
-    ``text`` is the whole text as it came; ``problems`` says, path by path, why it is unfit, in words
-    short enough to be sent back to a model.
+    Attributes:
+        text: The complete text that was read.
+        problems: Every reason why the text does not fit, each with its JSON path. The messages are short
+            enough to send back to a model.
     """
 
     def __init__(self, text: str, problems: Sequence[Problem], *, prefix: str = "") -> None:
         self.text = text
         self.problems = tuple(problems)
-        shown = [str(problem) for problem in self.problems[:_SHOWN]]
-        if len(self.problems) > _SHOWN:
-            shown.append(f"and {len(self.problems) - _SHOWN} more problems")
-        what = "; ".join(shown)
-        super().__init__(f"{prefix}cannot read the reply: {what} (the reply: {shorten(text)!r})")
+        messages = [str(problem) for problem in self.problems[:_MAX_LISTED_PROBLEMS]]
+        if len(self.problems) > _MAX_LISTED_PROBLEMS:
+            messages.append(f"and {len(self.problems) - _MAX_LISTED_PROBLEMS} more problems")
+        reasons = "; ".join(messages)
+        super().__init__(f"{prefix}cannot read the reply: {reasons} (the reply: {shorten(text)!r})")
 
-    def __reduce__(self) -> Any:
-        return _restored, (type(self), self.args, self.__dict__)
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
 class UnsupportedTypeError(TypeError):
-    """No parser reads a type. ``path`` says what it is a part of ("" for a whole type)."""
+    """A type, or a part of it, has no parser.
+
+    Attributes:
+        type_name: The type without a parser, as it is written in source code.
+        path: The place of that type inside the requested type; empty for the whole type.
+        tried: The names of the factories and groups of types that did not accept it.
+    """
 
     def __init__(self, type_name: str, path: str, tried: Sequence[str], reason: str = "") -> None:
         self.type_name = type_name
         self.path = path
         self.tried = tuple(tried)
-        inside = f" (in {path})" if path else ""
-        why = f": {reason}" if reason else ""
+        location = f" (in {path})" if path else ""
+        detail = f": {reason}" if reason else ""
         super().__init__(
-            f"no parser reads {type_name}{inside}{why}; tried: {', '.join(tried)}. "
+            f"no parser reads {type_name}{location}{detail}; tried: {', '.join(tried)}. "
             "Use a type that one of them reads, or add a ParserFactory for it"
         )
 
-    def __reduce__(self) -> Any:
-        return _restored, (type(self), self.args, self.__dict__)
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_error, (type(self), self.args, self.__dict__)
 
 
-def _restored(cls: type[Exception], args: tuple[Any, ...], state: dict[str, Any]) -> Exception:
-    """An error as it was before it was pickled: its constructor takes more than its message."""
+# By default an exception is unpickled by calling its class with ``args``, which hold only the message.
+# The constructors above need more than that.
+def _restore_error(cls: type[Exception], args: tuple[Any, ...], state: dict[str, Any]) -> Exception:
+    """Recreate a pickled error without calling its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """Keep both ends of a long text, so that a message stays readable."""
+    """Shorten a text to about ``limit`` characters, keeping its beginning and its end."""
     if len(text) <= limit:
         return text
     half = (limit - 5) // 2

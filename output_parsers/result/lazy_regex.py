@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used, not when their module is imported."""
+"""Regular expressions that are compiled at their first use instead of at import time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ _METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split
 
 
 class _LazyPattern:
-    """Stands for a compiled pattern; from its first use on, its methods are the pattern's own."""
+    """A stand-in for a compiled pattern that compiles itself when a method is first looked up."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        self._said = (pattern, flags)
+        self._arguments = (pattern, flags)
 
+    # Called only for attributes that are not set yet. It sets all methods as instance attributes, so that
+    # every later call goes straight to the compiled pattern without passing through Python code.
     def __getattr__(self, name: str) -> Any:
-        made = re.compile(*self._said)
+        compiled = re.compile(*self._arguments)
         for method in _METHODS:
-            setattr(self, method, getattr(made, method))
-        return getattr(made, name)
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
 
 
 def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """As ``re.compile``. Compiling all patterns of this package costs as much as importing the rest of it."""
+    """Return a pattern like ``re.compile``, but compile it at its first use.
+
+    Compiling all patterns of this package takes as long as importing the rest of it.
+    """
     return cast("re.Pattern[str]", _LazyPattern(pattern, flags))

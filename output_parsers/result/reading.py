@@ -1,4 +1,7 @@
-"""What was read, and every step away from the exact text that it took."""
+"""Values read from text, the coercions that reading took, and the cursor that records them.
+
+Also here: short descriptions of values for messages, and ``strict_equal``, which compares two read values.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,21 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from .errors import Problem, shorten
 
 T = TypeVar("T")
-_LONGEST_KEY = 60  # characters of a key that are shown
+_LONGEST_KEY = 60  # characters of a key in a message or a path
 
-# What a JSON text holds: null, booleans, exact numbers (int, or Decimal where the text has a fraction or
-# an exponent: never a double), strings, arrays, objects.
+# A parsed JSON value: null, booleans, int, Decimal for numbers with a fraction or an exponent (never float,
+# which would round them), strings, lists and dicts.
 Json: TypeAlias = Any
 
 
 class Leniency(Enum):
-    """How far from the exact text a reading may go.
+    """How far a reading may deviate from the exact text.
 
-    NONE: the reply is the value and nothing else. SAFE: steps that keep the meaning (a fence, prose
-    around the answer, ``"RED."`` for RED, ``"42"`` for 42). ALL: also steps that guess (``42.7`` for an int).
+    Attributes:
+        NONE: The reply must be the value and nothing else.
+        SAFE: Steps that keep the meaning are allowed: a fence, text around the answer, ``"RED."`` for RED,
+            ``"42"`` for 42.
+        ALL: Steps that guess are allowed too, such as ``42.7`` for an int.
     """
 
     NONE = 0
@@ -32,7 +38,14 @@ class Leniency(Enum):
 
 
 class Coercion(NamedTuple):
-    """One step away from the exact text: where (JSON path), which rule, what stood there, what was read."""
+    """One step away from the exact text.
+
+    Attributes:
+        path: The JSON path of the value; ``$`` is the root.
+        rule: The name of the step, such as ``trailing comma``.
+        before: A short description of the text or JSON value; empty if the rule says it all.
+        after: A short description of the value that was read from it.
+    """
 
     path: str
     rule: str
@@ -46,16 +59,25 @@ class Coercion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """A value read from text, with the steps that reading it took (none when the text was exact)."""
+    """A value that was read from text.
+
+    Attributes:
+        value: The value.
+        coercions: The steps away from the exact text that reading took; empty for exact text.
+    """
 
     value: T
     coercions: tuple[Coercion, ...] = ()
 
 
-class ValidationFailure(
-    Exception
-):  # it never leaves the package: it is how one reading gives way to the next
-    """A text or JSON value does not fit a type; ``problems`` says why, path by path."""
+# It never leaves the package: a reader that raises it gives way to the next one, and TypeParser turns
+# the last one into an OutputParsingError.
+class ValidationFailure(Exception):
+    """A text or JSON value does not fit a type.
+
+    Attributes:
+        problems: The reasons, each with its JSON path.
+    """
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__(*problems)
@@ -65,93 +87,107 @@ class ValidationFailure(
         return "; ".join(map(str, self.problems))
 
 
-class Ambiguity(ValidationFailure):  # a misfit too
-    """A text or JSON value fits in more than one way, with different values."""
+class Ambiguity(ValidationFailure):
+    """A text or JSON value fits a type in more than one way, with different values."""
 
 
-MAX_FAILURES = 100  # of the parts of one value; what does not fit so often is something else
+MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 
-def combine_failures(misfits: Sequence[ValidationFailure]) -> ValidationFailure:
-    """The misfits of the parts of one value as its own."""
-    problems = (problem for misfit in misfits for problem in misfit.problems)
-    only_ambiguous = all(isinstance(misfit, Ambiguity) for misfit in misfits)
+def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:
+    """Return one failure with the problems of several. It is an Ambiguity if all of them are."""
+    problems = (problem for failure in failures for problem in failure.problems)
+    only_ambiguous = all(isinstance(failure, Ambiguity) for failure in failures)
     return Ambiguity(*problems) if only_ambiguous else ValidationFailure(*problems)
 
 
 class Cursor:
-    """Where in the reply a reader stands, how lenient it may be, and the steps taken so far.
+    """A position in the JSON value being read, with the coercions recorded so far.
 
-    All places of one attempt share one ledger, so that an attempt that fails can be undone by cutting
-    the ledger back to its former length; and what unions found out, so that none is asked twice. A
-    place knows the one above it and its own key: its path is written only when something is said of it.
+    All cursors of one reading share one list of coercions. A reader that tries an alternative notes the
+    length of the list before, and undoes a failed alternative by cutting the list back to that length.
+
+    Attributes:
+        leniency: How far the reading may deviate from the exact text.
+        coercions: The steps that were recorded so far, by all cursors of the reading.
+        union_cache: What unions found out about each value, so that no union reads a value twice.
     """
 
-    __slots__ = ("_above", "_step", "coercions", "leniency", "union_cache")
+    __slots__ = ("_key", "_parent", "coercions", "leniency", "union_cache")
 
     def __init__(self, leniency: Leniency = Leniency.SAFE, path: str = "$") -> None:
         self.leniency = leniency
         self.coercions: list[Coercion] = []
         self.union_cache: dict[Any, Any] = {}
-        self._above: Cursor | None = None
-        self._step: str | int = path
+        self._parent: Cursor | None = None
+        self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """The place of an item or a field below this one."""
-        below = Cursor.__new__(Cursor)
-        below.leniency = self.leniency
-        below.coercions = self.coercions
-        below.union_cache = self.union_cache
-        below._above = self
-        below._step = key
-        return below
+        """Return the cursor of a field or an item of the value at this cursor."""
+        # It is created for every field and item of a reply: without __init__, which would build containers
+        # only to replace them, and without the text of the path, which is seldom needed.
+        child = Cursor.__new__(Cursor)
+        child.leniency = self.leniency
+        child.coercions = self.coercions
+        child.union_cache = self.union_cache
+        child._parent = self
+        child._key = key
+        return child
 
     @property
     def path(self) -> str:
-        """The JSON path: ``$.people[0]["first name"]``."""
+        """The JSON path, such as ``$.people[0]["first name"]``."""
         steps: list[str] = []
-        place = self
-        while place._above is not None:
-            steps.append(_written_step(place._step))
-            place = place._above
-        return str(place._step) + "".join(reversed(steps))
+        cursor = self
+        while cursor._parent is not None:
+            steps.append(_format_step(cursor._key))
+            cursor = cursor._parent
+        return str(cursor._key) + "".join(reversed(steps))
 
     def record(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
-        """Record a step. Raises Misfit where the leniency does not permit it."""
-        allowed = Leniency.ALL if guess else Leniency.SAFE
-        if self.leniency.value < allowed.value:
+        """Record a coercion of the value at this cursor.
+
+        ``guess`` says that the step may change the meaning. Raises ValidationFailure if the leniency does
+        not allow the step.
+        """
+        required = Leniency.ALL if guess else Leniency.SAFE
+        if self.leniency.value < required.value:
             raise self.failure(f"{rule} is not permitted with Leniency.{self.leniency.name}", before)
         self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
 
     def record_dropped(self, rule: str) -> None:
-        """Record that something beside the value was passed over. Raises Misfit as ``record`` does."""
+        """Record that something besides the value was ignored.
+
+        Raises ValidationFailure if the leniency does not allow it.
+        """
         if self.leniency is Leniency.NONE:
             raise ValidationFailure(Problem(self.path, f"{rule} is not permitted with Leniency.NONE"))
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
     def failure(self, message: str, found: Json) -> ValidationFailure:
-        """The error that says what was expected here and what was found."""
+        """Return the error that a value does not fit at this cursor; the caller raises it."""
         return ValidationFailure(Problem(self.path, message, describe_value(found)))
 
 
-def _written_step(key: str | int) -> str:
+def _format_step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
     name = shorten(key, _LONGEST_KEY)
     return f".{name}" if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
 
 
-def dump_json(found: Json) -> str:
-    """The JSON text of a JSON value, its numbers digit by digit."""
-    if isinstance(found, dict):
-        return "{" + ", ".join(f"{json.dumps(key)}: {dump_json(value)}" for key, value in found.items()) + "}"
-    if isinstance(found, list):
-        return f"[{', '.join(map(dump_json, found))}]"
-    return str(found) if isinstance(found, Decimal) else json.dumps(found, ensure_ascii=False)
+def dump_json(value: Json) -> str:
+    """Return the JSON text of a parsed JSON value, with every digit of its numbers."""
+    # json.dumps cannot write a Decimal, and its hook for other types cannot return a number's own text.
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {dump_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(dump_json, value))}]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 def describe_value(value: object, limit: int = 60) -> str:
-    """A short text for a JSON value or a value read from one."""
+    """Return a short description of a value for a message: ``"text"``, ``null``, ``an array of 3``."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -165,24 +201,24 @@ def describe_value(value: object, limit: int = 60) -> str:
         return f"an array of {len(value)}"
     try:
         return shorten(str(value), limit)
-    except ValueError:  # an int of more digits than str() converts
+    except ValueError:  # an int with more digits than str() is willing to convert
         return "a very long number"
 
 
 def expected_message(kind: str, error: Exception) -> str:
-    """What was expected, and what more an error says of the text."""
+    """Return the message "expected ``kind``", followed by the reason that an error gives."""
     detail = str(error)
     return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"
 
 
-_NOTHING = object()
+_MISSING = object()
 
 
 def strict_equal(one: Any, other: Any) -> bool:
-    """Stricter than ``==``, which holds True and 1 for equal, inside of lists and records too.
+    """Compare two values more strictly than ``==``, which takes True and 1 for equal, even in containers.
 
-    Records are compared by their fields, whatever their classes say of equality; so are other objects whose
-    classes say nothing of it, by their attributes.
+    Records (dataclasses, pydantic models, attrs and msgspec classes) are compared field by field, whatever
+    their ``__eq__`` says. Objects of classes without an ``__eq__`` are compared by their attributes.
     """
     if one is other:
         return True
@@ -191,52 +227,53 @@ def strict_equal(one: Any, other: Any) -> bool:
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(strict_equal, one, other))
     if isinstance(one, dict):
-        return _same_members(one, other) and all(strict_equal(value, other[key]) for key, value in one.items())
+        return _same_members(one, other) and all(strict_equal(item, other[key]) for key, item in one.items())
     if isinstance(one, (set, frozenset)):
         return _same_members(dict.fromkeys(one), dict.fromkeys(other))
-    names = _names(type(one))
+    names = _field_names(type(one))
     if names is None:
-        if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # all but object
-            return bool(one == other) or bool(one != one and other != other)  # NaN equals nothing
+        if any("__eq__" in vars(cls) for cls in type(one).__mro__[:-1]):  # without ``object`` itself
+            return bool(one == other) or bool(one != one and other != other)  # NaN differs from itself
         return hasattr(one, "__dict__") and strict_equal(one.__dict__, other.__dict__)
-    more = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
-    return strict_equal(*more) and all(
-        strict_equal(getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names
+    extras = getattr(one, "__pydantic_extra__", None), getattr(other, "__pydantic_extra__", None)
+    return strict_equal(*extras) and all(
+        strict_equal(getattr(one, name, _MISSING), getattr(other, name, _MISSING)) for name in names
     )
 
 
 def first_difference(one: Any, other: Any, path: str = "$") -> tuple[str, Any, Any]:
-    """The path of the first part in which two values of one form are not the same, and both parts."""
-    for step, part, counterpart in _parts(one, other):
+    """Return the path of the first part in which two values differ, and that part of both values."""
+    for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)
     return path, one, other
 
 
-def _parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
+def _paired_parts(one: Any, other: Any) -> list[tuple[str, Any, Any]]:
     if type(one) is not type(other):
         return []
     if isinstance(one, (list, tuple)) and len(one) == len(other):
         return [(f"[{index}]", *pair) for index, pair in enumerate(zip(one, other, strict=True))]
     if isinstance(one, dict) and one.keys() == other.keys():
-        return [(f"[{key!r}]", value, other[key]) for key, value in one.items()]
-    names = _names(type(one)) or ()
-    return [(f".{name}", getattr(one, name, _NOTHING), getattr(other, name, _NOTHING)) for name in names]
+        return [(f"[{key!r}]", item, other[key]) for key, item in one.items()]
+    names = _field_names(type(one)) or ()
+    return [(f".{name}", getattr(one, name, _MISSING), getattr(other, name, _MISSING)) for name in names]
 
 
 def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
-    """Whether two sets, or the keys of two dicts, hold the same."""
+    """Return True if two sets, or the keys of two dicts, have strictly equal members."""
     if one.keys() != other.keys():
         return False
-    known = {key: key for key in other}
-    return all(strict_equal(key, known[key]) for key in one)
+    # A dict lookup would find 1 for True: get the stored key itself and compare it strictly.
+    other_keys = {key: key for key in other}
+    return all(strict_equal(key, other_keys[key]) for key in one)
 
 
-def _names(cls: Any) -> Sequence[str] | None:
-    """The fields of a record class; None for all others."""
+def _field_names(cls: Any) -> Sequence[str] | None:
+    """Return the names of the fields of a record class; None for other classes."""
     for attribute in ("__pydantic_fields__", "__dataclass_fields__", "__struct_fields__"):
         names = getattr(cls, attribute, None)
         if names is not None:
             return tuple(names)
-    known = getattr(cls, "__attrs_attrs__", None)
-    return None if known is None else [field.name for field in known]
+    attrs_fields = getattr(cls, "__attrs_attrs__", None)
+    return None if attrs_fields is None else [field.name for field in attrs_fields]

@@ -201,7 +201,7 @@ def test_without_text2num_number_words_are_refused_and_still_seen(monkeypatch: p
 
 def test_importing_the_readers_loads_neither_text2num_nor_dateutil() -> None:
     program = (
-        "import sys, output_parsers.number_text, output_parsers.temporal_text\n"
+        "import sys, output_parsers.prose.numbers, output_parsers.prose.times\n"
         "print([name for name in ('text_to_num', 'dateutil') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
