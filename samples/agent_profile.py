@@ -59,7 +59,7 @@ def main(model: ChatModel | str | None = None) -> None:
     """Print what the agent did and its reply. Without a model a scripted one is asked."""
     friday = ReActAgent("Friday", "You are an archivist named Friday.", model or scripted(), [look_up])
     hook = friday.on("pre_acting", lambda call: print(f"(Friday is about to call {call.name})"))
-    reply = friday.reply("Who was Albert Einstein?", structured_model=Profile)
+    reply = friday.reply("Who was Albert Einstein?", output_type=Profile)
     hook.remove()
     for number, done in enumerate(reply.trace, 1):
         print(f"{number}. " + str(done).replace("\n", "\n   "))

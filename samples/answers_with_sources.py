@@ -29,7 +29,7 @@ from aiservices.retrieval import (
     EmbeddingModel,
     EmbeddingRetriever,
     SentenceTransformerModel,
-    found_by,
+    contents_by_id,
     retriever_tool,
     split,
 )
@@ -69,7 +69,7 @@ def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
 
 def cited(answer: Answer, invocation: Invocation) -> Verdict:
     """Has the model answer again where it cites what the tool did not find in this call."""
-    found = found_by(invocation.state.tool_runs)
+    found = contents_by_id(invocation.state.tool_runs)
     invented = [number for number in answer.sources if str(number) not in found]
     if not invented:
         return passed()
@@ -113,7 +113,7 @@ def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None
     for question in SCRIPT:
         result = guide.answer(question)
         print(f"{question} {result.value.answer}")
-        found = found_by(result.tool_runs)
+        found = contents_by_id(result.tool_runs)
         print(f"  found: {', '.join(found)}; requests: {len(result.attempts)}")
         for number in result.value.sources:
             heading, _, text = found[str(number)].text.partition("\n")

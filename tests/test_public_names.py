@@ -56,22 +56,22 @@ system_message tool user_message
 # The doors beside: what is no part of a plain call is imported from its own package.
 AGENTS = "HookHandle Msg ReActAgent Round".split()
 GUARDRAILS = """
-AskAgain Guard GuardFunction GuardrailError GuardrailRan InputGuardrails OutputGuardrails Passed Refused
+Guard GuardFunction GuardrailError GuardrailRan InputGuardrails OutputGuardrails Passed Refused Reprompt
 Rewritten Verdict ensure forbidden masked max_length no_injection passed refused reprompt retry rewritten
 """.split()
 MCP = "McpServerError McpTools".split()
 MEMORY = """
 ChatMemory ChatMemoryStore Exchange InMemoryChatMemoryStore MemoryBusyError MemoryConflictError
-MessageWindow RedisChatMemoryStore Seen SqlAlchemyChatMemoryStore SqliteChatMemoryStore Stored
-SummarizingWindow TokenWindow Window estimated_tokens
+MessageWindow RedisChatMemoryStore SqlAlchemyChatMemoryStore SqliteChatMemoryStore StoredConversation
+SummarizingWindow TokenWindow Window WindowView estimate_tokens
 """.split()
 MODERATION = "Moderation ModerationError ModerationRan ModerationResult Moderator OpenAiModerator".split()
 RETRIEVAL = """
-ChromaStore CompressingQueryTransformer Content DocumentLike EmbeddingModel EmbeddingRetriever
-EmbeddingStore ExpandingQueryTransformer Fusion Injection Injector KeywordRetriever
-OpenAiEmbeddingModel Passages Query QueryRouter QueryTransformer ReRank ReRanker ReciprocalRankFusion
-RetrievalAugmentor Retrieved Retriever RouteBy RouteByModel RouteToAll SentenceTransformerModel Source
-VectorStore contents_of found_by retriever_tool split unchanged
+ChromaStore CompressingQueryTransformer Content ContentsRetrieved DocumentLike EmbeddingModel
+EmbeddingRetriever EmbeddingStore Excerpts ExpandingQueryTransformer Fusion Injection Injector
+KeywordRetriever OpenAiEmbeddingModel Query QueryRouter QueryTransformer ReRank ReRanker
+ReciprocalRankFusion RetrievalAugmentor Retriever Route RouteBy RouteByModel RouteToAll
+SentenceTransformerModel VectorStore contents_by_id contents_of retriever_tool split unchanged
 """.split()
 SYNTHESIS = "Mode PartAnswered SynthesisPrompts Synthesizer".split()
 BESIDE = {

@@ -162,7 +162,7 @@ def resumed(plan: MethodPlan, budget: Budget, state: SuspendedCall, approvals: A
     if kept["form"] != _form(plan):
         raise ValueError(
             f"{plan.where}: the reply that waits is to give {kept['form']}, not {_form(plan)}; pass the "
-            "structured_model that it had"
+            "output_type that it had"
         )
     return invocation
 

@@ -329,8 +329,8 @@ _ASKED_AGAIN = Retry()
 class ReActAgent:
     """An agent in AgentScope's terms, on the tool loop that services have.
 
-    ``model`` and ``tools`` are as in ``create``; ``sys_prompt`` is text, no template. In each iteration the
-    model reasons, and either calls tools or answers; after ``max_iters`` without an answer there is a
+    ``model`` and ``tools`` are as in ``create``; ``system_message`` is text, no template. In each iteration the
+    model reasons, and either calls tools or answers; after ``max_rounds`` without an answer there is a
     ToolLimitError. ``memory``, such as a ChatMemory, makes it remember the replies before; what several said
     is then one message, each after the speaker's name. ``interceptors``, ``budget``, ``retry``, ``options``
     and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Input guards
@@ -340,11 +340,11 @@ class ReActAgent:
     def __init__(
         self,
         name: str,
-        sys_prompt: str,
+        system_message: str,
         model: ChatModel | str | None = None,
         tools: Sequence[ToolSource] = (),
         *,
-        max_iters: int = 10,
+        max_rounds: int = 10,
         memory: Interceptor | None = None,
         options: ChatOptions = _NO_OPTIONS,
         budget: Budget | None = None,
@@ -354,14 +354,14 @@ class ReActAgent:
         tool_errors: ToolErrors = _NO_ERRORS,
     ) -> None:
         self.name = name
-        self.max_iters = max_iters
+        self.max_rounds = max_rounds
         self._where = f"{name}.reply"
-        self._system = SystemMessage(sys_prompt)
+        self._system = SystemMessage(system_message)
         self._options = options
         self._tool_errors = tool_errors
         self._budget = budget or Budget()
         self._hooks = Hooks()
-        limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_iters - 1))
+        limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_rounds - 1))
         self._remembers = memory is not None
         problems: list[DefinitionProblem] = []
         ordered = around(self._where, memory, interceptors, problems)
@@ -371,61 +371,61 @@ class ReActAgent:
         self._plans: dict[Any, MethodPlan] = {}
 
     @overload
-    def reply(self, msg: Heard, structured_model: None = ...) -> Msg[None]: ...
+    def reply(self, msg: Heard, output_type: None = ...) -> Msg[None]: ...
     @overload
-    def reply(self, msg: Heard, structured_model: TypeForm[T]) -> Msg[T]: ...
-    def reply(self, msg: Heard, structured_model: Any = None) -> Msg[Any]:
+    def reply(self, msg: Heard, output_type: TypeForm[T]) -> Msg[T]: ...
+    def reply(self, msg: Heard, output_type: Any = None) -> Msg[Any]:
         """The answer to a text, to a message with media, or to what others said.
 
-        With ``structured_model`` the agent ends by calling ``generate_response``, whose parameters are the
+        With ``output_type`` the agent ends by calling ``generate_response``, whose parameters are the
         text ``response`` and the fields of the model; its value is the ``metadata`` of the answer. A call
         that does not fit is answered with its problems. Without one the first plain text is the answer.
 
         Raises DefinitionError for a type that cannot be asked for, ToolLimitError, and what a service raises:
         where a tool needs approval, an ApprovalRequiredError, with whose ``state`` ``resume`` goes on.
         """
-        invocation = self._turn(msg, self._blocking(structured_model))
+        invocation = self._turn(msg, self._blocking(output_type))
         return self._said(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    async def areply(self, msg: Heard, structured_model: None = ...) -> Msg[None]: ...
+    async def areply(self, msg: Heard, output_type: None = ...) -> Msg[None]: ...
     @overload
-    async def areply(self, msg: Heard, structured_model: TypeForm[T]) -> Msg[T]: ...
-    async def areply(self, msg: Heard, structured_model: Any = None) -> Msg[Any]:
+    async def areply(self, msg: Heard, output_type: TypeForm[T]) -> Msg[T]: ...
+    async def areply(self, msg: Heard, output_type: Any = None) -> Msg[Any]:
         """As ``reply``, awaited; tools and hooks may be async."""
-        invocation = self._turn(msg, self._plan(structured_model))
+        invocation = self._turn(msg, self._plan(output_type))
         return self._said(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
     def resume(
-        self, state: SuspendedCall, approvals: Approvals, structured_model: None = ...
+        self, state: SuspendedCall, approvals: Approvals, output_type: None = ...
     ) -> Msg[None]: ...
     @overload
-    def resume(self, state: SuspendedCall, approvals: Approvals, structured_model: TypeForm[T]) -> Msg[T]: ...
-    def resume(self, state: SuspendedCall, approvals: Approvals, structured_model: Any = None) -> Msg[Any]:
+    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
+    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
         """The answer of a reply that waited for approval, in another process too.
 
-        ``approvals`` are as in ``aiservices.resume``, ``structured_model`` is that of the reply. The rounds
-        before the wait are in the trace and count for ``max_iters``; the budget begins anew. A call that is
+        ``approvals`` are as in ``aiservices.resume``, ``output_type`` is that of the reply. The rounds
+        before the wait are in the trace and count for ``max_rounds``; the budget begins anew. A call that is
         not approved is a step for hooks too. Raises ValueError for the state of another agent, or of a reply
         with another type, and what ``aiservices.resume`` raises.
         """
-        invocation = resumed(self._blocking(structured_model), self._budget, state, approvals)
+        invocation = resumed(self._blocking(output_type), self._budget, state, approvals)
         return self._said(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, structured_model: None = ...
+        self, state: SuspendedCall, approvals: Approvals, output_type: None = ...
     ) -> Msg[None]: ...
     @overload
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, structured_model: TypeForm[T]
+        self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]
     ) -> Msg[T]: ...
     async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, structured_model: Any = None
+        self, state: SuspendedCall, approvals: Approvals, output_type: Any = None
     ) -> Msg[Any]:
         """As ``resume``, awaited."""
-        invocation = resumed(self._plan(structured_model), self._budget, state, approvals)
+        invocation = resumed(self._plan(output_type), self._budget, state, approvals)
         return self._said(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
@@ -467,15 +467,15 @@ class ReActAgent:
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
         problems += self._options.problems(self._where)
-        if self.max_iters < 1:
+        if self.max_rounds < 1:
             problems.append(
-                DefinitionProblem(self._where, f"max_iters is {self.max_iters}; it must be at least 1")
+                DefinitionProblem(self._where, f"max_rounds is {self.max_rounds}; it must be at least 1")
             )
         members: tuple[ChatModel, ...] = ()
         try:
-            members = members_of(find_model(model))
-        except LookupError as error:
-            problems.append(DefinitionProblem(self._where, str(error.args[0])))
+            members = members_of(find_model(model, self._where))
+        except DefinitionError as error:
+            problems.extend(error.problems)
         toolbox = plan_toolbox(
             tools, limits, (), members, asynchronous=True, where=self._where, problems=problems
         )
@@ -486,7 +486,7 @@ class ReActAgent:
         problems += self._budget.problems(self._where, dict.fromkeys(one.name for one in members))
         if problems:
             raise DefinitionError(problems)
-        return members, toolbox if self.max_iters > 1 else None  # the only iteration is for the answer
+        return members, toolbox if self.max_rounds > 1 else None  # the only iteration is for the answer
 
     def _turn(self, msg: Heard, plan: MethodPlan) -> Invocation:
         said = messages_for(self.name, msg)
@@ -494,32 +494,32 @@ class ReActAgent:
         request = ChatRequest((self._system, *said), self._options)
         return Invocation(plan, {}, request, CallState(self._budget), None, {})
 
-    def _blocking(self, structured_model: Any) -> MethodPlan:
+    def _blocking(self, output_type: Any) -> MethodPlan:
         """How the model is asked in a call that blocks. Raises TypeError for what cannot run in it."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         awaited = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
         awaited += [f"the hook {name}" for name in self._hooks.asynchronous]
         if awaited:
             raise TypeError(f"{self._where}: {', '.join(awaited)} can only be awaited; use areply or aresume")
-        plan = self._plan(structured_model)
+        plan = self._plan(output_type)
         return plan._replace(returns=plan.returns._replace(asynchronous=False))
 
-    def _plan(self, structured_model: Any) -> MethodPlan:
+    def _plan(self, output_type: Any) -> MethodPlan:
         """How the model is asked for a type in calls that are awaited, made once for each."""
         try:
-            if structured_model not in self._plans:
-                self._plans[structured_model] = self._planned(structured_model)
-            return self._plans[structured_model]
+            if output_type not in self._plans:
+                self._plans[output_type] = self._planned(output_type)
+            return self._plans[output_type]
         except TypeError:  # what its metadata holds has no hash
-            return self._planned(structured_model)
+            return self._planned(output_type)
 
-    def _planned(self, structured_model: Any) -> MethodPlan:
+    def _planned(self, output_type: Any) -> MethodPlan:
         try:
-            parser = parser_for(str) if structured_model is None else finish_parser(structured_model)
+            parser = parser_for(str) if output_type is None else finish_parser(output_type)
             routes = tuple(ModelRoute(model, finish_ladder(parser, model)) for model in self._members)
         except (FinishFault, UnsupportedTypeError, StrategyFault) as error:
             raise DefinitionError([DefinitionProblem(self._where, str(error))]) from error
-        form = str if structured_model is None else structured_model
+        form = str if output_type is None else output_type
         return MethodPlan(
             where=self._where,
             signature=inspect.Signature(),
@@ -544,7 +544,7 @@ class ReActAgent:
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
-            if invocation.state.rounds < self.max_iters:
+            if invocation.state.rounds < self.max_rounds:
                 raise
-            said = f"{self._where}: there is no answer after {self.max_iters} iterations; raise max_iters"
+            said = f"{self._where}: there is no answer after {self.max_rounds} iterations; raise max_rounds"
             raise ToolLimitError(said, call=error.call) from error

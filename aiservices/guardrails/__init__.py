@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from .builtin import ensure, forbidden, masked, max_length, no_injection
 from .guard import (
-    AskAgain,
     Guard,
     GuardFunction,
     GuardrailError,
     GuardrailRan,
     Passed,
     Refused,
+    Reprompt,
     Rewritten,
     Verdict,
     passed,
@@ -23,7 +23,6 @@ from .input import InputGuardrails
 from .output import OutputGuardrails
 
 __all__ = [
-    "AskAgain",
     "Guard",
     "GuardFunction",
     "GuardrailError",
@@ -32,6 +31,7 @@ __all__ = [
     "OutputGuardrails",
     "Passed",
     "Refused",
+    "Reprompt",
     "Rewritten",
     "Verdict",
     "ensure",

@@ -27,7 +27,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class AskAgain:
+class Reprompt:
     """The model is to answer again; it is told ``message`` after its answer, nothing where that is None."""
 
     reason: str
@@ -41,7 +41,7 @@ class Refused:
     message: str
 
 
-Verdict: TypeAlias = Passed | Rewritten | AskAgain | Refused
+Verdict: TypeAlias = Passed | Rewritten | Reprompt | Refused
 
 
 class GuardrailRan(NamedTuple):
@@ -67,12 +67,12 @@ def rewritten(new: Any) -> Verdict:
 
 def retry(reason: str) -> Verdict:
     """Have the model answer the same request again. For the output only."""
-    return AskAgain(reason)
+    return Reprompt(reason)
 
 
 def reprompt(message: str) -> Verdict:
     """Have the model answer again, with this message after the rejected answer. For the output only."""
-    return AskAgain(message, message)
+    return Reprompt(message, message)
 
 
 def refused(message: str) -> Verdict:

@@ -12,7 +12,7 @@ from ..engine.plan import Invocation
 from ..models.errors import DefinitionError
 from ..models.media import interleaved
 from ..models.messages import UserMessage
-from .guard import AskAgain, GuardFunction, Rewritten, awaited, check_guards, failed, judged, name_of
+from .guard import GuardFunction, Reprompt, Rewritten, awaited, check_guards, failed, judged, name_of
 
 _PRIVATE_USE = range(0xE000, 0xF8FF)  # characters without a meaning
 
@@ -89,7 +89,7 @@ class InputGuardrails:
             elif isinstance(verdict, Rewritten):
                 kind = type(verdict.new).__name__
                 raise failed(name_of(guard), "input", invocation, TypeError(f"it rewrote a text as {kind}"))
-            elif isinstance(verdict, AskAgain):
+            elif isinstance(verdict, Reprompt):
                 said = "nothing was asked yet that could be asked again; use refused(…) or rewritten(…)"
                 raise failed(name_of(guard), "input", invocation, TypeError(said))
         return (yield from proceed(invocation))

@@ -16,11 +16,11 @@ from ..engine.plan import Invocation
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply, Message, ToolMessage, UserMessage
 from .guard import (
-    AskAgain,
     Guard,
     GuardFunction,
     GuardrailError,
     On,
+    Reprompt,
     Rewritten,
     awaited,
     check_guards,
@@ -171,7 +171,7 @@ class _Rejection(NamedTuple):
     """Which guard wants another answer, and why."""
 
     guard: str
-    verdict: AskAgain
+    verdict: Reprompt
 
 
 class OutputGuardrails:
@@ -233,7 +233,7 @@ class OutputGuardrails:
             verdict = yield from judged(guard, text if on == "text" else answer.value, "output", invocation)
             if isinstance(verdict, Rewritten):
                 answer, text = _rewritten(answer, verdict, on, guard, invocation), None
-            elif isinstance(verdict, AskAgain):
+            elif isinstance(verdict, Reprompt):
                 return _Rejection(name_of(guard), verdict)
         return answer
 

@@ -1,15 +1,15 @@
-"""Conversations that are remembered: ChatMemory, its windows, and the stores that keep what was said."""
+"""Conversation memory: ChatMemory, the windows that limit what a model sees, and the stores."""
 
 from __future__ import annotations
 
 from .chat_memory import ChatMemory
 from .conversation_lock import MemoryBusyError
 from .history import Exchange
-from .stores import ChatMemoryStore, InMemoryChatMemoryStore, MemoryConflictError, Stored
+from .stores import ChatMemoryStore, InMemoryChatMemoryStore, MemoryConflictError, StoredConversation
 from .stores.redis import RedisChatMemoryStore
 from .stores.sqlalchemy import SqlAlchemyChatMemoryStore
 from .stores.sqlite import SqliteChatMemoryStore
-from .windows import MessageWindow, Seen, SummarizingWindow, TokenWindow, Window, estimated_tokens
+from .windows import MessageWindow, SummarizingWindow, TokenWindow, Window, WindowView, estimate_tokens
 
 __all__ = [
     "ChatMemory",
@@ -20,12 +20,12 @@ __all__ = [
     "MemoryConflictError",
     "MessageWindow",
     "RedisChatMemoryStore",
-    "Seen",
     "SqlAlchemyChatMemoryStore",
     "SqliteChatMemoryStore",
-    "Stored",
+    "StoredConversation",
     "SummarizingWindow",
     "TokenWindow",
     "Window",
-    "estimated_tokens",
+    "WindowView",
+    "estimate_tokens",
 ]

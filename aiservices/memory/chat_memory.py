@@ -1,11 +1,11 @@
-"""Remembers conversations: a call is given what was said before, and what it says is kept once accepted."""
+"""ChatMemory, the interceptor that adds the past of a conversation to a request and stores the exchange."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from ..engine.effects import Flow, Run, Sleep
@@ -14,162 +14,180 @@ from ..engine.plan import Invocation
 from ..interface.parameters import Role
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Message, SystemMessage, UserMessage, message_from_dict, message_to_dict
-from .conversation_lock import Line, MemoryBusyError, Place, line_of
-from .history import Exchange, Sent, asked_of, exchange_of, exchanges_of, flat, system_of
-from .stores import ChatMemoryStore, InMemoryChatMemoryStore, Stored
-from .windows import MessageWindow, Seen, Window
+from .conversation_lock import ConversationLocks, MemoryBusyError, Ticket, locks_of
+from .history import (
+    Exchange,
+    SentMessageRecorder,
+    exchange_of,
+    join_exchanges,
+    last_system_message,
+    split_exchanges,
+    user_message_of,
+)
+from .stores import ChatMemoryStore, InMemoryChatMemoryStore, StoredConversation
+from .windows import MessageWindow, Window, WindowView
 
-_DEFAULT = MessageWindow(40)
-_KEPT = "memory.asked"
-_CONVERSATION = "default"  # of methods without a MemoryId
-_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02
+_DEFAULT_WINDOW = MessageWindow(40)
+_DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId
+_STATE_KEY = "memory.asked"
+_FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
 WhenBusy = Literal["wait", "refuse"]
 
 
 class _Recalled(NamedTuple):
-    """A turn that holds the past, and how its exchange is to be written."""
+    """An invocation with the past in its request, and the function that writes its exchange to the store."""
 
     invocation: Invocation
     write: Callable[[Exchange], int]
 
 
 class ChatMemory:
-    """Gives a service a memory; an interceptor, for ``create(…, interceptors=[ChatMemory()])``.
+    """An interceptor that gives a service a memory: ``create(…, interceptors=[ChatMemory()])``.
 
-    A conversation is named by the parameter ``Annotated[str, MemoryId]`` of a method (an int or a UUID will
-    do); the methods that have none share one. ``window`` says how much of it a model is shown, ``store``
-    where it is kept: by default in this process.
+    The parameter ``Annotated[str, MemoryId]`` of a method names the conversation; int and UUID are accepted
+    too. All methods without such a parameter share one conversation.
 
-    What is kept are the user message, the calls of tools with their results, and the answer, all at once and
-    only when the answer was accepted: a call that fails, is refused, cancelled, or whose stream is left
-    before its end leaves no trace. So put it before the interceptors that may refuse an answer or put what
-    they retrieved into the message, and after those that change what the user said, such as one that takes
-    out names. With ``store_as_sent`` the user message is kept as the model saw it, with what was retrieved
-    and with format instructions.
+    An exchange is stored as a whole when its answer was accepted: the user message, the tool calls with
+    their results, and the answer. A call that fails or is cancelled, and a stream that is not read to its
+    end, store nothing. Place ChatMemory before interceptors that reject answers or add retrieved text to the
+    message, and after interceptors that change what the user wrote, for example by masking names.
 
-    The system message is that of the method; where it has none, the newest that the store holds. It goes
-    first, and is not written to the store. All exchanges stay in the store as a history, unless
-    ``forget_evicted``: then those that do not fit the window any more are removed.
+    A request contains the system message of the method, or the newest one in the store if the method has
+    none. System messages are not written to the store. Calls of one conversation run one after the other, in
+    the order of their arrival. Other processes are not locked out: if two of them write to a conversation at
+    the same time, the later one gets a MemoryConflictError and nothing is overwritten.
 
-    Calls in one conversation wait for each other, in the order in which they come, but no longer than their
-    budget has seconds, or ``longest_wait`` seconds (None: without end); with ``when_busy="refuse"`` they
-    raise MemoryBusyError at once. Other processes do not wait: of two that wrote at the same time, the later
-    gets a MemoryConflictError, and nothing is written over.
+    Args:
+        window: Selects the part of the conversation that the model sees. By default the last 40 messages.
+        store: Stores the conversations. By default they are held in this process.
+        when_busy: "wait" until other calls of the conversation are done, or "refuse" with a MemoryBusyError.
+        timeout: Seconds to wait for other calls of the conversation, or None to wait without a limit. The
+            seconds of the call's budget limit the wait as well.
+        store_as_sent: Store the user message as the model saw it, with retrieved text and format
+            instructions, instead of as the user wrote it.
+        forget_evicted: Remove exchanges from the store that do not fit the window any more. By default the
+            store keeps the whole history.
     """
 
     def __init__(
         self,
-        window: Window = _DEFAULT,
+        window: Window = _DEFAULT_WINDOW,
         *,
         store: ChatMemoryStore | None = None,
         when_busy: WhenBusy = "wait",
-        longest_wait: float | None = 300.0,
+        timeout: float | None = 300.0,
         store_as_sent: bool = False,
         forget_evicted: bool = False,
     ) -> None:
         if when_busy not in get_args(WhenBusy):
-            said = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
-            raise DefinitionError([DefinitionProblem("ChatMemory", said)])
+            problem = f"when_busy is {when_busy!r}; it must be one of wait, refuse"
+            raise DefinitionError([DefinitionProblem("ChatMemory", problem)])
         self.window = window
         self.store: ChatMemoryStore = InMemoryChatMemoryStore() if store is None else store
-        self._line: Line = line_of(self.store)
+        self._locks: ConversationLocks = locks_of(self.store)
         self._in_thread: bool = getattr(self.store, "blocks", True)
         self._refuse = when_busy == "refuse"
-        self._longest_wait = longest_wait
+        self._timeout = timeout
         self._as_sent = store_as_sent
         self.position_name = "memory as sent" if store_as_sent else "memory"
-        self._forget = forget_evicted
+        self._forget_evicted = forget_evicted
 
-    def messages(self, conversation: str = _CONVERSATION) -> tuple[Message, ...]:
-        """All that the store holds of a conversation. Blocks as the store does."""
+    def messages(self, conversation: str = _DEFAULT_CONVERSATION) -> tuple[Message, ...]:
+        """Return all stored messages of a conversation. Blocks if the store does."""
         return self.store.load(conversation).messages
 
-    def forget(self, conversation: str = _CONVERSATION) -> None:
-        """Remove a conversation from the store. Blocks as the store does."""
+    def forget(self, conversation: str = _DEFAULT_CONVERSATION) -> None:
+        """Delete a conversation from the store. Blocks if the store does."""
         self.store.delete(conversation)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        place = self._line.join(_conversation_of(invocation))
+        ticket = self._locks.enqueue(_conversation_of(invocation))
         try:
-            yield from self._wait(place, invocation)
-            place.enter()
-            stored = yield Run(partial(self.store.load, place.conversation), self._in_thread)
-            invocation, write = yield from self._recall(place.conversation, stored, invocation)
-            asked, sent = _asked(invocation), Sent()
-            answer = yield from proceed(sent.noting(invocation) if self._as_sent else invocation)
-            exchange = exchange_of(sent.message or asked, answer)
-            yield Run(place.finishing(partial(write, exchange)), self._in_thread)
+            yield from self._wait(ticket, invocation)
+            ticket.mark_held()
+            stored = yield Run(partial(self.store.load, ticket.conversation), self._in_thread)
+            invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
+            user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
+            answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
+            exchange = exchange_of(recorder.message or user_message, answer)
+            yield Run(ticket.finishing(partial(write, exchange)), self._in_thread)
             return answer
         finally:
-            place.leave()
+            ticket.release()
 
-    def _wait(self, place: Place, invocation: Invocation) -> Flow[None]:
+    def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
         """Wait until the conversation is free. Raises MemoryBusyError or BudgetExceededError."""
-        wait, waited, context = _FIRST_WAIT, 0.0, invocation.state
-        while not place.first:
+        wait, waited, state = _FIRST_WAIT, 0.0, invocation.state
+        while not ticket.is_first:
             if self._refuse:
-                raise MemoryBusyError(place.conversation, "another call is in it; make this one later")
-            if self._longest_wait is not None and waited >= self._longest_wait:
-                said = f"another call was in it for {waited:.1f} s; raise longest_wait"
-                raise MemoryBusyError(place.conversation, said)
-            exceeded = context.exceeded()
+                raise MemoryBusyError(ticket.conversation, "another call uses it; make this call later")
+            if self._timeout is not None and waited >= self._timeout:
+                reason = f"another call used it for {waited:.1f} s; raise timeout"
+                raise MemoryBusyError(ticket.conversation, reason)
+            exceeded = state.exceeded()
             if exceeded is not None:
                 raise exceeded
-            left = context.seconds_left
+            left = state.seconds_left
             wait = wait if left is None else min(wait, max(left, 0.0))
             yield Sleep(wait)
             waited, wait = waited + wait, min(wait * 2, _LONGEST_WAIT)
 
-    def _recall(self, conversation: str, stored: Stored, invocation: Invocation) -> Flow[_Recalled]:
-        """The turn with what was said before it."""
+    def _recall(
+        self, conversation: str, stored: StoredConversation, invocation: Invocation
+    ) -> Flow[_Recalled]:
+        """Add the part of the past that the window selects to the request of a call."""
         append = partial(self.store.append, conversation, stored.version)
-        if invocation.is_resumed:
+        if invocation.is_resumed:  # the past was added before the call waited for approval
             return _Recalled(invocation, append)
-        own = invocation.request.messages
-        system = system_of(own) or system_of(stored.messages)
-        first: tuple[Message, ...] = () if system is None else (system,)
-        rest = tuple(message for message in own if not isinstance(message, SystemMessage))
-        past = exchanges_of(stored.messages)
-        seen: Seen = yield from self.window.view(past, (*first, *rest), invocation)
-        request = replace(invocation.request, messages=(*first, *flat(seen.exchanges), *rest))
+        messages = invocation.request.messages
+        system_message = last_system_message(messages) or last_system_message(stored.messages)
+        first: tuple[Message, ...] = () if system_message is None else (system_message,)
+        rest = tuple(message for message in messages if not isinstance(message, SystemMessage))
+        past = split_exchanges(stored.messages)
+        view: WindowView = yield from self.window.view(past, (*first, *rest), invocation)
+        request = replace(invocation.request, messages=(*first, *join_exchanges(view.exchanges), *rest))
         recalled = replace(invocation, request=request)
-        evicted = self._forget and len(seen.exchanges) < len(past)
-        if not (evicted if seen.instead is None else seen.instead):
+        evicted = self._forget_evicted and len(view.exchanges) < len(past)
+        if not (evicted if view.replaces_past is None else view.replaces_past):
             return _Recalled(recalled, append)
-        kept_system = system_of(stored.messages)
-        kept = (*(() if kept_system is None else (kept_system,)), *flat(seen.exchanges))
+        stored_system = last_system_message(stored.messages)
+        start = () if stored_system is None else (stored_system,)
+        new_past = (*start, *join_exchanges(view.exchanges))
 
         def rewrite(exchange: Exchange) -> int:
-            return self.store.replace(conversation, stored.version, (*kept, *exchange))
+            return self.store.replace(conversation, stored.version, (*new_past, *exchange))
 
         return _Recalled(recalled, rewrite)
 
 
 def _conversation_of(invocation: Invocation) -> str:
-    """The id of the conversation that a turn belongs to. Raises TypeError or ValueError when it is none."""
-    given: Any = invocation.memory_id
+    """Return the id of the conversation of a call. Raises TypeError or ValueError for an unusable id."""
+    memory_id: object = invocation.memory_id
     where = invocation.plan.where
-    if given is None and all(
+    if memory_id is None and all(
         parameter.role is not Role.MEMORY_ID for parameter in invocation.plan.parameters
     ):
-        return _CONVERSATION
-    if isinstance(given, bool) or not isinstance(given, (str, int, UUID)):
-        kind = "None" if given is None else type(given).__name__
+        return _DEFAULT_CONVERSATION
+    if isinstance(memory_id, bool) or not isinstance(memory_id, (str, int, UUID)):
+        kind = "None" if memory_id is None else type(memory_id).__name__
         raise TypeError(f"{where}: the memory id is {kind}; it must be a str, an int or a UUID")
-    named = str(given)
-    if not named.strip():
-        said = "it must name a conversation, else all users without a name would share one"
-        raise ValueError(f"{where}: the memory id is {named!r}; {said}")
-    return named
+    conversation = str(memory_id)
+    if not conversation.strip():
+        advice = "pass the id of a conversation, because all users with an empty id would share one"
+        raise ValueError(f"{where}: the memory id is {conversation!r}; {advice}")
+    return conversation
 
 
-def _asked(invocation: Invocation) -> UserMessage | None:
-    """What the user says; of a call that waited, what was said then, without what was put into it since."""
+def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
+    """Return the user message of a call and record it in the state for the case that the call is suspended.
+
+    A resumed call gets the recorded message: interceptors may have added text to the one in its request.
+    """
     kept = invocation.state.kept
-    if invocation.is_resumed and _KEPT in kept:
-        message = message_from_dict(kept[_KEPT])
+    if invocation.is_resumed and _STATE_KEY in kept:
+        message = message_from_dict(kept[_STATE_KEY])
         return message if isinstance(message, UserMessage) else None
-    asked = asked_of(invocation)
-    if asked is not None:
-        kept[_KEPT] = message_to_dict(asked)
-    return asked
+    user_message = user_message_of(invocation)
+    if user_message is not None:
+        kept[_STATE_KEY] = message_to_dict(user_message)
+    return user_message

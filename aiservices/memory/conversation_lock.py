@@ -1,4 +1,8 @@
-"""Who is in a conversation, and who waits for it: one call after the other, in threads and event loops."""
+"""A fair lock for each conversation of a store, shared by threads and event loops of this process.
+
+``ChatMemory`` takes a ticket, polls until it is the first in the queue, and releases it when the exchange
+is written. Nothing in this module blocks, so the same code serves blocking and async calls.
+"""
 
 from __future__ import annotations
 
@@ -6,108 +10,122 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ..models.errors import AiServiceError
 
+T = TypeVar("T")
+
 
 class MemoryBusyError(AiServiceError):
-    """Another call is in the conversation, and this one may not wait for it. ``conversation`` is the id."""
+    """Another call uses the conversation, and this call cannot wait for it any longer.
 
-    def __init__(self, conversation: str, said: str) -> None:
-        super().__init__(f"the conversation {conversation!r} is busy: {said}")
+    Attributes:
+        conversation: The id of the conversation.
+    """
+
+    def __init__(self, conversation: str, reason: str) -> None:
+        super().__init__(f"the conversation {conversation!r} is busy: {reason}")
         self.conversation = conversation
 
 
-class Line:
-    """The calls that are in each conversation of a store, first come, first served. Nothing here blocks."""
+class ConversationLocks:
+    """The queues of calls for the conversations of one store, first come, first served."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.places: dict[str, deque[Place]] = {}
+        self.queues: dict[str, deque[Ticket]] = {}
 
-    def join(self, conversation: str) -> Place:
-        """A place at the end of the line. Raises MemoryBusyError when the one to wait for waits for this."""
-        if any(place.first and place.is_at(self, conversation) for place in _INSIDE.get()):
-            said = "this call is made within one of the same conversation, and would wait for itself"
-            raise MemoryBusyError(conversation, said)
-        place = Place(self, conversation)
+    def enqueue(self, conversation: str) -> Ticket:
+        """Add a ticket to the end of the queue of a conversation.
+
+        Raises:
+            MemoryBusyError: if this call runs inside of another call of the same conversation, which would
+                wait for itself forever.
+        """
+        if any(ticket.is_first and ticket.is_for(self, conversation) for ticket in _HELD_TICKETS.get()):
+            raise MemoryBusyError(
+                conversation,
+                "this call is made inside another call of the same conversation and would wait for itself",
+            )
+        ticket = Ticket(self, conversation)
         with self.lock:
-            self.places.setdefault(conversation, deque()).append(place)
-        return place
+            self.queues.setdefault(conversation, deque()).append(ticket)
+        return ticket
 
 
-class Place:
-    """A place in the line for a conversation, until it is left."""
+class Ticket:
+    """A position in the queue of a conversation. The first ticket holds the lock until it is released."""
 
-    def __init__(self, line: Line, conversation: str) -> None:
-        self._line = line
+    def __init__(self, locks: ConversationLocks, conversation: str) -> None:
+        self._locks = locks
         self.conversation = conversation
-        self._left = False
+        self._released = False
         self._finishing = False
 
     @property
-    def first(self) -> bool:
-        """Whether the conversation belongs to this call now."""
-        with self._line.lock:
-            places = self._line.places.get(self.conversation)
-            return places is not None and places[0] is self
+    def is_first(self) -> bool:
+        """True if the conversation belongs to this ticket now."""
+        with self._locks.lock:
+            queue = self._locks.queues.get(self.conversation)
+            return queue is not None and queue[0] is self
 
-    def is_at(self, line: Line, conversation: str) -> bool:
-        """Whether this is a place of that line."""
-        return self._line is line and self.conversation == conversation
+    def is_for(self, locks: ConversationLocks, conversation: str) -> bool:
+        """Return True if this is a ticket for that conversation of that store."""
+        return self._locks is locks and self.conversation == conversation
 
-    def enter(self) -> None:
-        """Note that what runs from here on is within the conversation."""
-        _INSIDE.set((*(place for place in _INSIDE.get() if place.first), self))
+    def mark_held(self) -> None:
+        """Record that the code that runs from here on holds the lock, to detect nested calls."""
+        _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
-    def finishing(self, work: Callable[[], Any]) -> Callable[[], Any]:
-        """Work that is the last at this place, as a function to run, perhaps in a thread.
+    def finishing(self, work: Callable[[], T]) -> Callable[[], T | None]:
+        """Wrap the last work of a call in a function that runs it and then releases the ticket.
 
-        A call that is cancelled does not stop a thread: the work is not begun when the place was left
-        before, and once it has begun, the place is left at its end and no sooner.
+        The function may run in a thread, and cancelling a call does not stop its thread. So the work does
+        not start if the ticket was released before, and once it runs, only its end releases the ticket.
         """
 
-        def finish() -> Any:
-            with self._line.lock:
-                if self._left:
+        def finish() -> T | None:
+            with self._locks.lock:
+                if self._released:
                     return None
                 self._finishing = True
             try:
                 return work()
             finally:
                 self._finishing = False
-                self.leave()
+                self.release()
 
         return finish
 
-    def leave(self) -> None:
-        """Leave the line; nothing when it was left, or a last work is under way that will leave it."""
-        with self._line.lock:
-            if self._left or self._finishing:
+    def release(self) -> None:
+        """Leave the queue. Does nothing if already released, or while the last work runs (see finishing)."""
+        with self._locks.lock:
+            if self._released or self._finishing:
                 return
-            self._left = True
-            places = self._line.places[self.conversation]
-            places.remove(self)
-            if not places:
-                del self._line.places[self.conversation]
-        inside = _INSIDE.get()
-        if self in inside:
-            _INSIDE.set(tuple(place for place in inside if place is not self))
+            self._released = True
+            queue = self._locks.queues[self.conversation]
+            queue.remove(self)
+            if not queue:
+                del self._locks.queues[self.conversation]
+        held = _HELD_TICKETS.get()
+        if self in held:
+            _HELD_TICKETS.set(tuple(ticket for ticket in held if ticket is not self))
 
 
-# The places of the calls that this code runs within. A generator may be closed in another context than the
-# one where it began, and leave its place here: so a place counts only as long as it is first in its line.
-_INSIDE: ContextVar[tuple[Place, ...]] = ContextVar("aiservices_memory_inside", default=())
-_LINES: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
-_GUARD = threading.Lock()
+# The tickets of the calls that the current code runs inside of. A generator may be closed in another context
+# than the one where it started, and its ticket then stays in this variable. That is why a ticket counts only
+# while it is the first of its queue.
+_HELD_TICKETS: ContextVar[tuple[Ticket, ...]] = ContextVar("aiservices_memory_held_tickets", default=())
+_LOCKS_OF_STORES: WeakKeyDictionary[object, ConversationLocks] = WeakKeyDictionary()
+_REGISTRY_LOCK = threading.Lock()
 
 
-def line_of(store: object) -> Line:
-    """The line of a store: the same for all that use it in this process."""
+def locks_of(store: object) -> ConversationLocks:
+    """Return the locks of a store. All memories of this process that use the store share them."""
     try:
-        with _GUARD:
-            return _LINES.setdefault(store, Line())
-    except TypeError:  # it has slots or no hash, hence nothing can be kept beside it
-        return Line()
+        with _REGISTRY_LOCK:
+            return _LOCKS_OF_STORES.setdefault(store, ConversationLocks())
+    except TypeError:  # the store is unhashable or has no weak references, so its locks cannot be shared
+        return ConversationLocks()

@@ -1,4 +1,4 @@
-"""A conversation taken apart: what a user said and all that answered it belongs together."""
+"""Exchanges: splitting the messages of a conversation into them, and recording the exchange of a call."""
 
 from __future__ import annotations
 
@@ -20,123 +20,131 @@ from ..models.messages import (
 )
 from ..models.requests import ChatRequest
 
-# A user message, rounds of tool calls with their results, and the answer. It is kept or left out as one, so
-# that no model is shown the result of a tool without its call, or an answer without its question.
+# A user message, rounds of tool calls with their results, and the answer. Memory keeps or drops an exchange
+# as a whole: providers reject a tool result without its call, and an answer without its question.
 Exchange: TypeAlias = tuple[Message, ...]
 
 
-def system_of(messages: Iterable[Message]) -> SystemMessage | None:
-    """The newest system message; None where there is none."""
-    found = None
+def last_system_message(messages: Iterable[Message]) -> SystemMessage | None:
+    """Return the last system message, or None if there is none."""
+    last = None
     for message in messages:
         if isinstance(message, SystemMessage):
-            found = message
-    return found
+            last = message
+    return last
 
 
-def exchanges_of(messages: Iterable[Message]) -> tuple[Exchange, ...]:
-    """The whole exchanges of a conversation, oldest first.
+def split_exchanges(messages: Iterable[Message]) -> tuple[Exchange, ...]:
+    """Split a conversation into its complete exchanges, oldest first.
 
-    What is no part of one is left out, since providers refuse a conversation that holds it: an answer to
-    nothing, a call without its result, a question that was never answered. System messages are not in them.
+    Incomplete exchanges are dropped, because providers reject a conversation that contains a tool call
+    without its result or a question without an answer. System messages are dropped as well.
     """
-    begun: list[list[Message]] = []
+    groups: list[list[Message]] = []
     for message in messages:
         if isinstance(message, UserMessage):
-            begun.append([message])
-        elif begun and not isinstance(message, SystemMessage):
-            begun[-1].append(message)
-    return tuple(exchange for exchange in map(tuple, begun) if is_whole(exchange))
+            groups.append([message])
+        elif groups and not isinstance(message, SystemMessage):
+            groups[-1].append(message)
+    return tuple(exchange for exchange in map(tuple, groups) if is_complete(exchange))
 
 
-def is_whole(exchange: Sequence[Message]) -> bool:
-    """Whether messages are one exchange: a user, (an AI with calls, all of their results)*, an AI."""
+def is_complete(exchange: Sequence[Message]) -> bool:
+    """Return True for a user message, any rounds of tool calls with all their results, and an AI message."""
     if not exchange or not isinstance(exchange[0], UserMessage):
         return False
-    waiting: list[str] = []
+    open_call_ids: list[str] = []
     answered = False
     for message in exchange[1:]:
         if answered:
             return False
-        if isinstance(message, ToolMessage) and message.call_id in waiting:
-            waiting.remove(message.call_id)
-        elif isinstance(message, AiMessage) and not waiting:
-            waiting = [call.id for call in message.tool_calls]
-            answered = not waiting
+        if isinstance(message, ToolMessage) and message.call_id in open_call_ids:
+            open_call_ids.remove(message.call_id)
+        elif isinstance(message, AiMessage) and not open_call_ids:
+            open_call_ids = [call.id for call in message.tool_calls]
+            answered = not open_call_ids
         else:
             return False
     return answered
 
 
-def flat(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
-    """The messages of exchanges, one after the other."""
+def join_exchanges(exchanges: Iterable[Exchange]) -> tuple[Message, ...]:
+    """Return the messages of all exchanges in one tuple."""
     return tuple(message for exchange in exchanges for message in exchange)
 
 
-_KEPT = "memory.sent"
-
-
-def asked_of(invocation: Invocation) -> UserMessage | None:
-    """What the user says in a turn, without the place for instructions; None when there is nothing."""
-    asked = _users(invocation.request)
-    if not asked:
+def user_message_of(invocation: Invocation) -> UserMessage | None:
+    """Return the last user message of a request without the mark for format instructions, or None."""
+    messages = _user_messages(invocation.request)
+    if not messages:
         return None
-    last = asked[-1]
+    last = messages[-1]
     if INSTRUCTIONS_PLACE not in last.text:
         return last
     return replace(last, text=last.text.replace(INSTRUCTIONS_PLACE, "").strip())
 
 
-def exchange_of(asked: UserMessage | None, answer: Answer) -> Exchange:
-    """The question with all that was said after it; it ends with a text, as a conversation does.
+def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
+    """Return the exchange of a call: the user message and all that followed it, ending with a text.
 
-    An answer that is the call of a tool is kept as the text of its arguments, and one that is the result of
-    a tool as the text of that: a call without a result would be refused by providers in the next call.
+    An answer that is a tool call is recorded as the text of its arguments, and an answer that is the result
+    of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
+    since the last tool call has no result or no reply.
     """
-    said = answer.said or (answer.reply.message,)
-    last = said[-1]
-    begun: tuple[Message, ...] = () if asked is None else (asked,)
+    messages = answer.said or (answer.reply.message,)
+    last = messages[-1]
+    question: tuple[Message, ...] = () if user_message is None else (user_message,)
     if isinstance(last, AiMessage) and last.tool_calls:
-        return (*begun, *said[:-1], AiMessage(last.tool_calls[0].arguments))
+        return (*question, *messages[:-1], AiMessage(last.tool_calls[0].arguments))
     if isinstance(last, ToolMessage):
-        return (*begun, *said, AiMessage(last.text))
-    return (*begun, *said)
+        return (*question, *messages, AiMessage(last.text))
+    return (*question, *messages)
 
 
-class Sent:
-    """Notes what the user message of a turn was when it was sent, with all that was put into it."""
+_STATE_KEY = "memory.sent"
+
+
+class SentMessageRecorder:
+    """Records the user message of a call as it was sent, with retrieved texts and format instructions."""
 
     def __init__(self) -> None:
-        self.message: UserMessage | None = None  # of the last request; None when none went out
-        self._number: int | None = None
+        self.message: UserMessage | None = None  # of the last request; None before the first request
+        self._user_messages: int | None = None  # in the first request, without those of the examples
 
-    def noting(self, invocation: Invocation) -> Invocation:
-        """The turn, with each request noted that goes out for it; a call that waited has noted it before."""
+    def watch(self, invocation: Invocation) -> Invocation:
+        """Return the invocation with a request transformer that records each request.
+
+        A call that is resumed after an approval gets the message that was recorded before it waited.
+        """
         plan, kept = invocation.plan, invocation.state.kept
-        if invocation.is_resumed and _KEPT in kept:
-            message = message_from_dict(kept[_KEPT])
+        if invocation.is_resumed and _STATE_KEY in kept:
+            message = message_from_dict(kept[_STATE_KEY])
             self.message = message if isinstance(message, UserMessage) else None
             return invocation
 
-        def note(request: ChatRequest) -> ChatRequest:
-            going = request if plan.transform is None else plan.transform(request)
-            self._note(going, invocation)
-            return going
+        def transform(request: ChatRequest) -> ChatRequest:
+            sent = request if plan.transform is None else plan.transform(request)
+            self._record(sent, invocation)
+            return sent
 
-        return replace(invocation, plan=plan._replace(transform=note))
+        return replace(invocation, plan=plan._replace(transform=transform))
 
-    def _note(self, going: ChatRequest, invocation: Invocation) -> None:
-        """Note the message in a request; what is said after it to have an answer again is not the user's."""
-        asked, wire = _users(going), invocation.state.wire
-        # the parts of an answer are asked for without the examples
+    def _record(self, request: ChatRequest, invocation: Invocation) -> None:
+        """Record the user message of a request.
+
+        Later requests of the call may have more user messages, which report the problems of a rejected
+        answer. The number of user messages in the first request tells which one is the user's.
+        """
+        messages, wire = _user_messages(request), invocation.state.wire
+        # a request that repairs single fields of an answer is sent without the few-shot examples
         examples = 0 if wire is None or not wire.shown else len(invocation.examples)
-        if self._number is None:
-            self._number = len(asked) - examples
-        found = asked[: self._number + examples]
-        self.message = found[-1] if found else None
+        if self._user_messages is None:
+            self._user_messages = len(messages) - examples
+        first_messages = messages[: self._user_messages + examples]
+        self.message = first_messages[-1] if first_messages else None
         if self.message is not None:
-            invocation.state.kept[_KEPT] = message_to_dict(self.message)
+            invocation.state.kept[_STATE_KEY] = message_to_dict(self.message)
 
 
-def _users(request: ChatRequest) -> list[UserMessage]:
+def _user_messages(request: ChatRequest) -> list[UserMessage]:
     return [message for message in request.messages if isinstance(message, UserMessage)]

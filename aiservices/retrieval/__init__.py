@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from .augmentor import Injection, Injector, Passages, RetrievalAugmentor, Retrieved, found_by, retriever_tool
+from .augmentor import (
+    ContentsRetrieved,
+    Excerpts,
+    Injection,
+    Injector,
+    RetrievalAugmentor,
+    contents_by_id,
+    retriever_tool,
+)
 from .content import Content, DocumentLike, Query, Retriever, contents_of, split
 from .embeddings import OpenAiEmbeddingModel, SentenceTransformerModel
 from .keyword import KeywordRetriever
@@ -15,10 +23,10 @@ from .query import (
     ReciprocalRankFusion,
     ReRank,
     ReRanker,
+    Route,
     RouteBy,
     RouteByModel,
     RouteToAll,
-    Source,
     unchanged,
 )
 from .vectors import ChromaStore, EmbeddingModel, EmbeddingRetriever, EmbeddingStore, VectorStore
@@ -27,17 +35,18 @@ __all__ = [
     "ChromaStore",
     "CompressingQueryTransformer",
     "Content",
+    "ContentsRetrieved",
     "DocumentLike",
     "EmbeddingModel",
     "EmbeddingRetriever",
     "EmbeddingStore",
+    "Excerpts",
     "ExpandingQueryTransformer",
     "Fusion",
     "Injection",
     "Injector",
     "KeywordRetriever",
     "OpenAiEmbeddingModel",
-    "Passages",
     "Query",
     "QueryRouter",
     "QueryTransformer",
@@ -45,16 +54,15 @@ __all__ = [
     "ReRanker",
     "ReciprocalRankFusion",
     "RetrievalAugmentor",
-    "Retrieved",
     "Retriever",
+    "Route",
     "RouteBy",
     "RouteByModel",
     "RouteToAll",
     "SentenceTransformerModel",
-    "Source",
     "VectorStore",
+    "contents_by_id",
     "contents_of",
-    "found_by",
     "retriever_tool",
     "split",
     "unchanged",

@@ -82,7 +82,7 @@ _FUSION = ReciprocalRankFusion()
 _INJECTION = Injection()
 
 
-class Retrieved(NamedTuple):
+class ContentsRetrieved(NamedTuple):
     """What was found for a call, before its model is asked: an event of its stream."""
 
     contents: tuple[Content, ...]
@@ -146,7 +146,7 @@ class RetrievalAugmentor:
         else:
             contents = tuple((yield from self.retrieved(query)))
             kept[_KEPT] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
-            yield Emit(Retrieved(contents))
+            yield Emit(ContentsRetrieved(contents))
         augmented = self._augmented(invocation, contents) if contents and query is not None else invocation
         answer = yield from proceed(augmented)
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
@@ -178,18 +178,18 @@ _NOTHING = "Nothing was found."
 _Looked = Annotated[str, Description("what to look for, as a question or in keywords")]
 
 
-class Passages(str):
+class Excerpts(str):
     """What a retriever's tool found, as the model reads it: each text below its id. ``contents`` has all."""
 
     contents: tuple[Content, ...]
 
-    def __new__(cls, contents: Sequence[Content]) -> Passages:
+    def __new__(cls, contents: Sequence[Content]) -> Excerpts:
         made = super().__new__(cls, listed(contents) or _NOTHING)
         made.contents = tuple(contents)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Passages, (self.contents,)
+        return Excerpts, (self.contents,)
 
 
 def retriever_tool(
@@ -197,26 +197,26 @@ def retriever_tool(
     name: str = "search",
     description: str = "Finds passages of text. Each stands below its id in brackets; cite it by that id.",
 ) -> Tool:
-    """A tool that looks for what the model asks; its result is ``Passages``.
+    """A tool that looks for what the model asks; its result is ``Excerpts``.
 
     Only async methods can call that of a retriever which is async.
     """
 
     giver = f"{type(retriever).__name__}.retrieve"
 
-    def search(query: _Looked) -> Passages:
-        return Passages(checked(retriever.retrieve(Query(query)), giver))
+    def search(query: _Looked) -> Excerpts:
+        return Excerpts(checked(retriever.retrieve(Query(query)), giver))
 
-    async def asearch(query: _Looked) -> Passages:
+    async def asearch(query: _Looked) -> Excerpts:
         found: Any = retriever.retrieve(Query(query))
-        return Passages(checked(await found, giver))
+        return Excerpts(checked(await found, giver))
 
     asynchronous = inspect.iscoroutinefunction(retriever.retrieve)
     [made] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))
     return made
 
 
-def found_by(runs: Iterable[ToolRun]) -> dict[str, Content]:
+def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
     """All that the tools of a call found, by id: what an answer can cite."""
-    found = (run.result.contents for run in runs if isinstance(run.result, Passages))
+    found = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
     return {content.key: content for contents in found for content in contents}

@@ -155,7 +155,7 @@ class RouteBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Route:
     """A retriever, with the name and the description by which a model chooses it."""
 
     name: str
@@ -174,7 +174,7 @@ class _Choosing(Protocol[T]):
 class RouteByModel:
     """A model chooses among sources by their descriptions. Raises DefinitionError when there are none."""
 
-    def __init__(self, model: ChatModel | str | None, sources: Sequence[Source]) -> None:
+    def __init__(self, model: ChatModel | str | None, sources: Sequence[Route]) -> None:
         names = tuple(source.name for source in sources)
         if not names or len(set(names)) < len(names):
             given = ", ".join(names) or "none"

@@ -35,7 +35,7 @@ from ...models.messages import (
     Usage,
 )
 from ...moderation import ModerationRan
-from ...retrieval import Retrieved
+from ...retrieval import ContentsRetrieved
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -328,6 +328,6 @@ def noted(need: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None
             return GUARDRAIL, {"name": name, "where": where, "verdict": type(verdict).__name__}
         case Emit(ModerationRan(where, results)):
             return MODERATION, {"where": where, "flagged": sum(one.flagged for one in results)}
-        case Emit(Retrieved(contents)):
+        case Emit(ContentsRetrieved(contents)):
             return RETRIEVED, {"count": len(contents)}
     return None

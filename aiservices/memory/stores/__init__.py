@@ -1,4 +1,4 @@
-"""The protocol of what keeps conversations, and the error when two calls write over each other."""
+"""The protocol of a conversation store, the store in memory, and what all stores share."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ...models.errors import AiServiceError
 from ...models.messages import Message, message_from_dict
 
-__all__ = [
-    "ChatMemoryStore",
-    "InMemoryChatMemoryStore",
-    "MemoryConflictError",
-    "Stored",
-    "fresh_version",
-    "message_of",
-]
 
+class StoredConversation(NamedTuple):
+    """A conversation as it is stored.
 
-class Stored(NamedTuple):
-    """A conversation as a store has it. ``version`` is another after each write; 0 when nothing is kept."""
+    Attributes:
+        messages: All messages, oldest first.
+        version: A number that changes with every write; 0 if nothing is stored.
+    """
 
     messages: tuple[Message, ...] = ()
     version: int = 0
@@ -30,88 +26,94 @@ class Stored(NamedTuple):
 
 @runtime_checkable
 class ChatMemoryStore(Protocol):
-    """Keeps conversations, each under its id. Its methods block, and are called from several threads.
+    """Stores conversations by their ids. Its methods are called from several threads.
 
-    ``append`` and ``replace`` write all of the messages or none, and give the new version. They raise
-    MemoryConflictError, and write nothing, when the conversation is not of the version ``expected`` any
-    more. A store that answers from memory alone has a false attribute ``blocks``; it is called within the
-    event loop, and others in a thread.
+    ``append`` and ``replace`` write all of the messages or none of them and return the new version. They
+    write nothing and raise MemoryConflictError if the version of the conversation is not ``expected``.
+
+    Async calls run the methods in a thread, because they may block. A store that never waits for input or
+    output sets the attribute ``blocks`` to False and is called in the event loop.
     """
 
-    def load(self, conversation: str, /) -> Stored: ...
+    def load(self, conversation: str, /) -> StoredConversation: ...
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int: ...
     def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int: ...
     def delete(self, conversation: str, /) -> None: ...
 
 
 class MemoryConflictError(AiServiceError):
-    """Somebody else wrote to a conversation while a call was made in it; what this call said is not kept.
+    """Another process wrote to the conversation during this call, so the exchange of this call is not stored.
 
-    Where the call had an answer, it is the last of the ``attempts``. ``conversation`` is the id.
+    The last of the ``attempts`` has the answer, if the call got one.
+
+    Attributes:
+        conversation: The id of the conversation.
     """
 
     def __init__(self, conversation: str) -> None:
         super().__init__(
-            f"the conversation {conversation!r} was changed by another process while this call was made; "
-            "nothing was written over it; make the call again"
+            f"another process changed the conversation {conversation!r} during this call; "
+            "the exchange of this call was not stored; make the call again"
         )
         self.conversation = conversation
 
 
-def fresh_version() -> int:
-    """A version that no conversation had before, also when it was deleted and begun anew."""
+def new_version() -> int:
+    """Return a random version, so that a conversation that was deleted and recreated has another one."""
     return secrets.randbits(52) + 1
 
 
-def message_of(said: object, conversation: str) -> Message:
-    """A message as it was kept. Raises ValueError for what is none."""
-    if not isinstance(said, dict):
-        raise ValueError(f"the conversation {conversation!r} holds what is no message: {said!r}")
-    return message_from_dict(said)
+def stored_message(data: object, conversation: str) -> Message:
+    """Read a message from its stored JSON value. Raises ValueError if the value is not a message."""
+    if not isinstance(data, dict):
+        raise ValueError(
+            f"the conversation {conversation!r} contains an entry that is not a message: {data!r}"
+        )
+    return message_from_dict(data)
 
 
-_NOTHING = Stored()
+_EMPTY = StoredConversation()
 
 
 class InMemoryChatMemoryStore:
-    """Keeps conversations in a dict. They stay until they are deleted, or the process ends."""
+    """Stores conversations in a dict until they are deleted or the process ends."""
 
     blocks = False
 
     def __init__(self) -> None:
-        self._kept: dict[str, Stored] = {}
+        self._conversations: dict[str, StoredConversation] = {}
         self._lock = threading.Lock()
         self._versions = count(1)
 
-    def load(self, conversation: str, /) -> Stored:
-        return self._kept.get(conversation, _NOTHING)
+    def load(self, conversation: str, /) -> StoredConversation:
+        return self._conversations.get(conversation, _EMPTY)
 
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         with self._lock:
-            known = self._expected(conversation, expected)
-            return self._keep(conversation, (*known.messages, *messages))
+            stored = self._checked(conversation, expected)
+            return self._write(conversation, (*stored.messages, *messages))
 
     def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         with self._lock:
-            self._expected(conversation, expected)
-            return self._keep(conversation, tuple(messages))
+            self._checked(conversation, expected)
+            return self._write(conversation, tuple(messages))
 
     def delete(self, conversation: str, /) -> None:
         with self._lock:
-            self._kept.pop(conversation, None)
+            self._conversations.pop(conversation, None)
 
     def conversations(self) -> tuple[str, ...]:
-        """The ids of all conversations, in the order in which they began."""
+        """Return the ids of all conversations, in the order of their creation."""
         with self._lock:
-            return tuple(self._kept)
+            return tuple(self._conversations)
 
-    def _expected(self, conversation: str, expected: int) -> Stored:
-        known = self._kept.get(conversation, _NOTHING)
-        if known.version != expected:
+    def _checked(self, conversation: str, expected: int) -> StoredConversation:
+        stored = self._conversations.get(conversation, _EMPTY)
+        if stored.version != expected:
             raise MemoryConflictError(conversation)
-        return known
+        return stored
 
-    def _keep(self, conversation: str, messages: tuple[Message, ...]) -> int:
+    def _write(self, conversation: str, messages: tuple[Message, ...]) -> int:
         version = next(self._versions)
-        self._kept[conversation] = Stored(messages, version)
+        self._conversations[conversation] = StoredConversation(messages, version)
         return version

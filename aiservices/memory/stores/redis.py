@@ -1,4 +1,4 @@
-"""Keeps conversations in Redis: one list a conversation, one script a write."""
+"""A conversation store in Redis: one list per conversation, one Lua script per write."""
 
 from __future__ import annotations
 
@@ -8,42 +8,45 @@ from importlib import import_module
 from typing import Any
 
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, Stored, fresh_version, message_of
+from . import MemoryConflictError, StoredConversation, new_version, stored_message
 
-# The first member of the list is the version, so that one key holds all of a conversation: a cluster keeps it
-# in one place, and it expires as a whole.
+# The first element of the list is the version. So one key holds the whole conversation: a Redis cluster
+# stores it on one node, and it expires as a whole.
 _WRITE = """
 if (redis.call('LINDEX', KEYS[1], 0) or '0') ~= ARGV[1] then return 0 end
 if ARGV[3] == 'replace' then redis.call('DEL', KEYS[1]) end
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('RPUSH', KEYS[1], ARGV[2])
 else redis.call('LSET', KEYS[1], 0, ARGV[2]) end
-for at = 5, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[at]) end
+for index = 5, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[index]) end
 if ARGV[4] ~= '0' then redis.call('EXPIRE', KEYS[1], ARGV[4]) end
 return 1
 """
 
 
 class RedisChatMemoryStore:
-    """Keeps conversations in the Redis at ``url``, or of a ``redis.Redis`` that is given in its place.
+    """Stores conversations in Redis. Needs the extra ``redis``.
 
-    The keys are ``prefix`` and the id. ``expires`` is after how many seconds without a new message a
-    conversation is forgotten; None keeps it. Needs the extra ``redis``.
+    Args:
+        url: The URL of the server, such as "redis://localhost:6379/0", or a ``redis.Redis`` client.
+        prefix: The key of a conversation is this prefix followed by its id.
+        expires_after: Seconds without a new message after which Redis deletes a conversation. None keeps it.
     """
 
     def __init__(
-        self, url: str | Any, *, prefix: str = "aiservices:memory:", expires: int | None = None
+        self, url: str | Any, *, prefix: str = "aiservices:memory:", expires_after: int | None = None
     ) -> None:
         self._client: Any = _redis().Redis.from_url(url) if isinstance(url, str) else url
         self._prefix = prefix
-        self._expires = expires or 0
+        self._expires_after = expires_after or 0
         self._script = self._client.register_script(_WRITE)
 
-    def load(self, conversation: str, /) -> Stored:
-        kept = self._client.lrange(self._key(conversation), 0, -1)
-        if not kept:
-            return Stored()
-        version, *said = kept
-        return Stored(tuple(message_of(json.loads(one), conversation) for one in said), int(version))
+    def load(self, conversation: str, /) -> StoredConversation:
+        elements = self._client.lrange(self._key(conversation), 0, -1)
+        if not elements:
+            return StoredConversation()
+        version, *rows = elements
+        messages = tuple(stored_message(json.loads(row), conversation) for row in rows)
+        return StoredConversation(messages, int(version))
 
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         return self._write("append", conversation, expected, messages)
@@ -55,14 +58,14 @@ class RedisChatMemoryStore:
         self._client.delete(self._key(conversation))
 
     def close(self) -> None:
-        """Close the connections of the client. A later call opens new ones."""
+        """Close the connections of the client. The next call opens new ones."""
         self._client.close()
 
-    def _write(self, how: str, conversation: str, expected: int, messages: Sequence[Message]) -> int:
-        version = fresh_version()
-        said = [json.dumps(message_to_dict(message), ensure_ascii=False) for message in messages]
-        given = [expected, version, how, self._expires, *said]
-        if not self._script(keys=[self._key(conversation)], args=given):
+    def _write(self, operation: str, conversation: str, expected: int, messages: Sequence[Message]) -> int:
+        version = new_version()
+        rows = [json.dumps(message_to_dict(message), ensure_ascii=False) for message in messages]
+        arguments = [expected, version, operation, self._expires_after, *rows]
+        if not self._script(keys=[self._key(conversation)], args=arguments):
             raise MemoryConflictError(conversation)
         return version
 

@@ -1,4 +1,4 @@
-"""Keeps conversations in a database that SQLAlchemy knows."""
+"""A conversation store in any database that SQLAlchemy supports."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from importlib import import_module
 from typing import Any
 
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, Stored, fresh_version, message_of
+from . import MemoryConflictError, StoredConversation, new_version, stored_message
 
 
 class SqlAlchemyChatMemoryStore:
-    """Keeps conversations in the database at ``url``, or of an SQLAlchemy ``Engine`` in its place.
+    """Stores conversations in a database. Needs the extra ``sqlalchemy`` and a driver for the database.
 
-    The two tables begin with ``prefix`` and are made when there are none; ids have 255 characters at most.
-    Needs the extra ``sqlalchemy``, and the driver of the database.
+    The two tables are created if they do not exist. Ids may have at most 255 characters.
+
+    Args:
+        url: The database URL, such as "postgresql+psycopg://…", or an SQLAlchemy ``Engine``.
+        prefix: The names of both tables start with this prefix.
     """
 
     def __init__(self, url: str | Any, *, prefix: str = "chat_memory") -> None:
@@ -25,8 +28,9 @@ class SqlAlchemyChatMemoryStore:
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
         tables.create_all(self._engine)
 
-    def load(self, conversation: str, /) -> Stored:
-        # The version is read first: messages that come in between are of a newer one, and make a conflict.
+    def load(self, conversation: str, /) -> StoredConversation:
+        # The version is read before the messages. If another process writes in between, the version is too
+        # old, and the next write reports a conflict instead of losing messages.
         with self._engine.begin() as connection:
             version = self._version(connection, conversation)
             messages = self._messages.c
@@ -35,7 +39,9 @@ class SqlAlchemyChatMemoryStore:
                 .where(messages.conversation == conversation)
                 .order_by(messages.position)
             ).scalars()
-            return Stored(tuple(message_of(json.loads(row), conversation) for row in rows), version)
+            return StoredConversation(
+                tuple(stored_message(json.loads(row), conversation) for row in rows), version
+            )
 
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         with self._engine.begin() as connection:
@@ -46,32 +52,36 @@ class SqlAlchemyChatMemoryStore:
     def replace(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         with self._engine.begin() as connection:
             version = self._claim(connection, conversation, expected)
-            connection.execute(_of(self._messages.delete(), self._messages, conversation))
+            connection.execute(_in_conversation(self._messages.delete(), self._messages, conversation))
             self._insert(connection, conversation, messages)
         return version
 
     def delete(self, conversation: str, /) -> None:
         with self._engine.begin() as connection:
             for table in (self._conversations, self._messages):
-                connection.execute(_of(table.delete(), table, conversation))
+                connection.execute(_in_conversation(table.delete(), table, conversation))
 
     def close(self) -> None:
-        """Close the connections of the engine. A later call opens new ones."""
+        """Close the connections of the engine. The next call opens new ones."""
         self._engine.dispose()
 
     def _version(self, connection: Any, conversation: str) -> int:
         table = self._conversations
-        found = connection.execute(_of(self._sql.select(table.c.version), table, conversation)).scalar()
-        return int(found or 0)
+        query = _in_conversation(self._sql.select(table.c.version), table, conversation)
+        return int(connection.execute(query).scalar() or 0)
 
     def _claim(self, connection: Any, conversation: str, expected: int) -> int:
-        """Give the conversation a new version; the row stays locked until the transaction ends."""
-        table, version = self._conversations, fresh_version()
-        claim = _of(table.update(), table, conversation).where(table.c.version == expected)
+        """Set a new version of the conversation, which locks its row until the transaction ends.
+
+        Raises MemoryConflictError if its version is not ``expected``.
+        """
+        table, version = self._conversations, new_version()
+        claim = _in_conversation(table.update(), table, conversation).where(table.c.version == expected)
         if connection.execute(claim.values(version=version)).rowcount:
             return version
         if expected:
             raise MemoryConflictError(conversation)
+        # version 0 means that there is no row yet; two writers that both insert it violate the primary key
         try:
             connection.execute(table.insert().values(conversation=conversation, version=version))
         except self._sql.exc.IntegrityError as error:
@@ -80,21 +90,22 @@ class SqlAlchemyChatMemoryStore:
 
     def _insert(self, connection: Any, conversation: str, messages: Sequence[Message]) -> None:
         table = self._messages
-        last = _of(self._sql.select(self._sql.func.max(table.c.position)), table, conversation)
+        last = _in_conversation(self._sql.select(self._sql.func.max(table.c.position)), table, conversation)
         first = (connection.execute(last).scalar() or 0) + 1
         rows = [
             {
                 "conversation": conversation,
-                "position": at,
+                "position": position,
                 "message": json.dumps(message_to_dict(message), ensure_ascii=False),
             }
-            for at, message in enumerate(messages, first)
+            for position, message in enumerate(messages, first)
         ]
         if rows:
             connection.execute(table.insert(), rows)
 
 
-def _of(statement: Any, table: Any, conversation: str) -> Any:
+def _in_conversation(statement: Any, table: Any, conversation: str) -> Any:
+    """Restrict a statement to the rows of a conversation."""
     return statement.where(table.c.conversation == conversation)
 
 

@@ -1,4 +1,4 @@
-"""Keeps conversations in an SQLite file: one row a message, one transaction a turn."""
+"""A conversation store in an SQLite file: one row per message, one transaction per exchange."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ...models.messages import Message, message_to_dict
-from . import MemoryConflictError, Stored, message_of
+from . import MemoryConflictError, StoredConversation, stored_message
 
-# AUTOINCREMENT gives no number twice, even after rows were deleted, so the last number of a conversation is
-# its version.
+# AUTOINCREMENT never reuses a number, not even after rows were deleted. So the last number of a conversation
+# serves as its version.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS chat_memory (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,11 +30,14 @@ _DELETE = "DELETE FROM chat_memory WHERE conversation = ?"
 
 
 class SqliteChatMemoryStore:
-    """Keeps conversations in the SQLite file ``path``, which is made when there is none.
+    """Stores conversations in an SQLite file, which is created if it does not exist.
 
-    Threads and processes may share the file; ``timeout`` is how many seconds one waits for another that
-    writes. A process that dies in the midst of a write leaves nothing of it. ``close`` it when it is not
-    wanted any more; it is a context manager too.
+    Threads and processes can share the file. If a process dies during a write, nothing of that write is
+    stored. Call ``close`` when the store is not needed any more, or use the store as a context manager.
+
+    Args:
+        path: The path of the file.
+        timeout: Seconds to wait for another thread or process that is writing.
     """
 
     def __init__(self, path: str | Path, *, timeout: float = 30.0) -> None:
@@ -44,15 +46,15 @@ class SqliteChatMemoryStore:
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._of_parent: list[Any] = []
+        self._inherited: list[sqlite3.Connection | None] = []  # connections of the parent process
         with self._lock:
             self._connected().executescript(_SCHEMA)
 
-    def load(self, conversation: str, /) -> Stored:
+    def load(self, conversation: str, /) -> StoredConversation:
         with self._reading() as connection:
             rows = connection.execute(_LOAD, (conversation,)).fetchall()
-        messages = tuple(message_of(json.loads(message), conversation) for _, message in rows)
-        return Stored(messages, rows[-1][0] if rows else 0)
+        messages = tuple(stored_message(json.loads(message), conversation) for _, message in rows)
+        return StoredConversation(messages, rows[-1][0] if rows else 0)
 
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         with self._writing() as connection:
@@ -70,13 +72,13 @@ class SqliteChatMemoryStore:
             connection.execute(_DELETE, (conversation,))
 
     def conversations(self) -> tuple[str, ...]:
-        """The ids of all conversations, in the order in which they began."""
-        said = "SELECT conversation FROM chat_memory GROUP BY conversation ORDER BY min(number)"
+        """Return the ids of all conversations, in the order of their creation."""
+        query = "SELECT conversation FROM chat_memory GROUP BY conversation ORDER BY min(number)"
         with self._reading() as connection:
-            return tuple(row[0] for row in connection.execute(said))
+            return tuple(row[0] for row in connection.execute(query))
 
     def close(self) -> None:
-        """Close the file. A later call opens it again."""
+        """Close the file. The next call opens it again."""
         with self._own_lock():
             if self._connection is not None:
                 self._connection.close()
@@ -85,7 +87,7 @@ class SqliteChatMemoryStore:
     def __enter__(self) -> SqliteChatMemoryStore:
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -100,7 +102,10 @@ class SqliteChatMemoryStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that begins as a writer: a reader that turns into one may be refused halfway."""
+        """Open a transaction that starts as a writer.
+
+        SQLite may refuse to turn a reading transaction into a writing one.
+        """
         with self._own_lock():
             connection = self._connected()
             connection.execute("BEGIN IMMEDIATE")
@@ -113,20 +118,24 @@ class SqliteChatMemoryStore:
                 raise
 
     def _own_lock(self) -> threading.Lock:
-        """The lock of this process: a fork must neither use its parent's connection nor close it."""
+        """Return the lock of this process.
+
+        After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
+        connection of its parent, so that connection stays referenced and is never finalized.
+        """
         if self._process != os.getpid():
-            self._of_parent.append(self._connection)
+            self._inherited.append(self._connection)
             self._connection, self._lock, self._process = None, threading.Lock(), os.getpid()
         return self._lock
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
-            made = sqlite3.connect(
+            connection = sqlite3.connect(
                 self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
-            made.execute("PRAGMA journal_mode = WAL")
-            made.execute("PRAGMA synchronous = NORMAL")
-            self._connection = made
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection = connection
         return self._connection
 
 
@@ -138,7 +147,7 @@ def _check(connection: sqlite3.Connection, conversation: str, expected: int) -> 
 
 def _insert(connection: sqlite3.Connection, conversation: str, messages: Sequence[Message]) -> int:
     for message in messages:
-        said = json.dumps(message_to_dict(message), ensure_ascii=False)
-        connection.execute(_INSERT, (conversation, said))
+        row = json.dumps(message_to_dict(message), ensure_ascii=False)
+        connection.execute(_INSERT, (conversation, row))
     (version,) = connection.execute(_VERSION, (conversation,)).fetchone()
     return int(version)

@@ -173,7 +173,7 @@ def test_a_tool_that_is_called_beside_the_finish_function_is_not_run() -> None:
 
 
 def test_the_only_iteration_is_for_the_answer() -> None:
-    friday, model = agent("Rome.", tools=[capital], max_iters=1)
+    friday, model = agent("Rome.", tools=[capital], max_rounds=1)
     assert friday.reply("Where?").content == "Rome."
     assert model.requests[0].tooling is None
 
@@ -268,10 +268,10 @@ def test_equal_calls_in_two_rounds_have_their_own_runs_in_the_trace() -> None:
 
 
 def test_it_may_reason_so_often_and_no_more() -> None:
-    friday, model = agent(*[calls("capital", country="Italy")] * 3, tools=[capital], max_iters=2)
+    friday, model = agent(*[calls("capital", country="Italy")] * 3, tools=[capital], max_rounds=2)
     with pytest.raises(ToolLimitError) as caught:
         friday.reply("Where?")
-    assert str(caught.value) == "Friday.reply: there is no answer after 2 iterations; raise max_iters"
+    assert str(caught.value) == "Friday.reply: there is no answer after 2 iterations; raise max_rounds"
     assert (len(model.requests), len(caught.value.attempts)) == (2, 2)
 
 
@@ -329,9 +329,9 @@ def test_all_faults_of_an_agent_are_told_at_once() -> None:
         """Is not the agent's own."""
 
     with pytest.raises(DefinitionError) as caught:
-        ReActAgent("Friday", "", ScriptedChatModel([]), [generate_response], max_iters=0)
+        ReActAgent("Friday", "", ScriptedChatModel([]), [generate_response], max_rounds=0)
     assert [str(problem) for problem in caught.value.problems] == [
-        "Friday.reply: max_iters is 0; it must be at least 1",
+        "Friday.reply: max_rounds is 0; it must be at least 1",
         "Friday.reply: a tool has the name generate_response, by which the agent answers",
     ]
 

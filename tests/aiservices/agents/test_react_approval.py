@@ -242,10 +242,10 @@ def test_a_memory_holds_the_reply_that_waited() -> None:
 
 
 def test_the_rounds_before_the_wait_count_as_iterations() -> None:
-    state = paused(lambda: agent(LOOK, PAY, max_iters=3).reply("It is broken.")).state
+    state = paused(lambda: agent(LOOK, PAY, max_rounds=3).reply("It is broken.")).state
     with pytest.raises(ToolLimitError) as caught:
-        agent(LOOK, max_iters=3).resume(state, {state.pending[0]: True})
-    assert str(caught.value) == "Friday.reply: there is no answer after 3 iterations; raise max_iters"
+        agent(LOOK, max_rounds=3).resume(state, {state.pending[0]: True})
+    assert str(caught.value) == "Friday.reply: there is no answer after 3 iterations; raise max_rounds"
 
 
 def test_the_budget_begins_anew() -> None:
@@ -265,7 +265,7 @@ def test_another_type_than_that_of_the_reply_is_refused() -> None:
         with pytest.raises(ValueError, match=r"^Friday\.reply: ") as caught:
             agent().resume(state, {state.pending[0]: True}, form)
         assert str(caught.value) == (
-            f"Friday.reply: the reply that waits is to give Paid, not {named}; pass the structured_model "
+            f"Friday.reply: the reply that waits is to give Paid, not {named}; pass the output_type "
             "that it had"
         )
 

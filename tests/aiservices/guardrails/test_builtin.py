@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 
 from aiservices import DefinitionError, ScriptedChatModel, create
 from aiservices.guardrails import (
-    AskAgain,
     Guard,
     OutputGuardrails,
     Passed,
     Refused,
+    Reprompt,
     Rewritten,
     ensure,
     forbidden,
@@ -45,7 +45,7 @@ def verdict(guard: Guard, subject: Any) -> Any:
 
 def test_a_text_may_be_as_long_as_permitted_and_no_longer() -> None:
     assert verdict(max_length(3), "abc") == Passed()
-    assert verdict(max_length(3, otherwise=reprompt), "abcd") == AskAgain(
+    assert verdict(max_length(3, otherwise=reprompt), "abcd") == Reprompt(
         *["the text has 4 characters, and no more than 3 are permitted"] * 2
     )
 
@@ -73,7 +73,7 @@ def test_words_are_forbidden_as_whole_words_in_any_case(text: str, found: str | 
 
 
 def test_what_a_pattern_finds_is_not_told() -> None:
-    assert verdict(forbidden(re.compile(r"\d{4}"), otherwise=retry), "card 1234") == AskAgain(
+    assert verdict(forbidden(re.compile(r"\d{4}"), otherwise=retry), "card 1234") == Reprompt(
         "the text holds what '\\\\d{4}' finds, which must not be in it"
     )
 
@@ -123,7 +123,7 @@ def test_nothing_that_is_masked_is_left(text: str, word: str) -> None:
 def test_a_value_has_to_be_as_the_predicate_says() -> None:
     guard = ensure(lambda n: n > 1, "more than 1, please")
     assert (guard.on, verdict(guard, 2)) == ("value", Passed())
-    assert verdict(guard, 1) == AskAgain("more than 1, please", "more than 1, please")
+    assert verdict(guard, 1) == Reprompt("more than 1, please", "more than 1, please")
 
 
 def test_an_async_predicate_would_always_hold() -> None:

@@ -31,12 +31,12 @@ from aiservices import (
     create,
 )
 from aiservices.guardrails import (
-    AskAgain,
     Guard,
     GuardrailError,
     GuardrailRan,
     OutputGuardrails,
     Passed,
+    Reprompt,
     Rewritten,
     ensure,
     forbidden,
@@ -467,7 +467,7 @@ def test_listeners_are_told_of_each_verdict_and_streams_are_not() -> None:
     service = create(Counter, ScriptedChatModel(["1", "2"]), interceptors=[guards], listeners=[told.append])
     service.count("x")
     assert [event for event in told if isinstance(event, GuardrailRan)] == [
-        GuardrailRan("ensure", "output", AskAgain("more", "more")),
+        GuardrailRan("ensure", "output", Reprompt("more", "more")),
         GuardrailRan("ensure", "output", Passed()),
         GuardrailRan("masked", "output", Rewritten("3")),
     ]

@@ -106,8 +106,8 @@ def test_a_number_or_a_uuid_names_a_conversation(given: Any, named: str) -> None
         (
             " ",
             ValueError,
-            "Chat.chat: the memory id is ' '; it must name a conversation, else all users without a name "
-            "would share one",
+            "Chat.chat: the memory id is ' '; pass the id of a conversation, because all users with an empty "
+            "id would share one",
         ),
     ],
 )

@@ -123,8 +123,8 @@ def test_a_tool_that_calls_into_its_own_conversation_is_told_so_and_does_not_wai
     chat: Any = create(Chat, model, tools=[weather], interceptors=[memory])
     assert chat.chat("a", "x") == "it rains"
     assert told == [
-        "the conversation 'a' is busy: this call is made within one of the same conversation, and would "
-        "wait for itself"
+        "the conversation 'a' is busy: this call is made inside another call of the same conversation and "
+        "would wait for itself"
     ]
     assert memory.messages("a") == EXCHANGE
 

@@ -32,7 +32,7 @@ from aiservices.memory import (
     MemoryConflictError,
     SqliteChatMemoryStore,
 )
-from aiservices.memory.conversation_lock import Line
+from aiservices.memory.conversation_lock import ConversationLocks
 
 
 class Chat(Protocol):
@@ -155,7 +155,7 @@ def test_a_second_call_is_refused_when_that_is_wanted() -> None:
         with pytest.raises(MemoryBusyError) as caught:
             await chat.achat("a", "y")
         assert (str(caught.value), caught.value.conversation, caught.value.attempts) == (
-            "the conversation 'a' is busy: another call is in it; make this one later",
+            "the conversation 'a' is busy: another call uses it; make this call later",
             "a",
             (),
         )
@@ -195,9 +195,9 @@ def test_a_call_waits_no_longer_than_its_budget_has_seconds() -> None:
 
 
 def test_a_call_waits_no_longer_than_it_is_told_to() -> None:
-    error = held(ChatMemory(longest_wait=0.1), lambda chat: chat.chat("a", "y"))
-    assert str(error).startswith("the conversation 'a' is busy: another call was in it for 0.1")
-    assert str(error).endswith(" s; raise longest_wait")
+    error = held(ChatMemory(timeout=0.1), lambda chat: chat.chat("a", "y"))
+    assert str(error).startswith("the conversation 'a' is busy: another call used it for 0.1")
+    assert str(error).endswith(" s; raise timeout")
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
@@ -256,12 +256,12 @@ def test_a_call_that_is_cancelled_while_it_writes_is_kept_whole_before_the_next_
     check(memory, model, ["x", "y"])
 
 
-def test_what_was_to_be_written_is_not_when_the_place_was_left_before() -> None:
-    line, written = Line(), []
-    place = line.join("a")
-    finish = place.finishing(lambda: written.append("x"))
-    place.leave()
-    assert (finish(), written, line.places) == (None, [], {})
+def test_the_last_work_does_not_run_after_the_ticket_was_released() -> None:
+    locks, written = ConversationLocks(), []
+    ticket = locks.enqueue("a")
+    finish = ticket.finishing(lambda: written.append("x"))
+    ticket.release()
+    assert (finish(), written, locks.queues) == (None, [], {})
 
 
 def test_a_stream_that_is_open_is_within_its_conversation() -> None:
@@ -270,7 +270,7 @@ def test_a_stream_that_is_open_is_within_its_conversation() -> None:
     next(texts)
     with pytest.raises(MemoryBusyError) as caught:
         chat.chat("a", "y")
-    said = "this call is made within one of the same conversation, and would wait for itself"
+    said = "this call is made inside another call of the same conversation and would wait for itself"
     assert str(caught.value) == f"the conversation 'a' is busy: {said}"
     assert list(texts) == ["x"]
     assert chat.chat("a", "y") == "re y"
@@ -281,7 +281,7 @@ def test_nothing_is_left_of_a_line_that_nobody_is_in() -> None:
     chat = create(Chat, Slow(), interceptors=[memory])
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda text: chat.chat("a", text), TEXTS))
-    assert memory._line.places == {}
+    assert memory._locks.queues == {}
 
 
 def test_another_process_that_wrote_meanwhile_is_not_written_over(tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ def test_another_process_that_wrote_meanwhile_is_not_written_over(tmp_path: Path
         with pytest.raises(MemoryConflictError) as caught:
             chat.chat("a", "x")
         assert (str(caught.value), [one.text for one in caught.value.attempts]) == (
-            "the conversation 'a' was changed by another process while this call was made; nothing was "
-            "written over it; make the call again",
+            "another process changed the conversation 'a' during this call; "
+            "the exchange of this call was not stored; make the call again",
             ["mine"],
         )
         assert memory.messages("a") == (UserMessage("o"), AiMessage("1"))

@@ -37,7 +37,7 @@ from aiservices import (
     create,
 )
 from aiservices.memory import ChatMemory, ChatMemoryStore, InMemoryChatMemoryStore, SqliteChatMemoryStore
-from aiservices.memory.history import Exchange, exchanges_of, flat
+from aiservices.memory.history import Exchange, join_exchanges, split_exchanges
 
 ROOT = Path(__file__).parents[3]
 CONVERSATIONS, TURNS, THREADS = 20, 10, 40
@@ -275,11 +275,11 @@ def test_each_conversation_keeps_its_own_turns_that_succeeded(
     for id in {asking.id for asking in outcomes}:
         kept = memory.messages(id)
         answered = sorted(asking.text for asking, said in outcomes.items() if asking.id == id and said)
-        exchanges = exchanges_of(kept)
-        assert flat(exchanges) == kept
+        exchanges = split_exchanges(kept)
+        assert join_exchanges(exchanges) == kept
         assert sorted(exchange[0].text for exchange in exchanges) == answered
         assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
-    assert memory._line.places == {}
+    assert memory._locks.queues == {}
 
 
 def talk(path: str, base_url: str, run: str) -> None:
@@ -334,8 +334,8 @@ def test_a_process_killed_amid_many_conversations_leaves_whole_turns(
     with SqliteChatMemoryStore(path) as store:
         for id in store.conversations():
             kept = store.load(id).messages
-            exchanges = exchanges_of(kept)
-            assert flat(exchanges) == kept
+            exchanges = split_exchanges(kept)
+            assert join_exchanges(exchanges) == kept
             assert {exchange[0].text.split()[0] for exchange in exchanges} == {id}
             assert list(exchanges) == [exchange_of(exchange[0].text) for exchange in exchanges]
             found += [exchange[0].text for exchange in exchanges]

@@ -19,7 +19,7 @@ from aiservices.memory import (
     RedisChatMemoryStore,
     SqlAlchemyChatMemoryStore,
     SqliteChatMemoryStore,
-    Stored,
+    StoredConversation,
 )
 from aiservices.models.media import Image
 
@@ -44,25 +44,25 @@ class Breaking(tuple[Message, ...]):
 
 
 CONFLICT = (
-    "the conversation 'a' was changed by another process while this call was made; nothing was written over "
-    "it; make the call again"
+    "another process changed the conversation 'a' during this call; "
+    "the exchange of this call was not stored; make the call again"
 )
 
 
 def test_a_conversation_that_nobody_wrote_to_is_empty(opened: Opened) -> None:
-    assert opened().load("a") == Stored((), 0)
+    assert opened().load("a") == StoredConversation((), 0)
 
 
 def test_messages_of_every_kind_are_read_back_as_they_were(opened: Opened) -> None:
     version = opened().append("a", 0, ALL)
-    assert opened().load("a") == Stored(ALL, version)
+    assert opened().load("a") == StoredConversation(ALL, version)
 
 
 def test_messages_are_added_at_the_end_and_give_a_new_version(opened: Opened) -> None:
     store = opened()
     first = store.append("a", 0, X)
     second = store.append("a", first, ALL)
-    assert store.load("a") == Stored((*X, *ALL), second)
+    assert store.load("a") == StoredConversation((*X, *ALL), second)
     assert len({0, first, second}) == 3
 
 
@@ -82,20 +82,20 @@ def test_a_write_upon_an_old_version_is_refused_and_writes_nothing(opened: Opene
             with pytest.raises(MemoryConflictError) as caught:
                 write("a", old, ALL)
             assert (str(caught.value), caught.value.conversation) == (CONFLICT, "a")
-    assert store.load("a") == Stored((*X, *X), second)
+    assert store.load("a") == StoredConversation((*X, *X), second)
 
 
 def test_what_is_replaced_is_gone(opened: Opened) -> None:
     store = opened()
     version = store.replace("a", store.append("a", 0, (*X, *X)), ALL)
-    assert store.load("a") == Stored(ALL, version)
+    assert store.load("a") == StoredConversation(ALL, version)
 
 
 def test_what_is_deleted_is_gone_and_its_version_does_not_come_again(opened: Opened) -> None:
     store = opened()
     old = store.append("a", 0, X)
     store.delete("a")
-    assert store.load("a") == Stored((), 0)
+    assert store.load("a") == StoredConversation((), 0)
     with pytest.raises(MemoryConflictError):
         store.append("a", old, X)
     assert store.append("a", 0, X) != old
@@ -134,9 +134,9 @@ def test_a_file_is_read_by_a_later_process(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
         version = store.append("a", 0, X)
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
-        assert store.load("a") == Stored(X, version)
+        assert store.load("a") == StoredConversation(X, version)
         store.close()
-        assert store.load("a") == Stored(X, version)
+        assert store.load("a") == StoredConversation(X, version)
 
 
 def test_a_file_has_one_row_a_message_as_plain_json(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_write_that_fails_in_the_midst_leaves_nothing_of_it(opened: Opened) ->
     for write in (store.append, store.replace):
         with pytest.raises(ZeroDivisionError):
             write("a", version, Breaking(X))
-    assert store.load("a") == Stored(X, version)
+    assert store.load("a") == StoredConversation(X, version)
     store.append("a", version, X)
 
 
@@ -195,9 +195,9 @@ def test_an_extra_that_is_not_installed_is_named(
     def missing(name: str) -> object:
         raise ImportError(name)
 
-    for module in ("redis_store", "sqlalchemy_store"):
-        found = importlib.import_module(f"aiservices.memory.{module}")
-        monkeypatch.setattr(found, "import_module", missing)
+    for name in ("redis", "sqlalchemy"):
+        module = importlib.import_module(f"aiservices.memory.stores.{name}")
+        monkeypatch.setattr(module, "import_module", missing)
     with pytest.raises(ImportError) as caught:
         make()
     assert str(caught.value) == said
@@ -207,6 +207,6 @@ def test_a_conversation_in_redis_is_forgotten_after_its_time(redis_url: str, tmp
     import redis
 
     with redis.Redis.from_url(redis_url) as client:
-        store = RedisChatMemoryStore(client, prefix=f"{tmp_path}:", expires=60)
+        store = RedisChatMemoryStore(client, prefix=f"{tmp_path}:", expires_after=60)
         store.append("a", 0, X)
         assert 50 < int(client.ttl(f"{tmp_path}:a")) <= 60

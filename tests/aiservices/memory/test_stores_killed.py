@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from aiservices.memory import SqliteChatMemoryStore
-from aiservices.memory.history import exchanges_of, flat
+from aiservices.memory.history import join_exchanges, split_exchanges
 
 PROGRAM = Path(__file__).with_name("killed_while_talking.py")
 ROOT = Path(__file__).parents[3]
@@ -40,12 +40,12 @@ def test_a_killed_process_leaves_whole_exchanges_and_none_that_it_told_of_is_los
     path, told, chance = tmp_path / "memory.db", 0, random.Random(7)
     for _ in range(4):
         with SqliteChatMemoryStore(path) as store:
-            first = len(exchanges_of(store.load("default").messages))
+            first = len(split_exchanges(store.load("default").messages))
         told += killed_after(chance.uniform(0.01, 0.1), path, first)
     with SqliteChatMemoryStore(path) as store:
         messages = store.load("default").messages
-    exchanges = exchanges_of(messages)
-    assert flat(exchanges) == messages
+    exchanges = split_exchanges(messages)
+    assert join_exchanges(exchanges) == messages
     assert [len(exchange) for exchange in exchanges] == [8] * len(exchanges)
     assert [exchange[0].text for exchange in exchanges] == [
         f"turn {number}" for number in range(len(exchanges))
@@ -60,7 +60,7 @@ def test_a_process_that_is_killed_in_the_midst_of_a_write_leaves_nothing_of_it(t
     assert (process.returncode, said.split()) == (-signal.SIGKILL, ["0", "1", "2"])
     with SqliteChatMemoryStore(path) as store:
         stored = store.load("default")
-        exchanges = exchanges_of(stored.messages)
-        assert flat(exchanges) == stored.messages
+        exchanges = split_exchanges(stored.messages)
+        assert join_exchanges(exchanges) == stored.messages
         assert [exchange[0].text for exchange in exchanges] == ["turn 0", "turn 1", "turn 2"]
         store.append("default", stored.version, exchanges[0])

@@ -28,9 +28,9 @@ from aiservices.memory import (
     SummarizingWindow,
     TokenWindow,
     Window,
-    estimated_tokens,
+    estimate_tokens,
 )
-from aiservices.memory.history import exchanges_of
+from aiservices.memory.history import split_exchanges
 from aiservices.models.media import Image
 
 CALLS = AiMessage("", (ToolCall("1", "look", "{}"), ToolCall("2", "look", "{}")))
@@ -111,7 +111,7 @@ def test_tokens_are_counted_by_the_function_that_is_given() -> None:
     ],
 )
 def test_tokens_are_estimated(message: Message, tokens: int) -> None:
-    assert estimated_tokens(message) == tokens
+    assert estimate_tokens(message) == tokens
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_window_without_room_is_a_definition_error(make: Any, said: str) -> No
     ],
 )
 def test_what_is_no_whole_exchange_is_not_sent(broken: tuple[Message, ...]) -> None:
-    assert exchanges_of((*broken, *PLAIN)) == (PLAIN,)
-    assert exchanges_of((*WITH_TOOLS, *broken))[1:] == ()
+    assert split_exchanges((*broken, *PLAIN)) == (PLAIN,)
+    assert split_exchanges((*WITH_TOOLS, *broken))[1:] == ()
 
 
 MESSAGES = st.lists(
@@ -161,7 +161,7 @@ WINDOWS = st.one_of(
     st.builds(TokenWindow, st.integers(1, 60)),
     st.builds(
         lambda within, keep: SummarizingWindow(
-            ScriptedChatModel(lambda request: "s"), within=MessageWindow(within), keep=MessageWindow(keep)
+            ScriptedChatModel(lambda request: "s"), window=MessageWindow(within), keep=MessageWindow(keep)
         ),
         st.integers(1, 12),
         st.integers(1, 12),

@@ -58,13 +58,13 @@ TOLD = (
 def remembering(writer: ScriptedChatModel, *, forget: bool = False, **settings: Any) -> ChatMemory:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*OLD, *NEW))
-    window = SummarizingWindow(writer, within=MessageWindow(5), keep=MessageWindow(3), **settings)
+    window = SummarizingWindow(writer, window=MessageWindow(5), keep=MessageWindow(3), **settings)
     return ChatMemory(window, store=store, forget_evicted=forget)
 
 
 def test_a_summary_takes_the_place_of_what_it_is_about() -> None:
     writer, model = ScriptedChatModel([" Ann teaches.\n"]), ScriptedChatModel(["2"])
-    memory = remembering(writer, wish="Sum up.")
+    memory = remembering(writer, instructions="Sum up.")
     create(Chat, model, interceptors=[memory]).chat("y")
     assert writer.requests[0].messages == (SystemMessage("Sum up."), UserMessage(TOLD))
     assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
@@ -82,7 +82,7 @@ def test_what_falls_out_is_summarised_where_more_would_be_kept() -> None:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*OLD, *NEW))
     writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
-    window = SummarizingWindow(writer, within=MessageWindow(5), keep=MessageWindow(99))
+    window = SummarizingWindow(writer, window=MessageWindow(5), keep=MessageWindow(99))
     create(Chat, model, interceptors=[ChatMemory(window, store=store)]).chat("y")
     assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
 
@@ -150,7 +150,7 @@ def test_a_summary_is_not_begun_after_the_end_of_the_budget() -> None:
             time.sleep(0.05)
             return store.load(conversation)
 
-    window = SummarizingWindow(writer, within=MessageWindow(5))
+    window = SummarizingWindow(writer, window=MessageWindow(5))
     service = create(
         Chat, model, interceptors=[ChatMemory(window, store=Late())], budget=Budget(seconds=0.01)
     )

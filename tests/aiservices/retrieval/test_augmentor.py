@@ -31,9 +31,9 @@ from aiservices.engine.approval import ApprovalRequiredError
 from aiservices.memory import ChatMemory
 from aiservices.retrieval import (
     Content,
+    ContentsRetrieved,
     Query,
     RetrievalAugmentor,
-    Retrieved,
     RouteBy,
     RouteToAll,
 )
@@ -122,7 +122,7 @@ def test_streams_of_text_do_the_same() -> None:
 def test_a_stream_tells_what_was_found_before_the_answer_and_its_result_has_it() -> None:
     service, _ = guide(Shelf(NINE))
     events: list[Any] = list(service.growing("When does it leave?").events())
-    assert events[0] == Retrieved((NINE,))
+    assert events[0] == ContentsRetrieved((NINE,))
     assert isinstance(events[-1], Completed)
     assert events[-1].result.sources == (NINE,)
 

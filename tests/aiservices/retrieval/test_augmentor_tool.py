@@ -21,7 +21,7 @@ from aiservices import (
     ToolMessage,
     create,
 )
-from aiservices.retrieval import Content, Passages, Query, found_by, retriever_tool
+from aiservices.retrieval import Content, Excerpts, Query, contents_by_id, retriever_tool
 
 NINE = Content("The ferry leaves at nine.", "ferry-1", score=0.9)
 TEN = Content("It comes back at ten.", "ferry-2", score=0.8)
@@ -68,9 +68,9 @@ def test_the_model_reads_ids_and_texts_and_cites_what_it_found() -> None:
     told = "[ferry-1]\nThe ferry leaves at nine.\n\n[ferry-2]\nIt comes back at ten."
     assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", told)
     [run] = result.tool_runs
-    assert isinstance(run.result, Passages)
+    assert isinstance(run.result, Excerpts)
     assert run.result.contents == (NINE, TEN)
-    assert found_by(result.tool_runs) == {"ferry-1": NINE, "ferry-2": TEN}
+    assert contents_by_id(result.tool_runs) == {"ferry-1": NINE, "ferry-2": TEN}
 
 
 def test_the_model_is_told_what_the_tool_is_for() -> None:
@@ -89,13 +89,13 @@ def test_a_model_that_finds_nothing_is_told_so() -> None:
     model = ScriptedChatModel([CALLED, ANSWERED])
     result = create(Guide, model, tools=[retriever_tool(Shelf(), "timetable")]).answer("When?")
     assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", "Nothing was found.")
-    assert found_by(result.tool_runs) == {}
+    assert contents_by_id(result.tool_runs) == {}
 
 
 def test_an_async_retriever_serves_async_methods() -> None:
     tools = [retriever_tool(FarShelf(), "timetable")]
     result = asyncio.run(create(FarGuide, ScriptedChatModel([CALLED, ANSWERED]), tools=tools).answer("When?"))
-    assert found_by(result.tool_runs) == {"ferry-1": NINE}
+    assert contents_by_id(result.tool_runs) == {"ferry-1": NINE}
     with pytest.raises(DefinitionError) as caught:
         create(Guide, ScriptedChatModel([]), tools=tools)
     assert [str(fault) for fault in caught.value.problems] == [
@@ -110,9 +110,9 @@ def test_a_blocking_retriever_serves_async_methods_too() -> None:
 
 
 def test_what_was_found_can_be_copied_and_pickled() -> None:
-    found = Passages([NINE, TEN])
+    found = Excerpts([NINE, TEN])
     for again in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
-        assert (again, again.contents, type(again)) == (found, (NINE, TEN), Passages)
+        assert (again, again.contents, type(again)) == (found, (NINE, TEN), Excerpts)
 
 
 def test_contents_have_a_hash_whatever_their_metadata() -> None:

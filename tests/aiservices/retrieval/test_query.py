@@ -27,9 +27,9 @@ from aiservices.retrieval import (
     Query,
     RetrievalAugmentor,
     Retriever,
+    Route,
     RouteBy,
     RouteByModel,
-    Source,
 )
 
 SAID = [UserMessage("When does the ferry leave?"), AiMessage("At nine.")]
@@ -125,7 +125,7 @@ def test_a_function_says_where_a_query_goes() -> None:
 def test_a_model_chooses_among_sources_by_their_descriptions() -> None:
     ferries, trains = Shelf(Content("f", "f-1")), Shelf(Content("t", "t-1"))
     model = ScriptedChatModel(['{"value": ["trains", "trains"]}', '{"value": []}'])
-    sources = [Source("ferries", "boats and harbours", ferries), Source("trains", "railways", trains)]
+    sources = [Route("ferries", "boats and harbours", ferries), Route("trains", "railways", trains)]
     guide = service(RetrievalAugmentor(route=RouteByModel(model, sources)), ["Yes.", "Yes."])
     assert guide.answer("When does the train leave?", []).sources == trains.contents
     assert guide.answer("What is love?", []).sources == ()
@@ -139,14 +139,14 @@ def test_a_model_chooses_among_sources_by_their_descriptions() -> None:
 def test_a_model_that_chooses_an_unknown_source_is_asked_again() -> None:
     model = ScriptedChatModel(['{"value": ["planes"]}', '{"value": ["trains"]}'])
     trains = Shelf(Content("t", "t-1"))
-    route = RouteByModel(model, [Source("trains", "railways", trains), Source("boats", "ferries", Shelf())])
+    route = RouteByModel(model, [Route("trains", "railways", trains), Route("boats", "ferries", Shelf())])
     assert service(RetrievalAugmentor(route=route)).answer("When?", []).sources == trains.contents
 
 
 @pytest.mark.parametrize(("names", "given"), [((), "none"), (("a", "a"), "a, a")])
 def test_sources_have_names_of_their_own(names: Sequence[str], given: str) -> None:
     with pytest.raises(DefinitionError) as caught:
-        RouteByModel(ScriptedChatModel([]), [Source(name, "", Shelf()) for name in names])
+        RouteByModel(ScriptedChatModel([]), [Route(name, "", Shelf()) for name in names])
     assert [str(fault) for fault in caught.value.problems] == [
         f"RouteByModel: its sources are {given}; it takes one at least, and each has a name of its own"
     ]
