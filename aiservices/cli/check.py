@@ -172,7 +172,7 @@ def _check(found: Found, profile: str) -> Iterator[_Checked]:
     except DefinitionError as error:
         by_place: dict[str, list[str]] = {}
         for problem in error.problems:
-            by_place.setdefault(problem.where, []).append(problem.message)
+            by_place.setdefault(problem.location, []).append(problem.message)
         for where, messages in by_place.items():
             yield _Checked(name, where, "", tuple(messages), ())
         return

@@ -208,7 +208,7 @@ class ObjectSchema(NamedTuple, Generic[T]):
 
 def schema_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
     """The provider is given the schema."""
-    asked = JsonSchemaFormat(_schema_name(name), form.schema, form.strict)
+    asked = JsonSchemaFormat(_schema_name(name), form.schema, strict=form.strict)
     return OutputFormat(Strategy.JSON_SCHEMA, reasons, form.parser, _reader(form.parser), asked)
 
 
@@ -216,9 +216,9 @@ def tool_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> Out
     """The model is to call a tool whose parameters are the schema."""
     said = form.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
-        _schema_name(name), shorten(said, _LONGEST_DESCRIPTION), form.schema, form.strict
+        _schema_name(name), shorten(said, _LONGEST_DESCRIPTION), form.schema, strict=form.strict
     )
-    tooling = Tooling((tool,), tool.name, parallel=False)
+    tooling = Tooling((tool,), tool.name, parallel_calls=False)
     read = tool_reader(form.parser, tool.name)
     return OutputFormat(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
 

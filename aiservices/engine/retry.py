@@ -144,12 +144,12 @@ class FieldRepair:
         try:
             answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise FieldRepairError(last.where, last.text, last.problems, attempts, whole) from error
+            raise FieldRepairError(last.qualname, last.text, last.problems, attempts, whole) from error
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise FieldRepairError(last.where, error.text, error.problems, attempts, whole) from error
+            raise FieldRepairError(last.qualname, error.text, error.problems, attempts, whole) from error
         mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         steps = (*mended, *answer.coercions, *reading.coercions)
         said = (*answer.said[:-1], AiMessage(whole.write(reading.value)))  # and not the parts alone

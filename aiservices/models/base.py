@@ -9,11 +9,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
+from .errors import DefinitionError, DefinitionProblem
 from .messages import ChatReply, ReplyDelta
 from .requests import ChatRequest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What a model can be asked for.
 
@@ -67,12 +68,23 @@ _BUILT_IN = {
 }
 
 
-def find_model(model: ChatModel | str | None) -> ChatModel:
-    """The model that an object, a string such as ``"openai:NAME"``, or nothing stands for.
+def find_model(model: ChatModel | str | None, location: str = "model") -> ChatModel:
+    """Return a model: the object itself, or the model that a string such as ``"openai:NAME"`` names.
 
-    With None: the string in ``AISERVICES_MODEL``, else the embedded model when its runtime is
-    installed. Raises LookupError, with what to do, when that gives no model.
+    With None it is the model that the environment variable ``AISERVICES_MODEL`` names, or else the embedded
+    model if its runtime is installed. Raises DefinitionError, with ``location`` as the place of the problem,
+    if that gives no model.
     """
+    try:
+        return _find(model)
+    except DefinitionError as error:  # by the constructor of a model, which does not know the place
+        raise DefinitionError([DefinitionProblem(location, one.message) for one in error.problems]) from error
+    except LookupError as error:
+        message = str(error.args[0] if error.args else error)
+        raise DefinitionError([DefinitionProblem(location, message)]) from error
+
+
+def _find(model: ChatModel | str | None) -> ChatModel:
     if model is None:
         model = os.environ.get("AISERVICES_MODEL") or _embedded()
     if not isinstance(model, str):
@@ -81,7 +93,7 @@ def find_model(model: ChatModel | str | None) -> ChatModel:
         if isinstance(model, ChatModel):
             return model
         raise LookupError(
-            f"{type(model).__name__} is no ChatModel: it needs name, capabilities, complete, acomplete, "
+            f"{type(model).__name__} is not a ChatModel: it needs name, capabilities, complete, acomplete, "
             "stream and astream"
         )
     provider, _, name = model.partition(":")

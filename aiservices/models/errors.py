@@ -87,15 +87,19 @@ class Attempt(NamedTuple):
 class DefinitionProblem(NamedTuple):
     """One thing that is wrong with a declaration: where it is and what to do about it."""
 
-    where: str
+    location: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}"
+        return f"{self.location}: {self.message}"
 
 
-class DefinitionError(AiServiceError, TypeError):
-    """The declaration of a service is wrong; ``problems`` holds everything that is, at once."""
+class DefinitionError(AiServiceError, ValueError, TypeError):
+    """A service, a model or a setting is declared wrongly.
+
+    ``problems`` holds every problem of the declaration, so that all can be fixed at once. The class is
+    also a ValueError and a TypeError: code that catches one of those for wrong arguments keeps working.
+    """
 
     def __init__(self, problems: Sequence[DefinitionProblem]) -> None:
         self.problems = tuple(problems)
@@ -116,10 +120,10 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
     reply: ChatReply | None = None
 
     def __init__(
-        self, where: str, text: str, problems: Sequence[Problem], attempts: Sequence[Attempt] = ()
+        self, qualname: str, text: str, problems: Sequence[Problem], attempts: Sequence[Attempt] = ()
     ) -> None:
-        OutputParsingError.__init__(self, text, problems, prefix=f"{where}: ")
-        self.where = where
+        OutputParsingError.__init__(self, text, problems, prefix=f"{qualname}: ")
+        self.qualname = qualname
         self.attempts = tuple(attempts)
 
 

@@ -18,11 +18,11 @@ class FallbackChatModel:
     of them together: a member that failed gives way to the next at once; when all have failed, those that
     may work later are asked again after a wait. A reply that does not fit the type is no failure of its
     model: that is asked again, with the problems. Asked by itself, it tries each member once, in what all of
-    them can do. Raises LookupError when a name stands for no model.
+    them can do. Raises DefinitionError if a name does not name a model.
     """
 
     def __init__(self, first: ChatModel | str, *others: ChatModel | str) -> None:
-        models = [find_model(model) for model in (first, *others)]
+        models = [find_model(model, "FallbackChatModel") for model in (first, *others)]
         self._members = tuple(member for model in models for member in members_of(model))
 
     @property

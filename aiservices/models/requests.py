@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .errors import DefinitionProblem
@@ -70,6 +70,7 @@ class JsonSchemaFormat:
 
     name: str
     schema: Mapping[str, Any]
+    _: KW_ONLY
     strict: bool = False
 
 
@@ -91,6 +92,7 @@ class ToolSpecification:
     name: str
     description: str
     parameters: Mapping[str, Any]
+    _: KW_ONLY
     strict: bool = False
 
 
@@ -98,12 +100,13 @@ class ToolSpecification:
 class Tooling:
     """The tools of a request. ``choice`` is "auto", "required" (some tool), or the name of the one to call.
 
-    ``parallel`` permits several calls in one answer.
+    ``parallel_calls`` permits several calls in one answer.
     """
 
     tools: tuple[ToolSpecification, ...]
     choice: str = "auto"
-    parallel: bool = True
+    _: KW_ONLY
+    parallel_calls: bool = True
 
 
 @dataclass(frozen=True, slots=True)

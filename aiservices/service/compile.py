@@ -270,9 +270,9 @@ class _Models:
         key = model if isinstance(model, str) else id(model)
         if key not in self.known:
             try:
-                self.known[key] = find_model(model)
-            except LookupError as error:
-                self.problems.append(DefinitionProblem(place, str(error.args[0])))
+                self.known[key] = find_model(model, place)
+            except DefinitionError as error:
+                self.problems.extend(error.problems)
                 self.known[key] = None
         return self.known[key]
 

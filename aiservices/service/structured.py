@@ -224,9 +224,9 @@ def _members(
     model: ChatModel | str | None, where: str, problems: list[DefinitionProblem]
 ) -> tuple[ChatModel, ...]:
     try:
-        return members_of(find_model(model))
-    except LookupError as error:
-        problems.append(DefinitionProblem(where, str(error.args[0])))
+        return members_of(find_model(model, where))
+    except DefinitionError as error:
+        problems.extend(error.problems)
         return ()
 
 

@@ -286,7 +286,7 @@ class Synthesizer(Generic[T]):
         self._at_once = _at_once(at_once)
         self._asking = partial(
             Questions.of,
-            _model(model),
+            find_model(model, "Synthesizer"),
             prompts=prompts,
             options=options,
             budget=self._budget,
@@ -399,13 +399,6 @@ class Synthesizer(Generic[T]):
             answer.tool_runs,
             tuple(work.contents),
         )
-
-
-def _model(given: ChatModel | str | None) -> ChatModel:
-    try:
-        return find_model(given)
-    except LookupError as error:
-        raise DefinitionError([DefinitionProblem("Synthesizer", str(error.args[0]))]) from error
 
 
 def _of_one_value(asked: Questions) -> Questions:

@@ -102,7 +102,7 @@ def _told(
         made, encoding = encoded(arguments, PROFILES[profile])
         if encoding.fits:
             parser, schema, strict = made, encoding.schema, True
-    return ToolSpecification(name, description, _bare(schema), strict), parser
+    return ToolSpecification(name, description, _bare(schema), strict=strict), parser
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:

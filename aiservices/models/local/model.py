@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..base import Capabilities
-from ..errors import ModelNotFoundError, ModelTimeoutError
+from ..errors import DefinitionError, DefinitionProblem, ModelNotFoundError, ModelTimeoutError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
 from .prompting import Answer, LlamaForm, body_of, form_of
@@ -170,13 +170,13 @@ class LocalChatModel:
     ``AISERVICES_LOCAL_MODEL`` names, else the most able weights that were pulled). Nothing is loaded
     before the first request, and models of the same weights and settings share what is loaded.
     ``context_tokens`` bounds the prompt and the reply together, ``threads`` defaults to llama.cpp's
-    choice, and ``system_prompt`` is what a request without a system message gets.
+    choice, and ``system_message`` is what a request without a system message gets.
 
     Answers do not vary (temperature 0) and have 1024 tokens at most unless the options say otherwise.
     Calls of tools are held to the schema of each; one reply has four at most, and none twice. SmolLM2 is too
     small to choose them, hence ``capabilities.tools`` is False for it. ``extra_headers`` mean nothing here.
     One request runs at a time; others wait for it.
-    Raises LookupError, with what to do, when there are no such weights.
+    Raises DefinitionError, with what to do, when there are no such weights.
     """
 
     def __init__(
@@ -186,11 +186,14 @@ class LocalChatModel:
         options: ChatOptions = _NO_OPTIONS,
         context_tokens: int = 4096,
         threads: int | None = None,
-        system_prompt: str = "You are a helpful assistant.",
+        system_message: str = "You are a helpful assistant.",
     ) -> None:
-        label, path = find_weights(weights)
+        try:
+            label, path = find_weights(weights)
+        except LookupError as error:
+            raise DefinitionError([DefinitionProblem("LocalChatModel", str(error))]) from error
         self._options = options
-        self._system_prompt = system_prompt
+        self._system_message = system_message
         self._settings = RuntimeSettings(label, path, context_tokens, threads)
 
     @classmethod
@@ -244,7 +247,7 @@ class LocalChatModel:
     def _job(self, request: ChatRequest) -> tuple[Job, Answer]:
         options = request.options.over(self._options)
         settings = self._settings if options.model is None else self._other(options.model)
-        body = body_of(request, options, self._system_prompt)
+        body = body_of(request, options, self._system_message)
         job = Job(partial(loaded, settings), body, form_of(request), options.timeout)
         return job, Answer(settings.label, settings.context_tokens, calls=request.tooling is not None)
 

@@ -347,13 +347,13 @@ def form_of(request: ChatRequest) -> LlamaForm:
         raise BadRequestError("the request has tooling without tools: name one at least, or leave it out")
     again = repeated(request.messages)
     if tooling.choice == "auto":
-        return LlamaForm(wanted, tooling.tools, tooling.parallel, calls=not again)
+        return LlamaForm(wanted, tooling.tools, tooling.parallel_calls, calls=not again)
     named = tuple(tool for tool in tooling.tools if tooling.choice in (tool.name, "required"))
     if not named:
         offered = ", ".join(tool.name for tool in tooling.tools)
         raise BadRequestError(f"the tool {tooling.choice} is to be called, but the tools are: {offered}")
     fresh = tuple(tool for tool in named if tool.name not in again)
-    return LlamaForm(None, fresh or named, tooling.parallel, answers=False)
+    return LlamaForm(None, fresh or named, tooling.parallel_calls, answers=False)
 
 
 def _format_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:

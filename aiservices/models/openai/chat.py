@@ -86,7 +86,7 @@ def _wire_tooling(tooling: Tooling | None, *, of_openai: bool) -> dict[str, Any]
         said["tool_choice"] = "required"
     elif tooling.choice != "auto":
         said["tool_choice"] = {"type": "function", "function": {"name": wire_name(tooling.choice)}}
-    if not tooling.parallel and of_openai:
+    if not tooling.parallel_calls and of_openai:
         said["parallel_tool_calls"] = False
     return said
 

@@ -73,7 +73,7 @@ def _wire_tooling(tooling: Tooling) -> dict[str, Any]:
         said["tool_choice"] = "required"
     elif tooling.choice != "auto":
         said["tool_choice"] = {"type": "function", "name": wire_name(tooling.choice)}
-    if not tooling.parallel:
+    if not tooling.parallel_calls:
         said["parallel_tool_calls"] = False
     return said
 

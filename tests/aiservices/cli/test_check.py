@@ -116,7 +116,7 @@ def test_faults_fail_and_are_all_told(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, err = run("check", "kinds")
     assert (code, err) == (1, "")
-    assert "Wrong.asks           1 fault\nWrong.tells          1 fault\n" in out
+    assert "Wrong.asks           1 problem\nWrong.tells          1 problem\n" in out
     assert (
         "\nWrong.asks: the prompt names {{txet}}, but the parameters are: text; did you mean text?\n"
         "Wrong.tells: it has no return annotation; annotate the type of the answer\n"

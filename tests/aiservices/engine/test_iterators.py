@@ -271,7 +271,7 @@ def test_the_error_of_an_item_tells_its_method_and_the_attempt(kind: str) -> Non
     given, error = items_of(people(Telling([listed(ANN, OLD)])), kind)
     where = "each" if kind == "blocking" else "aeach"
     assert isinstance(error, ServiceOutputError)
-    assert (given, error.where, error.__notes__) == (PEOPLE[:1], f"People.{where}", [f"in People.{where}"])
+    assert (given, error.qualname, error.__notes__) == (PEOPLE[:1], f"People.{where}", [f"in People.{where}"])
     (attempt,) = error.attempts
     assert (attempt.model, attempt.error) == ("telling", error.__cause__)
 

@@ -102,7 +102,7 @@ def sent(form: str, capabilities: Capabilities = TOOLS) -> Tooling:
 
 def test_the_model_must_call_the_one_tool_and_only_once() -> None:
     tooling = sent("person")
-    assert ([tool.name for tool in tooling.tools], tooling.choice, tooling.parallel) == (
+    assert ([tool.name for tool in tooling.tools], tooling.choice, tooling.parallel_calls) == (
         ["Person"],
         "Person",
         False,

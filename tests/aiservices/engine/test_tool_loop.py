@@ -78,7 +78,7 @@ def test_each_request_offers_the_same_tools_and_leaves_the_choice() -> None:
     assert first is second
     assert first is not None
     (told,) = first.tools
-    assert (first.choice, first.parallel, told.name, told.description) == ("auto", True, "add", "Adds.")
+    assert (first.choice, first.parallel_calls, told.name, told.description) == ("auto", True, "add", "Adds.")
 
 
 def test_a_model_that_calls_nothing_runs_nothing() -> None:

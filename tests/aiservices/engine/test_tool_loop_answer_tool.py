@@ -41,7 +41,7 @@ def test_the_tool_of_the_answer_stands_beside_the_others_and_ends_the_loop(kind:
     assert FINDS[kind](people(model)) == Person("Ann", 31)
     tooling = model.requests[1].tooling
     assert isinstance(tooling, Tooling)
-    assert ([one.name for one in tooling.tools], tooling.choice, tooling.parallel) == (
+    assert ([one.name for one in tooling.tools], tooling.choice, tooling.parallel_calls) == (
         ["search", "Person"],
         "required",
         True,

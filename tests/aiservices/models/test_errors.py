@@ -72,6 +72,11 @@ def test_a_definition_error_is_a_type_error() -> None:
     assert issubclass(DefinitionError, TypeError)
 
 
+def test_a_definition_error_is_a_value_error_and_a_type_error() -> None:
+    assert issubclass(DefinitionError, ValueError)
+    assert issubclass(DefinitionError, TypeError)
+
+
 def test_a_service_output_error_is_an_output_parsing_error() -> None:
     assert issubclass(ServiceOutputError, OutputParsingError)
 
@@ -100,7 +105,7 @@ def test_a_service_output_error_says_where_why_and_what_came() -> None:
 
 def test_a_service_output_error_holds_text_problems_and_place() -> None:
     error = ServiceOutputError("P.m", "maybe", [Problem("$", "wrong")])
-    assert (error.text, error.problems, error.where) == ("maybe", (Problem("$", "wrong"),), "P.m")
+    assert (error.text, error.problems, error.qualname) == ("maybe", (Problem("$", "wrong"),), "P.m")
 
 
 def test_a_model_error_holds_what_the_provider_said() -> None:

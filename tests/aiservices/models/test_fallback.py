@@ -14,6 +14,7 @@ from aiservices import (
     ChatModel,
     ChatReply,
     ChatRequest,
+    DefinitionError,
     FallbackChatModel,
     ModelError,
     ModelServerError,
@@ -105,14 +106,14 @@ def test_it_can_what_all_can() -> None:
     ("model", "said"),
     [
         ("nope:x", "the model 'nope:x' is unknown: its provider must be one of "),
-        (5, "int is no ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"),
+        (5, "int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"),
         (ScriptedChatModel, "ScriptedChatModel is a class; pass an object of it"),
     ],
 )
 def test_what_stands_for_no_model_is_told(model: Any, said: str) -> None:
-    with pytest.raises(LookupError) as caught:
+    with pytest.raises(DefinitionError) as caught:
         FallbackChatModel(member(), model)
-    assert str(caught.value.args[0]).startswith(said)
+    assert str(caught.value).startswith(f"FallbackChatModel: {said}")
 
 
 class Breaking:

@@ -403,7 +403,7 @@ def test_an_unknown_model_is_told_with_the_providers() -> None:
 
 def test_an_object_that_is_no_model_is_told() -> None:
     assert problems(Judge, 5) == (
-        "Judge: int is no ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"
+        "Judge: int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"
     )
 
 
@@ -665,4 +665,4 @@ def test_the_faults_can_be_looked_at_one_by_one() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         create(Wrong, ScriptedChatModel([]))
-    assert [problem.where for problem in caught.value.problems] == ["Wrong.good", "Wrong.bad"]
+    assert [problem.location for problem in caught.value.problems] == ["Wrong.good", "Wrong.bad"]

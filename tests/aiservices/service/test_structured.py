@@ -270,7 +270,7 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
 
 
 @pytest.mark.parametrize(
-    ("schema", "settings", "fault"),
+    ("schema", "settings", "problem"),
     [
         (Record, {"method": "some"}, f"the method 'some' is unknown; there are: {KNOWN}"),
         (Record, {"method": []}, f"the method [] is unknown; there are: {KNOWN}"),

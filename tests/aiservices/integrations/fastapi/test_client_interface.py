@@ -280,7 +280,7 @@ def test_a_reply_that_cannot_be_read_is_the_same_error(make: Make) -> None:
     clerk = make(ScriptedChatModel(["perhaps", "who knows"]), budget=Budget(attempts=2))
     with pytest.raises(ServiceOutputError) as caught:
         clerk.good("This")
-    assert caught.value.where == "Clerk.good"
+    assert caught.value.qualname == "Clerk.good"
     assert len(caught.value.attempts) == 2
     assert caught.value.usage is not None
     assert caught.value.usage.output_tokens == 3

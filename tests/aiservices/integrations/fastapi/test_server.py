@@ -288,7 +288,7 @@ class Odd(Protocol):
 def test_all_faults_of_an_interface_are_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
         router(object(), interface=Odd)
-    assert [fault.where for fault in caught.value.problems] == ["Odd.one", "Odd.two"]
+    assert [problem.location for problem in caught.value.problems] == ["Odd.one", "Odd.two"]
     assert (
         caught.value.problems[0].message == "the parameter **more has no names to be called by; name each one"
     )

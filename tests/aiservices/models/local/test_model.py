@@ -19,7 +19,13 @@ from typing import Any
 import pytest
 
 from aiservices.models.base import Capabilities, ChatModel, find_model
-from aiservices.models.errors import BadRequestError, ModelError, ModelNotFoundError, ModelTimeoutError
+from aiservices.models.errors import (
+    BadRequestError,
+    DefinitionError,
+    ModelError,
+    ModelNotFoundError,
+    ModelTimeoutError,
+)
 from aiservices.models.local import LocalChatModel
 from aiservices.models.local.runtime import loaded
 from aiservices.models.local.weights import is_ready, place_of, weights_named
@@ -227,7 +233,7 @@ class TestSideBySide:
         assert threads_left() == []
 
     def test_models_of_the_same_weights_share_what_is_loaded(self, model: LocalChatModel) -> None:
-        other = LocalChatModel("smollm2", context_tokens=1024, system_prompt="Be brief.")
+        other = LocalChatModel("smollm2", context_tokens=1024, system_message="Be brief.")
         assert loaded(other._settings) is loaded(model._settings)
 
 
@@ -330,18 +336,18 @@ class TestNames:
         )
 
     def test_an_unknown_name_is_told_with_the_names(self) -> None:
-        with pytest.raises(LookupError) as caught:
+        with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("gpt-9")
         assert str(caught.value) == (
-            "there are no weights named 'gpt-9': choose one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, "
+            "LocalChatModel: there are no weights named 'gpt-9': choose one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, "
             "smollm2, or give the path of a .gguf file"
         )
 
     def test_a_path_where_nothing_is_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(LookupError) as caught:
+        with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named(str(tmp_path / "none.gguf"))
         assert str(caught.value) == (
-            f"there is no file of weights at {tmp_path / 'none.gguf'}: give the path of a .gguf file, or one "
+            f"LocalChatModel: there is no file of weights at {tmp_path / 'none.gguf'}: give the path of a .gguf file, or one "
             "of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, smollm2"
         )
 
@@ -350,15 +356,15 @@ class TestNames:
     ) -> None:
         monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))
         monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
-        with pytest.raises(LookupError) as caught:
+        with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("qwen")
         assert str(caught.value) == (
-            "the weights qwen2.5-coder-1.5b are not on this machine: get them with "
+            "LocalChatModel: the weights qwen2.5-coder-1.5b are not on this machine: get them with "
             "python -m aiservices.models.local pull qwen2.5-coder-1.5b (1.1 GB)"
         )
-        with pytest.raises(LookupError) as caught:
+        with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("")
         assert str(caught.value) == (
-            "the embedded model has no weights yet: get some with python -m aiservices.models.local pull "
+            "LocalChatModel: the embedded model has no weights yet: get some with python -m aiservices.models.local pull "
             "NAME, NAME one of qwen2.5-coder-1.5b (1.1 GB), qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB)"
         )

@@ -127,7 +127,7 @@ class TestWhatMayBeWritten:
         assert answer.startswith('answer: "Answer: " %json {"type": "object", "properties": {"value"')
 
     def test_one_call_alone_where_parallel_ones_are_not_wanted(self) -> None:
-        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel=False)))
+        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel_calls=False)))
         rules = grammar_of_calls(form, lambda tool: ANY_OBJECT).split("\n")
         assert rules[1:4] == ["start: calls", "calls: call", "call: tool0"]
 
@@ -261,7 +261,7 @@ def model() -> Iterator[LocalChatModel]:
 )
 class TestRealCalls:
     def test_a_call_fits_the_schema_of_its_tool(self, model: LocalChatModel) -> None:
-        one = Tooling((WEATHER, TIMES), "weather", parallel=False)
+        one = Tooling((WEATHER, TIMES), "weather", parallel_calls=False)
         reply = model.complete(ChatRequest((ASKED,), tooling=one))
         (call,) = reply.message.tool_calls
         assert call.name == "weather"
@@ -291,7 +291,7 @@ class TestRealCalls:
         self, model: LocalChatModel
     ) -> None:
         odd = ToolSpecification("odd", "Odd.", arguments(code={"type": "string", "pattern": "^(?!x)y"}))
-        reply = model.complete(ChatRequest((ASKED,), tooling=Tooling((odd,), "odd", parallel=False)))
+        reply = model.complete(ChatRequest((ASKED,), tooling=Tooling((odd,), "odd", parallel_calls=False)))
         assert [call.name for call in reply.message.tool_calls] == ["odd"]
 
     def test_an_answer_that_the_grammar_cannot_hold_is_refused(self, model: LocalChatModel) -> None:

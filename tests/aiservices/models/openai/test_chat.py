@@ -473,10 +473,10 @@ def test_a_name_finds_the_model(loopback: Loopback, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("provider", ["openai", "azure", "ollama"])
 def test_a_provider_without_a_name_says_how_to_write_it(provider: str) -> None:
-    with pytest.raises(LookupError) as caught:
+    with pytest.raises(DefinitionError) as caught:
         find_model(f"{provider}:")
     assert str(caught.value) == (
-        f'"{provider}:" names no model: write the name after the colon, as in "{provider}:NAME"'
+        f'model: "{provider}:" names no model: write the name after the colon, as in "{provider}:NAME"'
     )
 
 

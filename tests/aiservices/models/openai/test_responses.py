@@ -110,7 +110,7 @@ EVERYTHING = ChatRequest(
     Tooling(
         (ToolSpecification("add", "Adds.", OBJECT), ToolSpecification("to be", "", OBJECT, strict=True)),
         choice="to be",
-        parallel=False,
+        parallel_calls=False,
     ),
 )
 EVERYTHING_SENT = {
