@@ -1,1 +1,1 @@
-"""JSON as models write it: exact, then with repairs."""
+"""Read JSON as language models write it: exact JSON, and broken JSON with repairs that are recorded."""

@@ -1,4 +1,4 @@
-"""Reads JSON: exactly, or with the tolerances that text written by a model needs, each of them noted."""
+"""Read JSON from text: exactly with ``read_exact``, or with recorded repairs with ``read_tolerant``."""
 
 from __future__ import annotations
 
@@ -6,96 +6,105 @@ import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import starmap
 from typing import NoReturn
 
 from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
-from .result import DEPTH, JsonSyntaxError, ParsedJson, Repair, add_field, nesting_error, surrogate_error
-from .scanner import blank_commas_and_comments, repairs_before, scan
+from .result import (
+    DEPTH,
+    JsonSyntaxError,
+    ParsedJson,
+    Repair,
+    RepairLog,
+    add_field,
+    nesting_error,
+    surrogate_error,
+)
+from .scanner import Scanner
 
-_FIRST_PIECE, _GROWTH = 64, 8
-_LONGEST_MARK = len("-Infinity")
-_UNTERMINATED = "Unterminated string"
+_FIRST_PIECE, _GROWTH = 64, 8  # characters of the first piece, and the factor for the next one
+_LONGEST_WORD = len("-Infinity")
+_UNTERMINATED = "Unterminated string"  # in the message of json.JSONDecodeError
 _SPACE = lazy_regex(r"[ \t\r\n]*+")
+_STRING_END_AHEAD = lazy_regex(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
+_SURROGATE = lazy_regex(r"[\ud800-\udfff]")
+_SURROGATE_ESCAPE = lazy_regex(r"\\u[dD][89a-fA-F]")
+# Group 1 is an escaped surrogate without its other half.
 _ESCAPE = lazy_regex(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-_GOES_ON = lazy_regex(r'"|[^"\n{\[]*+"[ \t]*+[,}\]]')
-_SURROGATE = lazy_regex(r"[\ud800-\udfff]")
-_SURROGATE_ESCAPE = lazy_regex(r"\\u[dD][89a-fA-F]")
 
 
 def read_exact(text: str) -> Json:
-    """Read a text that is one JSON value and nothing else; integers as int, other numbers as Decimal.
+    """Read a text that is one JSON value and nothing else: integers as int, other numbers as Decimal.
 
-    Raises JsonSyntaxError, and nothing else: also for a key that stands twice with different values, NaN and
-    Infinity, half a surrogate pair, a number too long to convert, and nesting beyond 500 levels.
+    Raises only JsonSyntaxError, also for a key that appears twice with different values, NaN and Infinity,
+    half a surrogate pair, a number that is too long to convert, and nesting deeper than 500 levels.
     """
-    value, end = _read_exact(text, _end_of_space(text, 0))
-    end = _end_of_space(text, end)
+    value, end = _decode(text, _skip_space(text, 0))
+    end = _skip_space(text, end)
     if end != len(text):
         raise JsonSyntaxError("there is more text after the JSON value", end)
     return value
 
 
 def read_tolerant(text: str, start: int = 0) -> ParsedJson:
-    """Read the one JSON value that begins at start, and stop at its end; what is not JSON in it is noted.
+    """Read the one JSON value that begins at ``start``, repairing what is not JSON, and stop at its end.
 
-    Raises JsonSyntaxError, and nothing else: where the text is cut off (``truncated``), where it is no JSON even
-    so, and where it could be read in two ways.
+    Raises only JsonSyntaxError: for truncated text (``truncated`` is true), for text that is too far from
+    JSON, and for text that can be read in two ways.
     """
-    first = _end_of_space(text, start)
-    near = _read_near_exact(text, first) if text[first : first + 1] in ("{", "[") else None
-    return _ended(text, first, near or scan(text, start))
+    begins = text[start : start + 1] in ("{", "[")
+    first = start if begins else _skip_space(text, start)
+    near_exact = begins or text[first : first + 1] in ("{", "[")
+    parsed = (_read_near_exact(text, first) if near_exact else None) or Scanner(text).read(start)
+    # If a string seems to end behind the value, the bracket that ended the value was text in that string.
+    # An exception is a value in quotes, whose closing quote follows.
+    if _STRING_END_AHEAD.match(text, parsed.end) and not (first > 0 and text[first - 1] == '"'):
+        message = "there is more text after what looks like the end of the value"
+        raise JsonSyntaxError(message, parsed.end)
+    return parsed
 
 
 def _read_near_exact(text: str, first: int) -> ParsedJson | None:
-    """The value at first if it is exact JSON, or is but for trailing commas and comments; else None.
+    """Read the value at ``first`` with the standard library if its only faults are commas and comments.
 
-    It is read from a piece that grows until it holds the value: a failure of the exact reader costs as
-    much as all text before it, and there may be many values.
+    Return None if it has others, so that the slower scanner must read it.
     """
-    size, mend = _FIRST_PIECE, False
+    # An error of the standard library costs as much as all text before it, because it counts lines. A reply
+    # may hold many values, so each is read from a piece that grows until it holds the whole value.
+    size, blanked = _FIRST_PIECE, False
     repairs: list[Repair] = []
     while True:
         piece = text[first : first + size]
-        if mend:
-            piece, repairs = blank_commas_and_comments(piece)
+        if blanked:
+            piece, repairs = _blank_commas_and_comments(piece)
             if not repairs:
                 return None
         try:
-            value, end = _read_exact(piece, 0)
-        except JsonSyntaxError as fault:
-            if first + size < len(text) and _may_be_cut(piece, fault):
+            value, end = _decode(piece, 0)
+        except JsonSyntaxError as error:
+            # More text may help if the error is near the end of the piece, or is reported at the beginning
+            # of something that is cut.
+            may_be_cut = error.position > len(piece) - _LONGEST_WORD or _UNTERMINATED in error.message
+            if may_be_cut and first + size < len(text):
                 size *= _GROWTH
-            elif mend:
+            elif blanked:
                 return None
             else:
-                mend = True
+                blanked = True
         else:
-            return ParsedJson(value, repairs_before(end, repairs, first), first + end)
+            return ParsedJson(value, _first_repairs(repairs, end, first), first + end)
 
 
-def _may_be_cut(piece: str, fault: JsonSyntaxError) -> bool:
-    """Whether more text may mend the fault of an exact reading; what is cut is told at its beginning."""
-    return fault.position > len(piece) - _LONGEST_MARK or _UNTERMINATED in fault.message
+def _skip_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return space.end() if space else position
 
 
-def _ended(text: str, start: int, found: ParsedJson) -> ParsedJson:
-    """Refuse a value behind which a string seems to end, for then its own end was text in that string."""
-    wrapped = start > 0 and text[start - 1] == '"'
-    if _GOES_ON.match(text, found.end) and not wrapped:
-        raise JsonSyntaxError("the text goes on after what looks like its end", found.end)
-    return found
-
-
-def _end_of_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return found.end() if found else position
-
-
-def _fields(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
+def _collect_fields(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         fields = {}
@@ -108,11 +117,13 @@ def _refuse_constant(name: str) -> NoReturn:
     raise JsonSyntaxError(f"{name} is not a JSON number", 0)
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_fields)
+_DECODER = json.JSONDecoder(
+    parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_collect_fields
+)
 
 
-def _read_exact(text: str, start: int) -> tuple[Json, int]:
-    """Read one value at start; the value and the index after it."""
+def _decode(text: str, start: int) -> tuple[Json, int]:
+    """Read one exact value at ``start``; return it with the index after it."""
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
@@ -127,12 +138,19 @@ def _read_exact(text: str, start: int) -> tuple[Json, int]:
         raise nesting_error(start) from None
     if text.count("[", start, end) + text.count("{", start, end) > DEPTH:
         _check_depth(value, start)
-    _check_surrogates(text, start, end)
+    raw = None if text.isascii() else _SURROGATE.search(text, start, end)
+    if raw:
+        raise surrogate_error(raw.start())
+    if _SURROGATE_ESCAPE.search(text, start, end):
+        for escape in _ESCAPE.finditer(text, start, end):
+            if escape[1]:
+                raise surrogate_error(escape.start())
     return value, end
 
 
+# The nesting that json.loads accepts depends on the version of Python: the result must not.
 def _check_depth(value: Json, position: int) -> None:
-    """Raise JsonSyntaxError beyond DEPTH, which some versions of Python read and others do not."""
+    """Raise JsonSyntaxError if a value is nested deeper than DEPTH levels."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -146,11 +164,43 @@ def _check_depth(value: Json, position: int) -> None:
         ]
 
 
-def _check_surrogates(text: str, start: int, end: int) -> None:
-    raw = None if text.isascii() else _SURROGATE.search(text, start, end)
-    if raw:
-        raise surrogate_error(raw.start())
-    if _SURROGATE_ESCAPE.search(text, start, end):
-        for escape in _ESCAPE.finditer(text, start, end):
-            if escape[1]:
-                raise surrogate_error(escape.start())
+_COMMENT = (
+    r"(?<=[\s,:{}\[\]])(?://[^\"\r\n]*+(?=[\r\n]|\Z)|\#(?=\s|\Z)[^\"\r\n]*+(?=[\r\n]|\Z)"
+    r"|/\*[^\"*]*+(?:\*(?!/)[^\"*]*+)*+\*/)"
+)
+_GAP = rf"[ \t\r\n]*+(?:{_COMMENT}[ \t\r\n]*+)*+"
+# Everything that is exact JSON, as far as it goes, and then a trailing comma or a comment.
+_EXACT_THEN_REPAIR = lazy_regex(
+    rf"""(?:[^"'`/\#,\[{{]++|"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"|[\[{{](?!{_GAP},)|,(?!{_GAP}[}}\]]))*+"""
+    rf"(?:(?P<comma>,)(?={_GAP}[}}\]])|(?P<comment>{_COMMENT}))"
+)
+_REPAIR_RULES = {"comma": "trailing comma", "comment": "comment"}
+
+
+def _blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
+    """Replace trailing commas and comments with spaces; return the new text and each replacement.
+
+    It stops at the first character that is not JSON for another reason.
+    """
+    parts: list[str] = []
+    repairs: list[Repair] = []
+    done = 0
+    while match := _EXACT_THEN_REPAIR.match(text, done):
+        kind = match.lastgroup or ""
+        start, end = match.span(kind)
+        parts += text[done:start], " " * (end - start)
+        repairs.append(Repair(_REPAIR_RULES[kind], start))
+        done = end
+    parts.append(text[done:])
+    return "".join(parts), repairs
+
+
+def _first_repairs(repairs: list[Repair], end: int, offset: int) -> tuple[Repair, ...]:
+    """Return the first repair of each rule before ``end``, with ``offset`` added to its position."""
+    if not repairs:
+        return ()
+    first: RepairLog = {}
+    for rule, position in repairs:
+        if position < end:
+            first.setdefault(rule, position + offset)
+    return tuple(starmap(Repair, first.items()))

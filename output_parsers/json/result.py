@@ -1,25 +1,27 @@
-"""What reading JSON gives: a value with the tolerances it took, or a fault that says where and why."""
+"""What reading JSON returns and raises, and the JSON form of NaN and the infinities."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, NamedTuple
-
-from pydantic.fields import FieldInfo
+from typing import NamedTuple, TypeAlias
 
 from ..result.lazy_regex import lazy_regex
 from ..result.reading import Json
 
-# Deeper than any answer a type asks for, and shallow enough for the recursive readers that come after.
+# The deepest nesting that is read: deeper than any answer a type asks for, and shallow enough for the
+# recursive readers that get the value afterwards.
 DEPTH = 500
 
 
 class JsonSyntaxError(ValueError):
-    """A text cannot be read as JSON: why, and at which character.
+    """A text cannot be read as JSON.
 
-    ``truncated`` is true where the text ends before its value does, so that more text could mend it.
+    Attributes:
+        message: What is wrong.
+        position: The index of the character where it is wrong.
+        truncated: True if the text ends inside a value, so that more text could complete it.
     """
 
     def __init__(self, message: str, position: int, *, truncated: bool = False) -> None:
@@ -30,117 +32,105 @@ class JsonSyntaxError(ValueError):
 
 
 class Repair(NamedTuple):
-    """One tolerance that a reading used, and the character where it was first needed."""
+    """One deviation from the JSON syntax that a reading tolerated.
+
+    Attributes:
+        rule: The name of the deviation, such as ``trailing comma``.
+        position: The index of the character where it first occurred.
+    """
 
     rule: str
     position: int
 
 
+# The repairs of one reading: the position where each rule was first needed. It is filled with setdefault.
+RepairLog: TypeAlias = dict[str, int]
+
+
 class ParsedJson(NamedTuple):
-    """A JSON value read from a text, the tolerances it took (none: exact JSON), the index after its end."""
+    """A JSON value that was read from a text.
+
+    Attributes:
+        value: The value.
+        repairs: The tolerated deviations in the order of their first use; empty for exact JSON.
+        end: The index after the last character of the value.
+    """
 
     value: Json
     repairs: tuple[Repair, ...]
     end: int
 
 
-class RepairLog:
-    """The tolerances that a reading has used so far, each once."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, int] = {}
-
-    def note(self, rule: str, position: int) -> None:
-        """Record that a tolerance was used, if it is the first time."""
-        self._first.setdefault(rule, position)
-
-    def first(self, rule: str) -> int:
-        """Where a tolerance was first used, or -1."""
-        return self._first.get(rule, -1)
-
-    def as_tuple(self) -> tuple[Repair, ...]:
-        """The tolerances in the order in which they were first used."""
-        return tuple(Repair(rule, position) for rule, position in self._first.items())
-
-
-def truncation_error(what: str, position: int) -> JsonSyntaxError:
-    """The fault of a text that ends inside the array, object or string that begins at ``position``."""
-    message = f"the text is cut off: the {what} that begins here is not closed"
+def truncation_error(kind: str, position: int) -> JsonSyntaxError:
+    """Return the error for text that ends inside the array, object or string that begins at ``position``."""
+    message = f"the text is cut off: the {kind} that begins here is not closed"
     return JsonSyntaxError(message, position, truncated=True)
 
 
 def nesting_error(position: int) -> JsonSyntaxError:
-    """The fault of a text that is nested beyond DEPTH."""
+    """Return the error for a text that is nested deeper than DEPTH levels."""
     return JsonSyntaxError(f"nested deeper than {DEPTH} levels", position)
 
 
 def surrogate_error(position: int) -> JsonSyntaxError:
-    """The fault of half a surrogate pair: a string with it cannot be encoded, so it is of no use."""
+    """Return the error for half a surrogate pair; a string with one cannot be encoded as UTF-8."""
     return JsonSyntaxError("half a surrogate pair is not a character", position)
 
 
 def add_field(fields: dict[str, Json], key: str, value: Json, position: int) -> None:
-    """Add a field. A key that stands twice is harmless with equal values; with others it is a JsonSyntaxError."""
-    if key in fields and not _same(fields[key], value):
-        raise JsonSyntaxError(f'the key "{key}" stands twice with different values', position)
+    """Add a field to an object. Raises JsonSyntaxError if the key exists with a different value."""
+    if key in fields and not _json_equal(fields[key], value):
+        raise JsonSyntaxError(f'the key "{key}" appears twice with different values', position)
     fields[key] = value
 
 
-def _same(one: Json, other: Json) -> bool:
-    """Equality that keeps ``1``, ``1.0`` and ``true`` apart, without recursion."""
+def _json_equal(one: Json, other: Json) -> bool:
+    """Compare two JSON values, keeping ``1``, ``1.0`` and ``true`` apart."""
+    # Without recursion: at 500 levels it would come near Python's own limit.
     pairs: list[tuple[Json, Json]] = [(one, other)]
     while pairs:
-        a, b = pairs.pop()
-        if type(a) is not type(b):
+        left, right = pairs.pop()
+        if type(left) is not type(right):
             return False
-        if isinstance(a, dict):
-            if a.keys() != b.keys():
+        if isinstance(left, dict):
+            if left.keys() != right.keys():
                 return False
-            pairs += _zip(a.values(), (b[key] for key in a))
-        elif isinstance(a, list):
-            if len(a) != len(b):
+            pairs += _zip(left.values(), (right[key] for key in left))
+        elif isinstance(left, list):
+            if len(left) != len(right):
                 return False
-            pairs += _zip(a, b)
-        elif a != b:
+            pairs += _zip(left, right)
+        elif left != right:
             return False
     return True
 
 
-def _zip(some: Iterable[Json], others: Iterable[Json]) -> list[tuple[Json, Json]]:
-    return list(zip(some, others, strict=True))
+def _zip(left: Iterable[Json], right: Iterable[Json]) -> list[tuple[Json, Json]]:
+    return list(zip(left, right, strict=True))
 
 
-NON_FINITE_RULE = "NaN or Infinity without quotes"  # the rule by which one is read that stands as a number does
+# JSON has no number for NaN and the infinities. In a schema they are the strings that pydantic writes.
+NON_FINITE_RULE = "NaN or Infinity without quotes"
 NON_FINITE_SCHEMA = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
-# As JavaScript, Python and pandas write them.
-_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)")
+# The spellings of JavaScript, Python and pandas.
+_NON_FINITE_NAME = lazy_regex(r"(?P<sign>[+-]?)(?:(?P<nan>NaN|nan)|Infinity|inf)")
 
 
 def parse_non_finite(text: str) -> Decimal | None:
-    """NaN or the infinity whose name a text is; None for all others."""
-    name = _NAME.fullmatch(text)
+    """Return NaN or the infinity that a text names; None for any other text."""
+    name = _NON_FINITE_NAME.fullmatch(text)
     if name is None:
         return None
     return Decimal("NaN") if name["nan"] else Decimal(f"{name['sign']}Infinity")
 
 
-def is_non_finite(found: object) -> bool:
-    """Whether a JSON value stood as NaN or Infinity in the text."""
-    return isinstance(found, Decimal) and not found.is_finite()
+def is_non_finite(value: object) -> bool:
+    """Return True if a parsed JSON value is NaN or an infinity."""
+    return isinstance(value, Decimal) and not value.is_finite()
 
 
 def non_finite_name(value: float) -> str | None:
-    """The text that JSON has for a float that is not finite; None for all others."""
+    """Return the JSON string for a float that is NaN or an infinity; None for any other float."""
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def allow_inf_nan_setting(metadata: Iterable[Any]) -> bool | None:
-    """What is said of ``allow_inf_nan`` in what Annotated holds, nearest to the use; None when nothing is."""
-    said = None
-    for item in metadata:
-        for part in item.metadata if isinstance(item, FieldInfo) else (item,):
-            allowed = getattr(part, "allow_inf_nan", None)
-            said = allowed if isinstance(allowed, bool) else said
-    return said

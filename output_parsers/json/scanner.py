@@ -1,9 +1,13 @@
-"""Reads one JSON value from broken text: the containers, their separators, and what is tolerated there."""
+"""Read one JSON value from broken text: containers, separators, and the faults that are tolerated there.
+
+Strings and values without quotes are read in ``strings``.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import starmap
 
 from ..result.errors import shorten
 from ..result.lazy_regex import lazy_regex
@@ -20,7 +24,7 @@ from .result import (
 )
 from .strings import (
     OPENING_QUOTES,
-    UNQUOTED,
+    UNQUOTED_RULE,
     StringReader,
     decode_string,
     exact_decimal,
@@ -28,91 +32,20 @@ from .strings import (
     read_bare_value,
 )
 
-_LITERALS = {"true": True, "false": False, "null": None}
-_ANY_SPACE = r"[ \t\r\n]*+"
+_CLOSERS = {"{": "}", "[": "]", "(": ")"}
+_CONTAINER_NAMES = {"}": "object", "]": "array", ")": "tuple"}
 
-
-def _string(quote: str) -> str:
-    clean = rf"[^{quote}\\\x00-\x1f\ud800-\udfff]*+"
-    return rf"{quote}({clean}(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{{4}}){clean})*+){quote}"
-
-
-def _field(quote: str) -> re.Pattern[str]:
-    key = rf"{_string(quote)}{_ANY_SPACE}:{_ANY_SPACE}"
-    next_key = rf"{quote}[^{quote}\\]*+{quote}{_ANY_SPACE}:"
-    return lazy_regex(
-        rf"{key}(?:{_string(quote)}|{_SCALAR}){_ANY_SPACE}(?:(,){_ANY_SPACE}(?={next_key}|}})|(?=}}))"
-    )
-
-
-def _item(quote: str) -> re.Pattern[str]:
-    # A number is not followed by a comma and a zero, for then the comma may be a part of it.
-    after_string = rf"(,){_ANY_SPACE}(?=[{quote}{{\[\]])|(?=\])"
-    after_scalar = rf"(,)(?!0[0-9]){_ANY_SPACE}(?=[{quote}{{\[\]0-9tfn-])|(?=\])"
-    return lazy_regex(rf"{_string(quote)}{_ANY_SPACE}(?:{after_string})|{_SCALAR}{_ANY_SPACE}(?:{after_scalar})")
-
-
-_SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
-_FIELD = {quote: _field(quote) for quote in "\"'"}
-_ITEM = {quote: _item(quote) for quote in "\"'"}
-
-
-def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Read fields from the key at position on.
-
-    Returns the index where the run ends and that of the comma before it, or -1 without one.
-    """
-    comma = -1
-    pattern = _FIELD.get(text[position])
-    while pattern and (found := pattern.match(text, position)):
-        key, body, whole, rest, literal, _ = found.groups()
-        value = _scalar(whole, rest, literal, found.start(3)) if body is None else _text(body, found.start(2))
-        if "\\" in key:
-            key = _text(key, found.start(1))
-        if key in fields:
-            add_field(fields, key, value, position)
-        else:
-            fields[key] = value
-        position, comma = found.end(), found.start(6)
-    return position, comma
-
-
-def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Read items from position on; returns what plain_fields returns."""
-    comma = -1
-    pattern = _ITEM["'" if text[position] == "'" else '"']
-    while found := pattern.match(text, position):
-        body, _, whole, rest, literal, _ = found.groups()
-        if body is None:
-            items.append(_scalar(whole, rest, literal, found.start(3)))
-        else:
-            items.append(_text(body, found.start(1)))
-        position, comma = found.end(), max(found.start(2), found.start(6))
-    return position, comma
-
-
-def _text(body: str, position: int) -> str:
-    return decode_string(body, position, RepairLog()) if "\\" in body else body
-
-
-def _scalar(whole: str | None, rest: str | None, literal: str | None, position: int) -> Json:
-    if whole is None:
-        return _LITERALS[literal or "null"]
-    return exact_decimal(whole + rest, position) if rest else exact_int(whole, position)
-
-
-_CLOSER = {"{": "}", "[": "]", "(": ")"}
-_NAME = {"}": "object", "]": "array", ")": "tuple"}
-
+# ASCII characters that begin neither white space nor a comment.
 _SOLID = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"/", "#"}
 _SPACE = lazy_regex(r"[ \t\r\n]*+")
 _ODD_SPACE = lazy_regex(r"[\s\ufeff\u200b-\u200d\u2060]++")
 _COMMENT = lazy_regex(r"//[^\r\n]*+|#(?=\s|\Z)[^\r\n]*+|/\*.*?\*/", re.DOTALL)
-_PLAIN_KEY = lazy_regex(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
+_EXACT_KEY = lazy_regex(r'"([^"\\\x00-\x1f\ud800-\udfff]*+)"[ \t\r\n]*+:[ \t\r\n]*+(?=[!-"$-.0-~])')
 _KEY_WORD = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
 _BARE_KEY = lazy_regex(rf"{_KEY_WORD}(?:[ \t]++{_KEY_WORD})*+")
 _SEPARATOR = lazy_regex(r":|=>|=(?!=)")
 _KEY_AHEAD = lazy_regex(r"""["'`“”‘„]|[^\W\d][\w$-]*+\s*+[:=]""")
+# What must follow after a missing bracket was added, by that bracket.
 _FITS_AFTER = {
     "]": lazy_regex(r"\s*+(?:\]|,\s*+[{\[])"),
     "}": lazy_regex(r'\s*+(?:}|,\s*+"[^"\\\n]*+"\s*+:)'),
@@ -121,113 +54,95 @@ _FITS_AFTER = {
 
 @dataclass(slots=True)
 class _Frame:
-    """A container that is open, and where its reading stands."""
+    """An open container.
+
+    Attributes:
+        closer: The bracket that closes it.
+        start: The index of the bracket that opened it.
+        items: The items so far, of an array or a tuple.
+        fields: The fields so far, of an object.
+        key: The last key that was read, of an object.
+        key_start: The index of that key.
+        is_empty: True as long as it has no value.
+        after_comma: True if a comma was read since the last value.
+        comma_start: The index of that comma.
+    """
 
     closer: str
     start: int
-    items: list[Json]  # of an array or a tuple
-    fields: dict[str, Json]  # of an object
+    items: list[Json]
+    fields: dict[str, Json]
     key: str = ""
     key_start: int = 0
-    empty: bool = True
-    comma: bool = False  # since the last value
-    comma_at: int = 0
+    is_empty: bool = True
+    after_comma: bool = False
+    comma_start: int = 0
 
     def add(self, value: Json) -> None:
-        self.empty = self.comma = False
+        self.is_empty = self.after_comma = False
         if self.closer == "}":
             add_field(self.fields, self.key, value, self.key_start)
         else:
             self.items.append(value)
 
 
-def scan(text: str, start: int) -> ParsedJson:
-    """Read the value at start, with the tolerances it needs. Raises JsonSyntaxError, and nothing else."""
-    return _Scanner(text).run(start)
-
-
-class _Scanner:
-    """Reads values and puts them into the innermost open container, until the outermost is closed."""
+class Scanner:
+    """Reads one value with a stack of open containers, until the outermost one is closed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.repairs = RepairLog()
+        self.repairs: RepairLog = {}
         self.stack: list[_Frame] = []
         self.strings = StringReader(text, self.repairs)
-        self.value_end = 0  # of the last value
+        self.value_end = 0  # the index after the last value
         self.after_word = False  # the last value was a string without quotes
 
-    def run(self, start: int) -> ParsedJson:
-        position = self._blank(start)
+    def read(self, start: int) -> ParsedJson:
+        """Read the value at ``start``, repairing what is not JSON. Raises only JsonSyntaxError."""
+        position = self._skip_blank(start)
         while True:
             char = self.text[position : position + 1]
-            if char in _CLOSER:
-                self._open(char, position)
+            if char in _CLOSERS:
+                if len(self.stack) >= DEPTH:
+                    raise nesting_error(position)
+                self.stack.append(_Frame(_CLOSERS[char], position, [], {}))
+                self.after_word = False
                 position += 1
             else:
-                value, position = self._scalar(char, position)
+                value, position = self._read_scalar(char, position)
                 if not self.stack:
-                    return ParsedJson(value, self.repairs.as_tuple(), position)
+                    break
                 self.stack[-1].add(value)
                 self.value_end = position
             value, position = self._advance(position)
             if not self.stack:
                 self.strings.check_end(position)
-                return ParsedJson(value, self.repairs.as_tuple(), position)
-
-    def _cut_off(self) -> JsonSyntaxError:
-        frame = self.stack[-1]
-        return truncation_error(_NAME[frame.closer], frame.start)
-
-    def _blank(self, position: int) -> int:
-        """The index of the next character that is neither white space nor in a comment."""
-        text = self.text
-        if text[position : position + 1] in _SOLID:
-            return position
-        while True:
-            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing too
-            char = text[position : position + 1]
-            if char in "/#":
-                found = _COMMENT.match(text, position) if char else None
-                if found is None and text.startswith("/*", position):
-                    raise truncation_error("comment", position)
-                rule = "comment"
-            else:
-                found = None if "!" <= char <= "~" else _ODD_SPACE.match(text, position)
-                rule = "white space not in JSON"
-            if found is None:
-                return position
-            self.repairs.note(rule, position)
-            position = found.end()
-
-    def _open(self, char: str, position: int) -> None:
-        if len(self.stack) >= DEPTH:
-            raise nesting_error(position)
-        self.stack.append(_Frame(_CLOSER[char], position, [], {}))
-        self.after_word = False
+                break
+        return ParsedJson(value, tuple(starmap(Repair, self.repairs.items())), position)
 
     def _advance(self, position: int) -> tuple[Json, int]:
-        """Go to where the next value begins, closing what ends before it.
+        """Go to the beginning of the next value, closing the containers that end before it.
 
-        Returns the container closed last, which is the value when none is open any more, and the index.
+        Return the container that was closed last, which is the whole value once no other is open, and the
+        new position.
         """
         value: Json = None
         while self.stack:
             frame = self.stack[-1]
-            position = self._comma(frame, self._blank(position))
+            position = self._skip_commas(frame, self._skip_blank(position))
             char = self.text[position : position + 1]
             if not char:
-                raise self._cut_off()
+                raise self._truncated()
             if char not in "}])":
-                if not (frame.empty or frame.comma):
-                    self._missing_comma(frame, position)
-                after = self._plain(frame, position)
+                if not (frame.is_empty or frame.after_comma):
+                    self._repair_missing_comma(frame, position)
+                after = self._read_plain_run(frame, position)
                 if after > position:
                     position = after
                     continue
-                return None, self._key(frame, position) if frame.closer == "}" else position
+                return None, self._read_key(frame, position) if frame.closer == "}" else position
             if char != frame.closer:
-                self._missing_bracket(frame, char, position)
+                self._repair_missing_bracket(frame, char, position)
             else:
                 position += 1
             value = self._close(frame)
@@ -236,8 +151,8 @@ class _Scanner:
                 self.stack[-1].add(value)
         return value, position
 
-    def _plain(self, frame: _Frame, position: int) -> int:
-        """Read what has nothing odd in it as far as it goes; the index after it and the comma behind it."""
+    def _read_plain_run(self, frame: _Frame, position: int) -> int:
+        """Read the fields or items that have nothing odd in them; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -246,137 +161,200 @@ class _Scanner:
             return position
         if after > position:
             if self.text[position] == "'":
-                self.repairs.note("single-quoted string", position)
-            frame.empty = self.after_word = False
-            frame.comma, frame.comma_at = comma >= 0, comma
+                self.repairs.setdefault("single-quoted string", position)
+            frame.is_empty = self.after_word = False
+            frame.after_comma, frame.comma_start = comma >= 0, comma
             self.value_end = after
         return after
 
-    def _comma(self, frame: _Frame, position: int) -> int:
-        """Go past the comma after a value; in an object past several, for nothing can be missing there."""
+    def _skip_blank(self, position: int) -> int:
+        """Return the index of the next character that is neither white space nor in a comment."""
         text = self.text
-        while text.startswith(",", position) and not frame.empty:
-            if frame.comma:
+        if text[position : position + 1] in _SOLID:
+            return position
+        while True:
+            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # it also matches ""
+            char = text[position : position + 1]
+            if char in "/#":
+                match = _COMMENT.match(text, position) if char else None
+                if match is None and text.startswith("/*", position):
+                    raise truncation_error("comment", position)
+                rule = "comment"
+            else:
+                match = None if "!" <= char <= "~" else _ODD_SPACE.match(text, position)
+                rule = "white space not in JSON"
+            if match is None:
+                return position
+            self.repairs.setdefault(rule, position)
+            position = match.end()
+
+    def _skip_commas(self, frame: _Frame, position: int) -> int:
+        """Go past the comma after a value; in an object past several, because no value is missing there."""
+        text = self.text
+        while text.startswith(",", position) and not frame.is_empty:
+            if frame.after_comma:
                 if frame.closer != "}":
                     raise JsonSyntaxError("a value is missing between two commas", position)
-                self.repairs.note("doubled comma", position)
-            frame.comma, frame.comma_at = True, position
-            position = self._blank(position + 1)
+                self.repairs.setdefault("doubled comma", position)
+            frame.after_comma, frame.comma_start = True, position
+            position = self._skip_blank(position + 1)
         return position
 
     def _close(self, frame: _Frame) -> Json:
         self.stack.pop()
         self.after_word = False
         if frame.closer == ")":
-            lone = len(frame.items) == 1 and not frame.comma
-            self.repairs.note("parentheses" if lone else "tuple", frame.start)
-            return frame.items[0] if lone else frame.items
-        if frame.comma:
-            self.repairs.note("trailing comma", frame.comma_at)
+            # As in Python, (1) is a value in parentheses, and (1,) is a tuple.
+            parenthesized = len(frame.items) == 1 and not frame.after_comma
+            self.repairs.setdefault("parentheses" if parenthesized else "tuple", frame.start)
+            return frame.items[0] if parenthesized else frame.items
+        if frame.after_comma:
+            self.repairs.setdefault("trailing comma", frame.comma_start)
         return frame.fields if frame.closer == "}" else frame.items
 
-    def _missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
-        """Note that a closing bracket is missing before this one, where nothing else can be meant.
+    def _repair_missing_bracket(self, frame: _Frame, char: str, position: int) -> None:
+        """Record that the bracket before ``char`` is missing. Raises JsonSyntaxError if that is not certain.
 
-        In ``[{"a": [1}, {"a": [2]}]`` ``}`` cannot stand for ``]``: in an object no ``, {`` follows.
+        In ``[{"a": [1}, {"a": [2]}]`` the ``}`` cannot stand for ``]``: in an object no ``, {`` follows.
         """
         outer = [frame.closer for frame in self.stack[-3:-1]]
-        plain = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
-        if not plain or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
-            raise JsonSyntaxError(f"{char} stands where {frame.closer} is due", position)
-        self.repairs.note("missing bracket", position)
+        alternates = outer in (["]", "}"], ["}", "]"]) and outer[1] == char
+        if not alternates or not _FITS_AFTER[outer[0]].match(self.text, position + 1):
+            raise JsonSyntaxError(f"expected {frame.closer} instead of {char}", position)
+        self.repairs.setdefault("missing bracket", position)
 
-    def _missing_comma(self, frame: _Frame, position: int) -> None:
-        """Note that a comma is missing, where what follows plainly begins a new key or value."""
+    def _repair_missing_comma(self, frame: _Frame, position: int) -> None:
+        """Record that a comma is missing. Raises JsonSyntaxError if no key or value clearly begins here."""
         text, before = self.text, self.text[position - 1]
         if frame.closer == "}":
-            plain = _KEY_AHEAD.match(text, position) is not None
-        elif text[position] in _CLOSER or text[position] in OPENING_QUOTES:
-            # Two strings side by side in parentheses are one in Python, hence only in an array.
-            plain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
+            certain = _KEY_AHEAD.match(text, position) is not None
+        elif text[position] in _CLOSERS or text[position] in OPENING_QUOTES:
+            # Only in an array: in Python, two strings side by side in parentheses are one string.
+            certain = (before.isspace() or before in "}])/") and not self.after_word and frame.closer == "]"
         else:
-            plain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
-        if not plain:
+            certain = text.find("\n", self.value_end, position) >= 0 and not self.after_word
+        if not certain:
             raise JsonSyntaxError(f"a comma or {frame.closer} is missing", position)
-        self.repairs.note("missing comma", position)
+        self.repairs.setdefault("missing comma", position)
 
-    def _key(self, frame: _Frame, position: int) -> int:
-        """Read a key and what separates it from its value; the index where the value begins."""
+    def _read_key(self, frame: _Frame, position: int) -> int:
+        """Read a key and the separator after it; return the index where its value begins."""
         frame.key_start = position
-        plain = _PLAIN_KEY.match(self.text, position)
-        if plain:
-            frame.key = plain[1]
-            return plain.end()
+        exact = _EXACT_KEY.match(self.text, position)
+        if exact:
+            frame.key = exact[1]
+            return exact.end()
         if self.text[position] in OPENING_QUOTES:
             frame.key, position = self.strings.read_one(position, "")
         else:
             bare = _BARE_KEY.match(self.text, position)
             if bare is None:
                 raise JsonSyntaxError("a key is missing", position)
-            self.repairs.note("unquoted key", position)
+            self.repairs.setdefault("unquoted key", position)
             frame.key, position = bare[0], bare.end()
-        position = self._blank(position)
+        position = self._skip_blank(position)
         separator = _SEPARATOR.match(self.text, position)
         if separator is None:
             if position == len(self.text):
-                raise self._cut_off()
+                raise self._truncated()
             raise JsonSyntaxError(f'the key "{shorten(frame.key)}" has no value', frame.key_start)
         if separator[0] != ":":
-            self.repairs.note("key separator", position)
-        return self._blank(separator.end())
+            self.repairs.setdefault("key separator", position)
+        return self._skip_blank(separator.end())
 
-    def _scalar(self, char: str, position: int) -> tuple[Json, int]:
-        """Read a string, number, literal or word; the value and the index after it."""
+    def _read_scalar(self, char: str, position: int) -> tuple[Json, int]:
+        """Read a string, a number, a literal or a string without quotes; return it and the index after it."""
         closer = self.stack[-1].closer if self.stack else ""
         self.after_word = False
         if char in OPENING_QUOTES:
             return self.strings.read(position, closer)
         if not char and self.stack:
-            raise self._cut_off()
-        word = read_bare_value(self.text, position, closer)
-        if word.rule:
-            self.repairs.note(word.rule, position)
-            self.after_word = word.rule == UNQUOTED
-        return word.value, word.end
+            raise self._truncated()
+        bare = read_bare_value(self.text, position, closer)
+        if bare.rule:
+            self.repairs.setdefault(bare.rule, position)
+            self.after_word = bare.rule == UNQUOTED_RULE
+        return bare.value, bare.end
+
+    def _truncated(self) -> JsonSyntaxError:
+        frame = self.stack[-1]
+        return truncation_error(_CONTAINER_NAMES[frame.closer], frame.start)
 
 
-_ANY_COMMENT = (
-    r"(?<=[\s,:{}\[\]])(?://[^\"\r\n]*+(?=[\r\n]|\Z)|\#(?=\s|\Z)[^\"\r\n]*+(?=[\r\n]|\Z)"
-    r"|/\*[^\"*]*+(?:\*(?!/)[^\"*]*+)*+\*/)"
-)
-_GAP = rf"[ \t\r\n]*+(?:{_ANY_COMMENT}[ \t\r\n]*+)*+"
-# What needs no mending, as far as it goes, and then what does.
-_NEXT = lazy_regex(
-    rf"""(?:[^"'`/\#,\[{{]++|"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"|[\[{{](?!{_GAP},)|,(?!{_GAP}[}}\]]))*+"""
-    rf"(?:(?P<comma>,)(?={_GAP}[}}\]])|(?P<comment>{_ANY_COMMENT}))"
-)
-_RULES = {"comma": "trailing comma", "comment": "comment"}
+# Most fields and items of a broken reply are exact JSON. One regular expression reads such a field or item
+# at once, which is faster than reading it step by step. Each match must end before a comma and
+# the next key or value, or before a closing bracket, so that a string cannot end at a quote inside it.
+_ANY_SPACE = r"[ \t\r\n]*+"
+_SCALAR = r"(?:(-?(?:0|[1-9][0-9]*+))((?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)|(true|false|null))"
+_LITERALS = {"true": True, "false": False, "null": None}
 
 
-def blank_commas_and_comments(text: str) -> tuple[str, list[Repair]]:
-    """The text with blanks for trailing commas and comments, and each of them in the order of the text.
+def _string_pattern(quote: str) -> str:
+    clean = rf"[^{quote}\\\x00-\x1f\ud800-\udfff]*+"
+    return rf"{quote}({clean}(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{{4}}){clean})*+){quote}"
 
-    It is mended up to the first thing that is no JSON in another way.
+
+def _field_pattern(quote: str) -> re.Pattern[str]:
+    string = _string_pattern(quote)
+    next_key = rf"{quote}[^{quote}\\]*+{quote}{_ANY_SPACE}:"
+    end = rf"{_ANY_SPACE}(?:(,){_ANY_SPACE}(?={next_key}|}})|(?=}}))"
+    return lazy_regex(rf"{string}{_ANY_SPACE}:{_ANY_SPACE}(?:{string}|{_SCALAR}){end}")
+
+
+def _item_pattern(quote: str) -> re.Pattern[str]:
+    after_string = rf"(,){_ANY_SPACE}(?=[{quote}{{\[\]])|(?=\])"
+    # A comma and a zero after a number may be a part of it, as in 1,000.
+    after_scalar = rf"(,)(?!0[0-9]){_ANY_SPACE}(?=[{quote}{{\[\]0-9tfn-])|(?=\])"
+    return lazy_regex(
+        rf"{_string_pattern(quote)}{_ANY_SPACE}(?:{after_string})|{_SCALAR}{_ANY_SPACE}(?:{after_scalar})"
+    )
+
+
+_FIELD = {quote: _field_pattern(quote) for quote in "\"'"}
+_ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
+
+
+def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
+    """Add the run of exact fields that begins at ``position`` to ``fields``.
+
+    Return the index where the run ends, and the index of the comma before it or -1 without one.
     """
-    parts: list[str] = []
-    repairs: list[Repair] = []
-    done = 0
-    while found := _NEXT.match(text, done):
-        kind = found.lastgroup or ""
-        start, end = found.span(kind)
-        parts += text[done:start], " " * (end - start)
-        repairs.append(Repair(_RULES[kind], start))
-        done = end
-    parts.append(text[done:])
-    return "".join(parts), repairs
+    comma = -1
+    pattern = _FIELD.get(text[position])
+    while pattern and (match := pattern.match(text, position)):
+        key, string, integer, rest, literal, _ = match.groups()
+        if string is None:
+            value = _exact_scalar(integer, rest, literal, match.start(3))
+        else:
+            value = decode_string(string, match.start(2), {}) if "\\" in string else string
+        if "\\" in key:
+            key = decode_string(key, match.start(1), {})
+        if key in fields:
+            add_field(fields, key, value, position)
+        else:
+            fields[key] = value
+        position, comma = match.end(), match.start(6)
+    return position, comma
 
 
-def repairs_before(end: int, repairs: list[Repair], offset: int) -> tuple[Repair, ...]:
-    """The first repair of each rule before an index, with positions that count from ``offset`` earlier."""
-    if not repairs:
-        return ()
-    first: dict[str, int] = {}
-    for rule, position in repairs:
-        if position < end:
-            first.setdefault(rule, position + offset)
-    return tuple(Repair(rule, position) for rule, position in first.items())
+def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
+    """Add the run of exact items that begins at ``position`` to ``items``.
+
+    Return the index where the run ends, and the index of the comma before it or -1 without one.
+    """
+    comma = -1
+    pattern = _ITEM["'" if text[position] == "'" else '"']
+    while match := pattern.match(text, position):
+        string, _, integer, rest, literal, _ = match.groups()
+        if string is None:
+            items.append(_exact_scalar(integer, rest, literal, match.start(3)))
+        else:
+            items.append(decode_string(string, match.start(1), {}) if "\\" in string else string)
+        position, comma = match.end(), max(match.start(2), match.start(6))
+    return position, comma
+
+
+def _exact_scalar(integer: str | None, rest: str | None, literal: str | None, position: int) -> Json:
+    if integer is None:
+        return _LITERALS[literal or "null"]
+    return exact_decimal(integer + rest, position) if rest else exact_int(integer, position)

@@ -73,10 +73,10 @@ def test_the_answer_is_found_in_its_dress(text: str, rules: list[str]) -> None:
             'First {"x": 1}, then {"x":',
             "$: the JSON is cut off: the text is cut off: the object that begins here is not closed",
         ),
-        ('{"x": 1, "x": 2}', '$: the key "x" stands twice with different values'),
+        ('{"x": 1, "x": 2}', '$: the key "x" appears twice with different values'),
         (
             '```\n{"x": 1, "x": 2}\n```',
-            '$: the JSON is broken: the key "x" stands twice with different values, '
+            '$: the JSON is broken: the key "x" appears twice with different values, '
             'found "```\n{"x": 1, "x": 2}\n```"',
         ),
         ('{"x": 1, ...}', None),

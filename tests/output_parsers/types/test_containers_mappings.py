@@ -65,7 +65,7 @@ def test_a_dict_is_read(form: Any, text: str, value: dict[Any, Any] | None) -> N
     [
         (dict[str, int], "[1]", "$: expected an object, found an array of 1"),
         (dict[str, int], "hello", '$: expected an object, found "hello"'),
-        (dict[str, int], '{"a": 1, "a": 2}', '$: the key "a" stands twice with different values'),
+        (dict[str, int], '{"a": 1, "a": 2}', '$: the key "a" appears twice with different values'),
         (
             dict[str, int],
             '{"a": "x", "b c": null}',
