@@ -39,7 +39,8 @@ class Polite:
     """A moderator; ``OpenAiModerator()`` asks that of OpenAI."""
 
     def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
-        return [ModerationResult("fool" in text, ("harassment",) if "fool" in text else ()) for text in texts]
+        flags = ["fool" in text for text in texts]
+        return [ModerationResult(flagged=flag, categories=("harassment",) if flag else ()) for flag in flags]
 
 
 def shop(*replies: str) -> tuple[Shop, ScriptedChatModel]:

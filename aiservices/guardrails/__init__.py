@@ -1,4 +1,4 @@
-"""Guards at both ends of a call: what a user says passes them, and what a model answers."""
+"""Guardrails: functions that accept, rewrite or refuse user messages and answers of the model."""
 
 from __future__ import annotations
 

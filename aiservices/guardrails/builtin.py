@@ -1,4 +1,4 @@
-"""Guards that are ready to be used."""
+"""Ready-made guards: length limits, forbidden words, masking, prompt injection, and any predicate."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from pydantic_core import to_jsonable_python
 
 from ..engine.plan import Invocation
 from ..models.errors import DefinitionError, DefinitionProblem
-from .guard import Guard, On, Verdict, passed, refused, reprompt, rewritten
+from .guard import Guard, Subject, Verdict, passed, refused, reprompt, rewritten
 
-# The verdict of a guard that finds something, made of what it has to say: refused, reprompt or retry.
-Otherwise = Callable[[str], Verdict]
+# Makes the verdict of a guard that found a problem from a message: refused, reprompt or retry.
+VerdictFactory = Callable[[str], Verdict]
 
 
-def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Otherwise = reprompt) -> Guard:
-    """A guard that is shown the value, and tells the model ``message`` where the predicate does not hold."""
+def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: VerdictFactory = reprompt) -> Guard:
+    """Return a guard that requires a predicate to be true for the value of an answer.
+
+    Args:
+        predicate: A function of the typed value. It must not be async.
+        message: What the model is told if the predicate is false.
+        otherwise: Makes the verdict if the predicate is false: ``reprompt``, ``retry`` or ``refused``.
+    """
     if inspect.iscoroutinefunction(predicate):
-        said = 'the predicate is async; write an async guard instead, with on="value"'
-        raise DefinitionError([DefinitionProblem("ensure", said)])
+        problem = 'the predicate is async; write an async guard instead, with on="value"'
+        raise DefinitionError([DefinitionProblem("ensure", problem)])
 
     def guard(value: Any, invocation: Invocation) -> Verdict:
         return passed() if predicate(value) else otherwise(message)
@@ -30,64 +36,71 @@ def ensure(predicate: Callable[[Any], bool], message: str, *, otherwise: Otherwi
     return Guard(guard, "ensure", "value")
 
 
-def max_length(characters: int, *, on: On = "text", otherwise: Otherwise = refused) -> Guard:
-    """No text is longer than so many characters; of a value, none of the texts in it."""
-    if characters < 1:
-        raise DefinitionError([DefinitionProblem("max_length", f"it is {characters}; it must be at least 1")])
+def max_length(max_characters: int, *, on: Subject = "text", otherwise: VerdictFactory = refused) -> Guard:
+    """Return a guard that limits the length of the text, or with ``on="value"`` of each text in the value."""
+    if max_characters < 1:
+        problem = f"max_characters is {max_characters}; it must be at least 1"
+        raise DefinitionError([DefinitionProblem("max_length", problem)])
 
     def guard(subject: Any, invocation: Invocation) -> Verdict:
         longest = max(map(len, _texts_in(subject)), default=0)
-        if longest <= characters:
+        if longest <= max_characters:
             return passed()
-        return otherwise(f"the text has {longest} characters, and no more than {characters} are permitted")
+        return otherwise(f"the text has {longest} characters; at most {max_characters} are allowed")
 
     return Guard(guard, "max_length", on)
 
 
-def forbidden(*words: str | re.Pattern[str], on: On = "text", otherwise: Otherwise = refused) -> Guard:
-    """None of the words is in the text, as a whole word in upper or lower case; nor what a pattern finds.
+def forbidden(
+    *words: str | re.Pattern[str], on: Subject = "text", otherwise: VerdictFactory = refused
+) -> Guard:
+    """Return a guard that rejects texts with one of the words, or with a match of one of the patterns.
 
-    JSON may write a word with escapes: where the method's type is not str, ``on="value"`` looks at the texts
-    in the value.
+    Words match as whole words in upper or lower case. JSON may escape the characters of a word, so use
+    ``on="value"`` if the method does not return str: then the guard checks the texts in the value.
     """
-    patterns = _any_of("forbidden", words)
+    patterns = _compile_patterns("forbidden", words)
 
     def guard(subject: Any, invocation: Invocation) -> Verdict:
         texts = list(_texts_in(subject))
-        for pattern, named in patterns.items():
-            for found in filter(None, map(pattern.search, texts)):
-                what = named or repr(found.group())
-                return otherwise(f"the text holds {what}, which must not be in it")
+        for pattern, description in patterns.items():
+            for match in filter(None, map(pattern.search, texts)):
+                return otherwise(
+                    f"the text contains {description or repr(match.group())}, which is forbidden"
+                )
         return passed()
 
     return Guard(guard, "forbidden", on)
 
 
 def masked(*words: str | re.Pattern[str], by: str = "***") -> Guard:
-    """What the words and patterns find in the text is replaced; they are read as ``forbidden`` reads them."""
-    patterns = _any_of("masked", words)
+    """Return a guard that replaces words and matches of patterns in the text.
+
+    Words match as whole words in upper or lower case. ``by`` is the replacement.
+    """
+    patterns = _compile_patterns("masked", words)
 
     def guard(text: str, invocation: Invocation) -> Verdict:
         new = text
         for pattern in patterns:
-            new = pattern.sub(lambda _: by, new)
+            new = pattern.sub(lambda _: by, new)  # a function, so that backslashes in ``by`` have no meaning
         return passed() if new == text else rewritten(new)
 
     return Guard(guard, "masked")
 
 
-def no_injection(*phrases: str, otherwise: Otherwise = refused) -> Guard:
-    """No phrase is in the text by which users commonly try to override the instructions of a model.
+def no_injection(*phrases: str, otherwise: VerdictFactory = refused) -> Guard:
+    """Return a guard that rejects texts with phrases that are typical of prompt injection.
 
-    A heuristic: it knows some English phrases and those that are given, whatever their case, spaces and
-    invisible characters. It lets through what is said in other words, and stops who merely writes of such
-    phrases. It is one fence of several and no proof.
+    The guard is a heuristic. It knows some English phrases, such as "ignore all previous instructions", and
+    the given ones, and ignores case, extra spaces and invisible characters. It misses other wordings and also
+    rejects texts that only quote such a phrase. Use it as one defense among others.
     """
-    known = [re.compile(re.escape(_plain(phrase))) for phrase in phrases]
+    own_patterns = [re.compile(re.escape(_normalize(phrase))) for phrase in phrases]
 
     def guard(text: str, invocation: Invocation) -> Verdict:
-        plain = _plain(text)
-        if any(pattern.search(plain) for pattern in (*_INJECTIONS, *known)):
+        normalized = _normalize(text)
+        if any(pattern.search(normalized) for pattern in (*_INJECTIONS, *own_patterns)):
             return otherwise("the text seems to override the instructions of the model")
         return passed()
 
@@ -113,36 +126,40 @@ _INJECTIONS = [
 ]
 
 
-def _plain(text: str) -> str:
-    """A text in lower case, with single spaces, without characters that nobody sees."""
+def _normalize(text: str) -> str:
+    """Return the text in lower case, with single spaces and without invisible format characters."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    visible = (sign for sign in folded if unicodedata.category(sign) != "Cf")
+    visible = (char for char in folded if unicodedata.category(char) != "Cf")
     return " ".join("".join(visible).split())
 
 
-def _any_of(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
-    """Patterns that find the words, and what to call what they find: "" where that may be told as it is."""
+def _compile_patterns(name: str, words: tuple[str | re.Pattern[str], ...]) -> dict[re.Pattern[str], str]:
+    """Return the patterns to search for, each with a description of its matches for messages.
+
+    The description of plain words is "": their matches may be quoted. A match of a pattern may be a secret,
+    such as a card number, so messages name the pattern instead.
+    """
     if not words or not all(words):
-        said = "it takes words and patterns" + (", and one of them is empty" if words else "; none is given")
-        raise DefinitionError([DefinitionProblem(name, said)])
-    plain = [re.escape(word) for word in words if isinstance(word, str)]
-    found = {word: f"what {word.pattern!r} finds" for word in words if isinstance(word, re.Pattern)}
-    if plain:
-        found[re.compile(rf"(?<!\w)(?:{'|'.join(plain)})(?!\w)", re.IGNORECASE)] = ""
-    return found
+        problem = "one of the words and patterns is empty" if words else "pass at least one word or pattern"
+        raise DefinitionError([DefinitionProblem(name, problem)])
+    plain_words = [re.escape(word) for word in words if isinstance(word, str)]
+    patterns = {word: f"a match of {word.pattern!r}" for word in words if isinstance(word, re.Pattern)}
+    if plain_words:
+        patterns[re.compile(rf"(?<!\w)(?:{'|'.join(plain_words)})(?!\w)", re.IGNORECASE)] = ""
+    return patterns
 
 
 def _texts_in(subject: Any) -> Iterator[str]:
-    """A text, or all texts inside of a value, the keys among them."""
+    """Yield a text itself, or all texts in a value, including the keys of its mappings."""
     if isinstance(subject, str):
         yield str(subject)
         return
-    waiting = [to_jsonable_python(subject, fallback=str)]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, dict):
-            waiting += [*found, *found.values()]
-        elif isinstance(found, list):
-            waiting += found
+    pending = [to_jsonable_python(subject, fallback=str)]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list):
+            pending += value

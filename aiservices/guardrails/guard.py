@@ -1,4 +1,4 @@
-"""Runs a guard, and knows what it is called and what it is shown."""
+"""What a guard is: its verdicts, its errors and events, and how one is run."""
 
 from __future__ import annotations
 
@@ -11,24 +11,34 @@ from ..engine.plan import Invocation
 from ..interface.parameters import is_async
 from ..models.errors import AiServiceError, DefinitionProblem
 
-Where: TypeAlias = Literal["input", "output"]
+Stage: TypeAlias = Literal["input", "output"]
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """It may go on as it is."""
+    """The verdict that the text or value is accepted unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """It may go on as ``new``, which the guards after this one are shown."""
+    """The verdict that replaces the text or value.
+
+    Attributes:
+        new: The replacement, which the next guards check.
+    """
 
     new: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Reprompt:
-    """The model is to answer again; it is told ``message`` after its answer, nothing where that is None."""
+    """The verdict that the model must answer again.
+
+    Attributes:
+        reason: Why the answer was rejected, for errors and logs.
+        message: A user message that the model gets after its rejected answer. None repeats the request
+            unchanged.
+    """
 
     reason: str
     message: str | None = None
@@ -36,42 +46,36 @@ class Reprompt:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The call ends here, with a GuardrailError."""
+    """The verdict that ends the call with a GuardrailError.
+
+    Attributes:
+        message: Why the text or value was refused.
+    """
 
     message: str
 
 
 Verdict: TypeAlias = Passed | Rewritten | Reprompt | Refused
-
-
-class GuardrailRan(NamedTuple):
-    """A guard has given its verdict; an event for listeners."""
-
-    name: str
-    where: Where
-    verdict: Verdict
-
-
 _PASSED = Passed()
 
 
 def passed() -> Verdict:
-    """Let it through."""
+    """Accept the text or value unchanged."""
     return _PASSED
 
 
 def rewritten(new: Any) -> Verdict:
-    """Let something else through in its place."""
+    """Replace the text or value."""
     return Rewritten(new)
 
 
 def retry(reason: str) -> Verdict:
-    """Have the model answer the same request again. For the output only."""
+    """Send the same request to the model again. For output guards only."""
     return Reprompt(reason)
 
 
 def reprompt(message: str) -> Verdict:
-    """Have the model answer again, with this message after the rejected answer. For the output only."""
+    """Send the rejected answer and this message to the model, which answers again. For output guards only."""
     return Reprompt(message, message)
 
 
@@ -80,98 +84,122 @@ def refused(message: str) -> Verdict:
     return Refused(message)
 
 
-class GuardrailError(AiServiceError):
-    """A guard refused what was said, rejected every answer, or failed by itself, as the ``__cause__`` says.
+class GuardrailRan(NamedTuple):
+    """An event for listeners: a guard returned a verdict.
 
-    ``guard`` is its name, ``where`` it stands: at the "input" or the "output". ``reason`` is what it said.
+    Attributes:
+        name: The name of the guard.
+        stage: "input" or "output".
+        verdict: What the guard returned.
     """
 
-    def __init__(self, message: str, *, guard: str, where: Where, reason: str) -> None:
+    name: str
+    stage: Stage
+    verdict: Verdict
+
+
+class GuardrailError(AiServiceError):
+    """A guard refused an input or output, rejected every answer, or raised an exception (the ``__cause__``).
+
+    Attributes:
+        guard: The name of the guard.
+        stage: "input" or "output".
+        reason: The message of the guard's verdict, or the text of its exception.
+    """
+
+    def __init__(self, message: str, *, guard: str, stage: Stage, reason: str) -> None:
         super().__init__(message)
         self.guard = guard
-        self.where = where
+        self.stage = stage
         self.reason = reason
 
 
-On: TypeAlias = Literal["text", "value"]
+Subject: TypeAlias = Literal["text", "value"]
 
-# Is shown the text or the value, and the turn; gives a verdict, or in async calls also an awaitable of one.
+# Gets the text or the value, and the invocation of the method; returns a verdict, or in async calls an
+# awaitable of one. Any, because the type of the value depends on the method.
 GuardFunction: TypeAlias = Callable[[Any, Invocation], Verdict | Awaitable[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A guard with a name of its own, which says whether it is shown the text of an answer or its value."""
+    """A guard function with a name and a fixed subject.
+
+    Attributes:
+        function: Gets the text or the value, and the invocation; returns a verdict.
+        name: The name in errors and events. By default the name of the function.
+        on: "text" to check what the model wrote, "value" to check the typed value.
+    """
 
     function: GuardFunction
     name: str = ""
-    on: On = "text"
+    on: Subject = "text"
 
     def __call__(self, subject: Any, invocation: Invocation, /) -> Verdict | Awaitable[Verdict]:
         return self.function(subject, invocation)
 
 
-def name_of(guard: GuardFunction) -> str:
-    """The name of a guard, as errors and events have it."""
+def guard_name(guard: GuardFunction) -> str:
+    """Return the name of a guard for errors and events."""
     if isinstance(guard, Guard):
-        return guard.name or name_of(guard.function)
+        return guard.name or guard_name(guard.function)
     return getattr(guard, "__name__", None) or type(guard).__name__
 
 
-def check_guards(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
-    """What is wrong with the guards that are given."""
+def guard_problems(owner: str, guards: Sequence[GuardFunction]) -> list[DefinitionProblem]:
+    """Return the problems of the guards that were passed to InputGuardrails or OutputGuardrails."""
     if not guards:
-        return [
-            DefinitionProblem(
-                owner, "no guard is given; pass functions of (subject, turn) that give a verdict"
-            )
-        ]
+        message = "no guard was passed; pass functions of (subject, invocation) that return a verdict"
+        return [DefinitionProblem(owner, message)]
     problems = []
     for number, guard in enumerate(guards, 1):
         if not callable(guard):
-            said = f"it takes functions of (subject, turn), and number {number} is {guard!r}"
-            problems.append(DefinitionProblem(owner, said))
-        elif isinstance(guard, Guard) and guard.on not in get_args(On):
-            said = f"on is {guard.on!r} for {name_of(guard)}; it must be one of text, value"
-            problems.append(DefinitionProblem(owner, said))
+            message = f"guards must be functions of (subject, invocation), but number {number} is {guard!r}"
+            problems.append(DefinitionProblem(owner, message))
+        elif isinstance(guard, Guard) and guard.on not in get_args(Subject):
+            message = f"on is {guard.on!r} for {guard_name(guard)}; it must be one of text, value"
+            problems.append(DefinitionProblem(owner, message))
     return problems
 
 
-def awaited(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
-    """The guards that are async, in words; ``create`` refuses them for methods that block."""
-    return tuple(f"the guard {name_of(guard)}" for guard in guards if is_async(_function_of(guard)))
+def describe_async_guards(guards: Sequence[GuardFunction]) -> tuple[str, ...]:
+    """Return a description of each async guard. ``create`` rejects them for blocking methods."""
+    return tuple(f"the guard {guard_name(guard)}" for guard in guards if is_async(_function_of(guard)))
 
 
-def judged(guard: GuardFunction, subject: Any, where: Where, invocation: Invocation) -> Flow[Verdict]:
-    """The verdict of a guard, told to listeners. Raises GuardrailError where it refuses, or fails itself."""
-    name = name_of(guard)
+def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invocation) -> Flow[Verdict]:
+    """Run a guard, report its verdict to listeners, and return the verdict.
+
+    Raises GuardrailError if the guard refuses, raises, or returns something other than a verdict.
+    """
+    name = guard_name(guard)
     try:
-        verdict = yield _need(guard, name, subject, invocation)
+        verdict = yield _call_effect(guard, name, subject, invocation)
         if not isinstance(verdict, Verdict):
-            said = "it must give passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
-            raise TypeError(f"{said}, and gave {verdict!r}")
+            expected = "it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…)"
+            raise TypeError(f"{expected}, but it returned {verdict!r}")
     except Exception as error:
-        raise failed(name, where, invocation, error) from error
-    yield Emit(GuardrailRan(name, where, verdict), shown=False)
+        raise guard_failure(name, stage, invocation, error) from error
+    yield Emit(GuardrailRan(name, stage, verdict), shown=False)
     if isinstance(verdict, Refused):
-        said = f"{invocation.plan.where}: the {where} guard {name} refused: {verdict.message}"
-        raise GuardrailError(said, guard=name, where=where, reason=verdict.message)
+        message = f"{invocation.plan.where}: the {stage} guard {name} refused: {verdict.message}"
+        raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message)
     return verdict
 
 
-def failed(name: str, where: Where, invocation: Invocation, error: Exception) -> GuardrailError:
-    """What a guard did wrong, as an error of its own."""
+def guard_failure(name: str, stage: Stage, invocation: Invocation, error: Exception) -> GuardrailError:
+    """Return a GuardrailError that reports an exception of a guard."""
     reason = f"{type(error).__name__}: {error}"
-    said = f"{invocation.plan.where}: the {where} guard {name} failed: {reason}"
-    return GuardrailError(said, guard=name, where=where, reason=reason)
+    message = f"{invocation.plan.where}: the {stage} guard {name} failed: {reason}"
+    return GuardrailError(message, guard=name, stage=stage, reason=reason)
 
 
-def _need(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
-    def judge() -> Any:
+def _call_effect(guard: GuardFunction, name: str, subject: Any, invocation: Invocation) -> Run:
+    def call_guard() -> Verdict | Awaitable[Verdict]:
         return guard(subject, invocation)
 
-    judge.__qualname__ = name
-    return Run(judge, in_thread=not is_async(_function_of(guard)))
+    call_guard.__qualname__ = name  # errors of the drivers name the function by it
+    return Run(call_guard, in_thread=not is_async(_function_of(guard)))
 
 
 def _function_of(guard: GuardFunction) -> GuardFunction:

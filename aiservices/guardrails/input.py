@@ -1,4 +1,4 @@
-"""Shows guards what the user says before a model is asked."""
+"""InputGuardrails: guards that check the user message before the model gets it."""
 
 from __future__ import annotations
 
@@ -10,86 +10,103 @@ from ..engine.output_format import INSTRUCTIONS_PLACE
 from ..engine.pipeline import Answer, Proceed
 from ..engine.plan import Invocation
 from ..models.errors import DefinitionError
-from ..models.media import interleaved
+from ..models.media import interleave
 from ..models.messages import UserMessage
-from .guard import GuardFunction, Reprompt, Rewritten, awaited, check_guards, failed, judged, name_of
-
-_PRIVATE_USE = range(0xE000, 0xF8FF)  # characters without a meaning
-
-
-class Told(str):
-    """The text of a message that a guard wrote, not the user."""
-
-    __slots__ = ()
-
-
-class UserTextCheck(NamedTuple):
-    """The user's message in a turn: its text as guards are shown it, and where it stands.
-
-    A single character stands in the text for the place of the format instructions, where it has one.
-    """
-
-    text: str
-    at: int
-    place: str
-
-    def said_otherwise(self, text: str, invocation: Invocation) -> Invocation:
-        """The turn with another text in the place of this one; images and files stay."""
-        if self.place:
-            text = text.replace(self.place, INSTRUCTIONS_PLACE)
-        messages = list(invocation.request.messages)
-        was = messages[self.at]
-        assert isinstance(was, UserMessage), "it was found as one"
-        contents = tuple(interleaved(text, was.contents)) if was.contents else ()
-        messages[self.at] = replace(was, text=text, contents=contents)
-        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
-
-
-def asked_in(invocation: Invocation) -> UserTextCheck | None:
-    """The last message that is the user's; None where there is none."""
-    messages = invocation.request.messages
-    for at in range(len(messages) - 1, -1, -1):
-        said = messages[at]
-        if isinstance(said, UserMessage) and not isinstance(said.text, Told):
-            if INSTRUCTIONS_PLACE not in said.text:
-                return UserTextCheck(said.text, at, "")
-            place = next(sign for sign in map(chr, _PRIVATE_USE) if sign not in said.text)
-            return UserTextCheck(said.text.replace(INSTRUCTIONS_PLACE, place), at, place)
-    return None
+from .guard import (
+    GuardFunction,
+    Reprompt,
+    Rewritten,
+    describe_async_guards,
+    guard_failure,
+    guard_name,
+    guard_problems,
+    run_guard,
+)
 
 
 class InputGuardrails:
-    """Shows the text of the user message to guards, one after the other, before anything is asked.
+    """An interceptor that checks the text of the user message with guards, one after the other.
 
-    A guard is a function of the text and the turn, which gives ``passed()``, ``rewritten(text)`` or
-    ``refused(message)``; the last is a GuardrailError. The one after it is shown what it passed on. It may be
-    async in async calls; one that is not runs in a thread there. An interceptor: those after it, and the
-    model, see the rewritten text only. So it goes before ChatMemory, else memory keeps the original. What
-    was said before is not shown, nor is a call that goes on after an approval, as it passed then. What is
-    retrieved for the message is shown to those that stand after the retrieval.
+    A guard is a function of the text and the invocation. It returns ``passed()``, ``rewritten(text)`` or
+    ``refused(message)``; a refusal raises a GuardrailError. Each guard gets the text that the guard before it
+    returned. Guards may be async in async calls; there, blocking guards run in a thread.
+
+    The model and the interceptors after this one get only the rewritten text. So place InputGuardrails before
+    ChatMemory, otherwise the memory stores the original. Text that a retrieval adds is checked only if this
+    interceptor comes after the retrieval. Earlier messages of the conversation are not checked. A call that
+    is resumed after an approval is not checked again.
     """
 
     position_name = "input guard"
 
     def __init__(self, *guards: GuardFunction) -> None:
-        problems = check_guards("InputGuardrails", guards)
+        problems = guard_problems("InputGuardrails", guards)
         if problems:
             raise DefinitionError(problems)
         self._guards = guards
-        self.awaits = awaited(guards)
+        self.awaits = describe_async_guards(guards)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if invocation.is_resumed else self._guards:
-            asked = asked_in(invocation)
-            if asked is None:
+            user_text = find_user_text(invocation)
+            if user_text is None:
                 break
-            verdict = yield from judged(guard, asked.text, "input", invocation)
+            verdict = yield from run_guard(guard, user_text.text, "input", invocation)
             if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
-                invocation = asked.said_otherwise(verdict.new, invocation)
+                invocation = user_text.replaced_by(verdict.new, invocation)
             elif isinstance(verdict, Rewritten):
-                kind = type(verdict.new).__name__
-                raise failed(name_of(guard), "input", invocation, TypeError(f"it rewrote a text as {kind}"))
+                error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
+                raise guard_failure(guard_name(guard), "input", invocation, error)
             elif isinstance(verdict, Reprompt):
-                said = "nothing was asked yet that could be asked again; use refused(…) or rewritten(…)"
-                raise failed(name_of(guard), "input", invocation, TypeError(said))
+                error = TypeError("the model has not answered yet; use refused(…) or rewritten(…)")
+                raise guard_failure(guard_name(guard), "input", invocation, error)
         return (yield from proceed(invocation))
+
+
+_PRIVATE_USE = range(0xE000, 0xF8FF)  # Unicode characters without a meaning of their own
+
+
+class GuardMessage(str):
+    """The text of a user message that an output guard wrote. Input guards do not check it."""
+
+    __slots__ = ()
+
+
+class UserText(NamedTuple):
+    """The text of the user message in a request, as guards see it.
+
+    Attributes:
+        text: The text, in which one private-use character stands for the mark of the format instructions, so
+            that guards neither see nor change the mark.
+        position: The index of the message in the request.
+        placeholder: That private-use character; "" if the message has no mark.
+    """
+
+    text: str
+    position: int
+    placeholder: str
+
+    def replaced_by(self, text: str, invocation: Invocation) -> Invocation:
+        """Return the invocation with another text in this message. Images and files stay."""
+        if self.placeholder:
+            text = text.replace(self.placeholder, INSTRUCTIONS_PLACE)
+        messages = list(invocation.request.messages)
+        original = messages[self.position]
+        assert isinstance(original, UserMessage), "find_user_text only returns positions of user messages"
+        contents = tuple(interleave(text, original.contents)) if original.contents else ()
+        messages[self.position] = replace(original, text=text, contents=contents)
+        return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
+
+
+def find_user_text(invocation: Invocation) -> UserText | None:
+    """Return the text of the last message that the user wrote, or None if there is none."""
+    messages = invocation.request.messages
+    for position in range(len(messages) - 1, -1, -1):
+        message = messages[position]
+        if isinstance(message, UserMessage) and not isinstance(message.text, GuardMessage):
+            if INSTRUCTIONS_PLACE not in message.text:
+                return UserText(message.text, position, "")
+            placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in message.text)
+            text = message.text.replace(INSTRUCTIONS_PLACE, placeholder)
+            return UserText(text, position, placeholder)
+    return None

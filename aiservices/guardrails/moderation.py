@@ -1,11 +1,11 @@
-"""Runs a check beside the first request of a flow."""
+"""Moderation: user messages, and optionally answers, are checked by a moderator while the model answers."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, through
 from ..engine.events import ReplyFailed, ReplyReceived
@@ -24,24 +24,31 @@ from ..models.errors import (
 from ..models.messages import UserMessage
 from ..models.openai.client import Clients, place_at, place_of, sdk_failures
 from ..models.openai.errors import Blame
-from .output import text_of
+from .guard import Stage
+from .output import answer_text
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
-Where: TypeAlias = Literal["input", "output"]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationResult:
-    """What a moderator says of one text: whether it is flagged, and in which categories."""
+    """The verdict of a moderator on one text.
+
+    Attributes:
+        flagged: True if the text must not pass.
+        categories: The names of the categories in which the text is flagged.
+    """
 
     flagged: bool
     categories: tuple[str, ...] = ()
 
 
 class Moderator(Protocol):
-    """Says of each text whether it may be said, in their order; may be async where all methods are."""
+    """Checks texts and returns one result per text, in the same order.
+
+    ``moderate`` may be async if all methods of the service are async.
+    """
 
     def moderate(
         self, texts: Sequence[str], /
@@ -49,201 +56,45 @@ class Moderator(Protocol):
 
 
 class ModerationRan(NamedTuple):
-    """A moderator has checked what was said; an event for listeners."""
+    """An event for listeners: a moderator checked texts.
 
-    where: Where
+    Attributes:
+        stage: "input" for user messages, "output" for an answer.
+        results: One result per text.
+    """
+
+    stage: Stage
     results: tuple[ModerationResult, ...]
 
 
 class ModerationError(AiServiceError):
-    """What was said is flagged in these ``categories``; ``where``: at the "input" or the "output".
+    """A user message or an answer is flagged, or the moderator failed (its exception is the ``__cause__``).
 
-    Without categories, where the moderator names none, or failed by itself, as the ``__cause__`` says.
+    Attributes:
+        stage: "input" for user messages, "output" for an answer.
+        categories: The categories in which a text is flagged. Empty if the moderator names none or failed.
     """
 
-    def __init__(self, message: str, *, where: Where, categories: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, stage: Stage, categories: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.where = where
+        self.stage = stage
         self.categories = categories
 
 
-_TO_COME: Any = object()
-
-
-class Check:
-    """One question to a moderator, asked beside a request; ``is_open`` until there is a verdict."""
-
-    def __init__(
-        self, moderator: Moderator, texts: tuple[str, ...], where: Where, invocation: Invocation
-    ) -> None:
-        self._moderator = moderator
-        self._texts = texts
-        self._where: Where = where
-        self._turn = invocation
-        self._outcome: Any = _TO_COME
-        self.is_open = bool(texts)
-
-    def need(self) -> Run:
-        """The need that asks the moderator; the outcome is whether all may pass. ``verdict`` says why not."""
-        moderate, texts = self._moderator.moderate, self._texts
-
-        async def aask() -> bool:
-            try:
-                awaited: Any = moderate(texts)
-                self._outcome = await awaited
-            except Exception as error:
-                self._outcome = error
-            return self._passes()
-
-        def ask() -> bool:
-            try:
-                self._outcome = moderate(texts)
-            except Exception as error:
-                self._outcome = error
-            return self._passes()
-
-        asynchronous = inspect.iscoroutinefunction(moderate)
-        asked: Callable[[], Any] = aask if asynchronous else ask
-        asked.__qualname__ = getattr(moderate, "__qualname__", "moderate")
-        return Run(asked, in_thread=not asynchronous)
-
-    def run(self) -> Flow[None]:
-        """Ask the moderator. Raises what ``verdict`` gives."""
-        yield self.need()
-        refusal = yield from self.verdict()
-        if refusal is not None:
-            raise refusal
-
-    def verdict(self) -> Flow[AiServiceError | None]:
-        """Why what the moderator was asked for may not pass; None where it may, or no answer has come yet.
-
-        A ModerationError for what is flagged, or for what the moderator failed with; a ModelError as it is.
-        """
-        if self._outcome is _TO_COME:
-            return None
-        refusal: AiServiceError | None
-        try:
-            results = self._results()
-            refusal = self._flagged(results)
-        except ModelError as error:
-            refusal = error
-        except Exception as error:
-            refusal = self._failed(error)
-        else:
-            yield Emit(ModerationRan(self._where, results), shown=False)
-        self.is_open = False
-        return refusal
-
-    def _passes(self) -> bool:
-        try:
-            return not any(result.flagged for result in self._results())
-        except Exception:  # ``verdict`` tells
-            return False
-
-    def _results(self) -> tuple[ModerationResult, ...]:
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        self._outcome = results = tuple(self._outcome)
-        if len(results) != len(self._texts):
-            raise ValueError(f"it gave {len(results)} results for {len(self._texts)} texts")
-        return results
-
-    def _failed(self, error: Exception) -> ModerationError:
-        said = f"{self._turn.plan.where}: the moderator failed: {type(error).__name__}: {error}"
-        failure = ModerationError(said, where=self._where)
-        failure.__cause__ = error
-        return failure
-
-    def _flagged(self, results: tuple[ModerationResult, ...]) -> ModerationError | None:
-        if not any(result.flagged for result in results):
-            return None
-        named = tuple(dict.fromkeys(name for one in results if one.flagged for name in one.categories))
-        what = "what the user says" if self._where == "input" else "the answer"
-        said = f"{what} is flagged by moderation: {', '.join(named) or 'no category is named'}"
-        return ModerationError(f"{self._turn.plan.where}: {said}", where=self._where, categories=named)
-
-
-class _Refused(GeneratorExit):
-    """Has ``through`` close a flow: nothing in it is to catch what is refused, or to go on."""
-
-
-def beside(flow: Flow[Answer], check: Check, invocation: Invocation) -> Flow[Answer]:
-    """A flow with a check beside its first request. Raises what the check refuses with.
-
-    Then the flow is told what came of the request, for its account, and is closed before it goes on.
-    """
-    refusal: AiServiceError | None = None
-
-    def fulfil(need: Effect) -> Flow[Any]:
-        nonlocal refusal
-        if refusal is not None:
-            yield from _noted(need, refusal)
-            return None
-        gated = _gated(need, check) if check.is_open else None
-        if gated is None:
-            return (yield need)
-        try:
-            outcome = yield gated
-        except ReplyBlocked as withheld:
-            refusal = yield from check.verdict()
-            if refusal is None or isinstance(need, Gather):  # it is for another check to say why
-                raise
-            if withheld.reply is None:
-                raise _left(invocation) from refusal
-            return withheld.reply
-        except Exception:
-            refusal = yield from check.verdict()
-            raise
-        refusal = yield from check.verdict()
-        return outcome[:-1] if isinstance(need, Gather) else outcome
-
-    try:
-        answer = yield from through(flow, fulfil)
-        if refusal is not None:
-            raise _Refused
-    except (Exception, _Refused):
-        if refusal is None:
-            raise
-        raise refusal from refusal.__cause__
-    if check.is_open:  # nothing was asked
-        yield from check.run()
-    return answer
-
-
-def _gated(need: Effect, check: Check) -> Effect | None:
-    """The need with the check beside it; None where it asks no model."""
-    if isinstance(need, CallModel):
-        return need._replace(gates=(*need.gates, check.need()))
-    if isinstance(need, Gather) and any(isinstance(one, CallModel) for one in need.needs):
-        return Gather((*need.needs, check.need()), need.at_once and need.at_once + 1)
-    return None
-
-
-def _noted(need: Effect, refusal: AiServiceError) -> Flow[None]:
-    """Hand on what a flow notes of a request that is refused. Raises _Refused when it has, or goes on."""
-    event = need.event if isinstance(need, Emit) else None
-    if isinstance(event, ReplyFailed) and event.error.__cause__ is refusal:  # the reply was left
-        event = event._replace(error=refusal)
-    if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
-        yield Emit(event, shown=False)
-    if not isinstance(event, ModerationRan):  # after that of a check within, the reply is still to be noted
-        raise _Refused
-
-
-def _left(invocation: Invocation) -> ServiceOutputError:
-    """What a flow is told of a request whose reply is left before its end."""
-    return ServiceOutputError(invocation.plan.where, "", (), invocation.state.attempts)
-
-
 class Moderation:
-    """Has the messages of the user moderated while the model answers; with ``answers`` the answer, too.
+    """An interceptor that has a moderator check the user messages while the model answers.
 
-    What is flagged is a ModerationError, before anything of an answer is handed over and before a tool runs.
-    A moderator that fails lets nothing through: ModelErrors of it leave as they are, all else as a
-    ModerationError. Streams hold what comes before the verdict, and flow from then on; with ``answers`` they
-    show nothing before the answer has passed. What is flagged ends the request, but for a whole reply in a
-    blocking call, which is waited for. An interceptor; all messages of the user that it sees in the request
-    are moderated, so before ChatMemory it is those of this call.
+    A flagged text raises a ModerationError before any part of the answer is handed out and before a tool
+    runs. If the moderator fails, nothing passes either: its ModelErrors are raised as they are, other
+    exceptions as a ModerationError. Streams hold back the answer until the verdict is there. A flagged text
+    cancels the request to the model; only a blocking call has to wait for the whole reply.
+
+    All user messages in the request that this interceptor gets are checked. So before ChatMemory only the
+    messages of this call are checked, after it the whole conversation.
+
+    Args:
+        moderator: Checks the texts, for example an ``OpenAiModerator``.
+        answers: Also check the answer. Streams then show nothing before the whole answer has passed.
     """
 
     def __init__(self, moderator: Moderator, *, answers: bool = False) -> None:
@@ -258,25 +109,211 @@ class Moderation:
         self.awaits = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        texts = () if invocation.is_resumed else _said_by_users(invocation)
-        check = Check(self._moderator, texts, "input", invocation)
-        answer = yield from beside(proceed(invocation), check, invocation)
-        if self._answers and (text := text_of(answer, invocation)).strip():
-            yield from Check(self._moderator, (text,), "output", invocation).run()
+        texts = () if invocation.is_resumed else _user_texts(invocation)
+        check = ModerationCheck(self._moderator, texts, "input", invocation)
+        answer = yield from check_concurrently(proceed(invocation), check, invocation)
+        if self._answers and (text := answer_text(answer, invocation)).strip():
+            yield from ModerationCheck(self._moderator, (text,), "output", invocation).run()
         return answer
 
 
-def _said_by_users(invocation: Invocation) -> tuple[str, ...]:
-    said = (message.text for message in invocation.request.messages if isinstance(message, UserMessage))
-    texts = (text.replace(INSTRUCTIONS_PLACE, "") for text in said)
+def _user_texts(invocation: Invocation) -> tuple[str, ...]:
+    messages = (message for message in invocation.request.messages if isinstance(message, UserMessage))
+    texts = (message.text.replace(INSTRUCTIONS_PLACE, "") for message in messages)
     return tuple(text for text in texts if text.strip())
 
 
-class OpenAiModerator:
-    """Asks the moderations API of OpenAI, or of a server that speaks it, over the ``openai`` SDK.
+_PENDING: Any = object()
 
-    Nothing is imported or opened before the first text. ``client`` is used as it is, but for its retries.
-    Raises ModelErrors. It blocks, and runs in a thread in async calls. ``timeout`` is in seconds.
+
+class ModerationCheck:
+    """One question to a moderator. ``is_open`` is True until its verdict was taken."""
+
+    def __init__(
+        self, moderator: Moderator, texts: tuple[str, ...], stage: Stage, invocation: Invocation
+    ) -> None:
+        self._moderator = moderator
+        self._texts = texts
+        self._stage: Stage = stage
+        self._qualname = invocation.plan.where
+        self._outcome: Any = _PENDING  # then the results of the moderator, or its exception
+        self.is_open = bool(texts)
+
+    def effect(self) -> Run:
+        """Return the effect that asks the moderator. Its outcome is True if all texts may pass.
+
+        It never raises, because it runs beside a request to the model: ``verdict`` reports why texts may not
+        pass.
+        """
+        moderate, texts = self._moderator.moderate, self._texts
+
+        async def acall_moderator() -> bool:
+            try:
+                results: Any = moderate(texts)
+                self._outcome = await results
+            except Exception as error:
+                self._outcome = error
+            return self._passes()
+
+        def call_moderator() -> bool:
+            try:
+                self._outcome = moderate(texts)
+            except Exception as error:
+                self._outcome = error
+            return self._passes()
+
+        asynchronous = inspect.iscoroutinefunction(moderate)
+        function: Callable[[], bool | Awaitable[bool]] = acall_moderator if asynchronous else call_moderator
+        function.__qualname__ = getattr(moderate, "__qualname__", "moderate")
+        return Run(function, in_thread=not asynchronous)
+
+    def run(self) -> Flow[None]:
+        """Ask the moderator and raise the error that ``verdict`` returns."""
+        yield self.effect()
+        error = yield from self.verdict()
+        if error is not None:
+            raise error
+
+    def verdict(self) -> Flow[AiServiceError | None]:
+        """Return the error to raise: None if all texts pass or the moderator has not answered yet.
+
+        The error is a ModerationError for flagged texts and failures of the moderator, or its ModelError.
+        """
+        if self._outcome is _PENDING:
+            return None
+        verdict: AiServiceError | None
+        try:
+            results = self._results()
+            verdict = self._flagged_error(results)
+        except ModelError as error:
+            verdict = error
+        except Exception as error:
+            verdict = self._failure(error)
+        else:
+            yield Emit(ModerationRan(self._stage, results), shown=False)
+        self.is_open = False
+        return verdict
+
+    def _passes(self) -> bool:
+        try:
+            return not any(result.flagged for result in self._results())
+        except Exception:  # ``verdict`` reports it
+            return False
+
+    def _results(self) -> tuple[ModerationResult, ...]:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        self._outcome = results = tuple(self._outcome)
+        if len(results) != len(self._texts):
+            raise ValueError(f"it returned {len(results)} results for {len(self._texts)} texts")
+        return results
+
+    def _failure(self, error: Exception) -> ModerationError:
+        message = f"{self._qualname}: the moderator failed: {type(error).__name__}: {error}"
+        failure = ModerationError(message, stage=self._stage)
+        failure.__cause__ = error
+        return failure
+
+    def _flagged_error(self, results: tuple[ModerationResult, ...]) -> ModerationError | None:
+        if not any(result.flagged for result in results):
+            return None
+        categories = tuple(
+            dict.fromkeys(name for result in results if result.flagged for name in result.categories)
+        )
+        subject = "the user message" if self._stage == "input" else "the answer"
+        detail = ", ".join(categories) or "the moderator named no category"
+        message = f"{self._qualname}: {subject} is flagged by moderation: {detail}"
+        return ModerationError(message, stage=self._stage, categories=categories)
+
+
+class _FlowClosed(GeneratorExit):
+    """Closes a flow whose request was blocked.
+
+    It is a GeneratorExit so that no interceptor inside of the flow catches it or asks the model again.
+    """
+
+
+def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: Invocation) -> Flow[Answer]:
+    """Run a check at the same time as the first model request of a flow, and raise the error of the check.
+
+    If the check blocks the reply, the flow still emits the event that records the request in the call state.
+    Then it is closed before it goes on.
+    """
+    blocked_by: AiServiceError | None = None
+
+    def perform(effect: Effect) -> Flow[Any]:
+        nonlocal blocked_by
+        if blocked_by is not None:
+            yield from _forward_record(effect, blocked_by)
+            return None
+        checked_effect = _with_check(effect, check) if check.is_open else None
+        if checked_effect is None:
+            return (yield effect)
+        try:
+            outcome = yield checked_effect
+        except ReplyBlocked as blocked:
+            blocked_by = yield from check.verdict()
+            if blocked_by is None or isinstance(effect, Gather):  # another check blocked it and reports why
+                raise
+            if blocked.reply is None:
+                raise _unread_reply_error(invocation) from blocked_by
+            return blocked.reply
+        except Exception:
+            blocked_by = yield from check.verdict()
+            raise
+        blocked_by = yield from check.verdict()
+        return outcome[:-1] if isinstance(effect, Gather) else outcome
+
+    try:
+        answer = yield from through(flow, perform)
+        if blocked_by is not None:
+            raise _FlowClosed
+    except (Exception, _FlowClosed):
+        if blocked_by is None:
+            raise
+        raise blocked_by from blocked_by.__cause__
+    if check.is_open:  # the flow sent no request
+        yield from check.run()
+    return answer
+
+
+def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
+    """Return the effect with the check beside it, or None if it does not call a model."""
+    if isinstance(effect, CallModel):
+        return effect._replace(gates=(*effect.gates, check.effect()))
+    if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.needs):
+        return Gather((*effect.needs, check.effect()), effect.at_once and effect.at_once + 1)
+    return None
+
+
+def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
+    """Emit the event by which a flow records its blocked request, then close the flow with _FlowClosed."""
+    event = effect.event if isinstance(effect, Emit) else None
+    if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
+        event = event._replace(error=blocked_by)
+    if isinstance(event, (ReplyReceived, ReplyFailed, ModerationRan)):
+        yield Emit(event, shown=False)
+    if not isinstance(event, ModerationRan):  # the event of a nested check comes before that of the reply
+        raise _FlowClosed
+
+
+def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
+    """Return the error that a flow gets for a request whose reply was not read to its end."""
+    return ServiceOutputError(invocation.plan.where, "", (), invocation.state.attempts)
+
+
+class OpenAiModerator:
+    """A moderator that uses the moderations API of OpenAI, or of a compatible server, through the openai SDK.
+
+    Nothing is imported and no connection is opened before the first text. ``moderate`` blocks; async calls
+    run it in a thread. It raises ModelErrors and does not retry.
+
+    Args:
+        model: The name of the moderation model.
+        base_url: The address of a compatible server.
+        api_key: The key. By default the variable OPENAI_API_KEY.
+        client: A client of the SDK to use instead of ``base_url`` and ``api_key``, without its retries.
+        timeout: Seconds to wait for an answer.
     """
 
     def __init__(
@@ -296,27 +333,28 @@ class OpenAiModerator:
 
     def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
         client = self._clients.blocking().with_options(timeout=self._timeout, max_retries=0)
-        where = f"{self.name} at {self._place.shown}"
+        source = f"{self.name} at {self._place.shown}"
         try:
-            answer = client.moderations.create(model=self._model, input=list(texts))
+            response = client.moderations.create(model=self._model, input=list(texts))
         except Exception as error:
             if not isinstance(error, sdk_failures()):
                 raise
-            blame = Blame(where, (client.api_key,), self._place.key_advice, self._timeout)
-            raise blame.failure(error) from error
+            mapper = Blame(source, (client.api_key,), self._place.key_advice, self._timeout)
+            raise mapper.failure(error) from error
         try:
-            return [_result(one) for one in answer.results]
+            return [_moderation_result(result) for result in response.results]
         except (AttributeError, TypeError, ValueError) as error:
-            raise InvalidReplyError(f"{where}: the answer is no moderation: {error}") from error
+            raise InvalidReplyError(f"{source}: the response is not a moderation: {error}") from error
 
     def close(self) -> None:
-        """Close the connections of a client that was made here."""
+        """Close the connections of the client, unless the client was passed in."""
         self._clients.close()
 
 
-def _result(one: Any) -> ModerationResult:
-    flags = one.categories.model_dump(by_alias=True)
-    flagged = one.flagged
+def _moderation_result(result: Any) -> ModerationResult:
+    """Convert a result of the SDK, which does not validate the responses of compatible servers."""
+    flags = result.categories.model_dump(by_alias=True)
+    flagged = result.flagged
     if not isinstance(flagged, bool):
         raise ValueError(f"flagged is {flagged!r}")
-    return ModerationResult(flagged, tuple(name for name, found in flags.items() if found))
+    return ModerationResult(flagged=flagged, categories=tuple(name for name, flag in flags.items() if flag))

@@ -1,4 +1,4 @@
-"""Shows guards what the model answers before anybody else sees it."""
+"""OutputGuardrails: guards that check the answer of the model before the caller gets it."""
 
 from __future__ import annotations
 
@@ -19,111 +19,217 @@ from .guard import (
     Guard,
     GuardFunction,
     GuardrailError,
-    On,
     Reprompt,
     Rewritten,
-    awaited,
-    check_guards,
-    failed,
-    judged,
-    name_of,
+    Subject,
+    describe_async_guards,
+    guard_failure,
+    guard_name,
+    guard_problems,
+    run_guard,
 )
-from .input import Told
+from .input import GuardMessage
 
 
-def without_answer(said: Sequence[Message]) -> tuple[Message, ...]:
-    """The rounds of tools before an answer, without it; a result that is the answer goes with its round."""
-    if not said:
-        return ()
-    answers = [at for at, message in enumerate(said) if isinstance(message, AiMessage)]
-    return tuple(said[: answers[-1]]) if answers else ()
+class _Rejection(NamedTuple):
+    """A verdict that asks for another answer, and the name of the guard that returned it."""
+
+    guard: str
+    verdict: Reprompt
 
 
-def asked_again(
-    invocation: Invocation, since: int, answer: Answer, text: str, message: str | None
-) -> Invocation:
-    """The turn that has an answer given again: after what was said with tools, which do not run again.
+class OutputGuardrails:
+    """An interceptor that checks each answer with guards, one after the other.
 
-    ``since`` is how much of that is in the request by now. With a message the model is shown its answer, and
-    told that; ``text`` is what the answer says.
+    A guard is a function of the text or the value, and of the invocation. It returns one of these verdicts:
+
+    - ``passed()`` accepts the answer.
+    - ``rewritten(new)`` replaces it. A new text is parsed as the method's type; a new value must have that
+      type.
+    - ``retry(reason)`` sends the same request again.
+    - ``reprompt(message)`` sends the rejected answer and the message, and the model answers again.
+    - ``refused(message)`` raises a GuardrailError.
+
+    Each guard gets what the guard before it returned, and all guards check a new answer. Tools do not run
+    again for it. The attempts of the call contain rejected answers, a memory does not store them. Guards may
+    be async in async calls; there, blocking guards run in a thread. Place OutputGuardrails after ChatMemory.
+    Streams show nothing before an answer has passed.
+
+    Args:
+        guards: The guard functions. A ``Guard`` overrides ``on``.
+        on: "text" to check what the model wrote, "value" to check the typed value.
+        max_attempts: How many answers the guards check, the first one included. If all of them are rejected,
+            the call raises a GuardrailError. The budget of the call limits them as well.
     """
-    before = without_answer(answer.said)[since:]
-    told = () if message is None else _rejected(answer, text, Told(message))
-    return replace(invocation, request=invocation.request.plus(*before, *told))
+
+    blocks_streaming = True
+    position_name = "output guard"
+
+    def __init__(self, *guards: GuardFunction, on: Subject = "text", max_attempts: int = 3) -> None:
+        problems = guard_problems("OutputGuardrails", guards)
+        if on not in get_args(Subject):
+            message = f"on is {on!r}; it must be one of text, value"
+            problems.append(DefinitionProblem("OutputGuardrails", message))
+        if max_attempts < 1:
+            message = f"max_attempts is {max_attempts}; it must be at least 1"
+            problems.append(DefinitionProblem("OutputGuardrails", message))
+        if problems:
+            raise DefinitionError(problems)
+        self._guards = guards
+        self.awaits = describe_async_guards(guards)
+        self._on: Subject = on
+        self._max_attempts = max_attempts
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        tool_messages, already_sent, rejected = invocation.state.tool_messages, invocation.told, 0
+        while True:
+            answer = yield from proceed(invocation)
+            outcome = yield from self._check(answer, invocation)
+            if isinstance(outcome, Answer):
+                return outcome
+            rejected += 1
+            self._check_limits(outcome, rejected, invocation)
+            text = answer_text(answer, invocation)
+            invocation = _reprompted(invocation, already_sent, answer, text, outcome.verdict.message)
+            # the rejected answer leaves the record of the call, so that a memory does not store it
+            tool_messages[:] = _tool_rounds(answer.said)
+            already_sent = len(tool_messages)
+
+    def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
+        """Return the answer as the guards pass it on, or the rejection of one of them."""
+        text: str | None = None  # determined when a guard needs it, since that parses the reply again
+        for guard in self._guards:
+            on = guard.on if isinstance(guard, Guard) else self._on
+            if on == "text" and text is None:
+                text = answer_text(answer, invocation)
+            subject = text if on == "text" else answer.value
+            verdict = yield from run_guard(guard, subject, "output", invocation)
+            if isinstance(verdict, Rewritten):
+                answer, text = _rewritten_answer(answer, verdict, on, guard, invocation), None
+            elif isinstance(verdict, Reprompt):
+                return _Rejection(guard_name(guard), verdict)
+        return answer
+
+    def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
+        """Raise GuardrailError if the model must not be asked for another answer."""
+        state = invocation.state
+        may_ask_again = state.may_ask_again()
+        if rejected < self._max_attempts and may_ask_again:
+            return
+        name, reason = rejection.guard, rejection.verdict.reason
+        answers = "its only answer" if rejected == 1 else f"all {rejected} answers"
+        message = f"{invocation.plan.where}: the output guard {name} rejected {answers}: {reason}"
+        error = GuardrailError(message, guard=name, stage="output", reason=reason)
+        if rejected < self._max_attempts:
+            cause = state.exceeded() or "a stream has already handed out text"
+            error.add_note(f"not asked again: {cause}")
+        raise error
 
 
-def _rejected(answer: Answer, text: str, told: str) -> tuple[Message, ...]:
-    """The answer, and what is said of it."""
-    said = answer.said
-    if said and isinstance(said[-1], ToolMessage):
-        return (*said[len(without_answer(said)) :], UserMessage(told))
+def _reprompted(
+    invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
+) -> Invocation:
+    """Return the invocation that asks for another answer.
+
+    Its request contains the tool rounds so far, so the tools do not run again. With a message it also
+    contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
+    tool messages that the request contains already.
+    """
+    tool_rounds = _tool_rounds(answer.said)[already_sent:]
+    feedback = () if message is None else _feedback(answer, text, GuardMessage(message))
+    return replace(invocation, request=invocation.request.plus(*tool_rounds, *feedback))
+
+
+def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the tool rounds before an answer. A round whose result is the answer belongs to the answer."""
+    if not messages:
+        return ()
+    answers = [index for index, message in enumerate(messages) if isinstance(message, AiMessage)]
+    return tuple(messages[: answers[-1]]) if answers else ()
+
+
+def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
+    """Return the messages that show the model its rejected answer and tell it what is wrong."""
+    messages = answer.said
+    if messages and isinstance(messages[-1], ToolMessage):
+        return (*messages[len(_tool_rounds(messages)) :], UserMessage(feedback))
     calls = answer.reply.message.tool_calls
     if calls and calls[0].arguments == text:
-        shown = AiMessage(answer.reply.text, calls)
-        return (shown, *(ToolMessage(call.id, call.name, told) for call in calls))
-    return (AiMessage(text), UserMessage(told)) if text else (UserMessage(told),)
+        # providers require a result for each call, so the feedback is sent as the result
+        ai_message = AiMessage(answer.reply.text, calls)
+        return (ai_message, *(ToolMessage(call.id, call.name, feedback) for call in calls))
+    return (AiMessage(text), UserMessage(feedback)) if text else (UserMessage(feedback),)
 
 
-def text_of(answer: Answer, invocation: Invocation) -> str:
-    """What the model wrote: its text, or the arguments of the tool whose call is the answer.
+def answer_text(answer: Answer, invocation: Invocation) -> str:
+    """Return what the model wrote: its text, or the arguments of the tool call that is the answer.
 
-    Where the value is not what the reply says (it is the result of a tool, or was mended, or made by another
-    interceptor) it is the value: a str as it is, all else as a model would write it.
+    The value may differ from the reply: a tool returned it, fields were repaired, or another interceptor
+    replaced it. In that case the text is the value, a str as it is and other values as a model would write
+    them.
     """
-    wire = _wire_of(answer, invocation)
-    if wire is None:
-        return _written(answer.value, invocation)
-    return answer.reply.message.tool_calls[0].arguments if _calls(answer.reply, wire) else answer.reply.text
+    output_format = _format_of(answer, invocation)
+    if output_format is None:
+        return _write(answer.value, invocation)
+    reply = answer.reply
+    return reply.message.tool_calls[0].arguments if _is_tool_call(reply, output_format) else reply.text
 
 
-def with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
-    """The answer that says ``text`` instead, which is read again. Raises OutputParsingError."""
-    wire = _wire_of(answer, invocation)
-    reply = _saying(answer.reply, text, keeps_call=_calls(answer.reply, wire))
-    reading = (
-        (wire or invocation.plan.wire).read(reply) if _reads(wire, invocation) else _read(text, invocation)
-    )
-    return _said(answer, reply, text, reading)
+def _rewritten_answer(
+    answer: Answer, verdict: Rewritten, on: Subject, guard: GuardFunction, invocation: Invocation
+) -> Answer:
+    """Return the answer with the text or value of a verdict. Raises GuardrailError if it does not fit."""
+    try:
+        if on == "value":
+            return _with_value(answer, verdict.new, invocation)
+        if not isinstance(verdict.new, str):
+            raise TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
+        return _with_text(answer, verdict.new, invocation)
+    except (OutputParsingError, ValueError, TypeError) as error:
+        raise guard_failure(guard_name(guard), "output", invocation, error) from error
 
 
-def with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
-    """The answer with another value, and its text written anew. Raises ValueError for one of another type."""
-    if not _is_like(value, answer.value, invocation):
-        raise ValueError(f"{value!r} is no value of the method's type")
-    text = _written(value, invocation)
-    return _said(
-        answer, _saying(answer.reply, text, keeps_call=False), text, Reading(value, answer.coercions)
-    )
+def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
+    """Return the answer with another text and the value parsed from it. Raises OutputParsingError."""
+    output_format = _format_of(answer, invocation)
+    reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
+    parser = invocation.plan.wire.parser
+    if output_format is not None:
+        reading = output_format.read(reply)
+    elif parser is None:  # the method returns a message or a reply, which is not parsed from a text
+        reading = invocation.plan.wire.read(reply)
+    else:
+        reading = parser.read(text)
+    return _answer_with(answer, reply, text, reading)
 
 
-def _wire_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None:
-    """The wire that reads the reply as the value; None where the value came about in another way."""
-    wire = invocation.state.wire
-    if wire is None or (answer.said and isinstance(answer.said[-1], ToolMessage)):
+def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
+    """Return the answer with another value and its text. Raises ValueError if the value has another type."""
+    if not _has_type_of_method(value, answer.value, invocation):
+        raise ValueError(f"{value!r} is not a value of the method's type")
+    text = _write(value, invocation)
+    reply = _reply_with(answer.reply, text, keep_call=False)
+    return _answer_with(answer, reply, text, Reading(value, answer.coercions))
+
+
+def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None:
+    """Return the format that reads the reply as the value, or None if the value has another origin."""
+    output_format = invocation.state.wire
+    if output_format is None or (answer.said and isinstance(answer.said[-1], ToolMessage)):
         return None
     try:
-        return wire if strict_equal(wire.read(answer.reply).value, answer.value) else None
+        return output_format if strict_equal(output_format.read(answer.reply).value, answer.value) else None
     except OutputParsingError:
         return None
 
 
-def _calls(reply: ChatReply, wire: OutputFormat[Any] | None) -> bool:
-    """Whether the answer is the call of a tool."""
-    return wire is not None and wire.tooling is not None and bool(reply.message.tool_calls)
+def _is_tool_call(reply: ChatReply, output_format: OutputFormat[Any] | None) -> bool:
+    """Return True if the answer is a call of the output tool."""
+    return output_format is not None and output_format.tooling is not None and bool(reply.message.tool_calls)
 
 
-def _reads(wire: OutputFormat[Any] | None, invocation: Invocation) -> bool:
-    """Whether a whole reply has to be read, and not a text."""
-    return wire is not None or invocation.plan.wire.parser is None
-
-
-def _read(text: str, invocation: Invocation) -> Reading[Any]:
-    parser = invocation.plan.wire.parser
-    assert parser is not None, "a reply is read where there is none"
-    return parser.read(text)
-
-
-def _written(value: Any, invocation: Invocation) -> str:
+def _write(value: Any, invocation: Invocation) -> str:
+    """Write a value as a model would write it."""
     if isinstance(value, str):
         return value
     if isinstance(value, (AiMessage, ChatReply)):
@@ -131,136 +237,41 @@ def _written(value: Any, invocation: Invocation) -> str:
     parser = invocation.plan.wire.parser
     try:
         return str(value) if parser is None else parser.write(value)
-    except ValueError:  # a parser of the user's, whose texts only it knows
+    except ValueError:  # parsers of the user may be unable to write
         return str(value)
 
 
-def _is_like(value: Any, before: Any, invocation: Invocation) -> bool:
-    """Whether a value is of the method's type; by its class where the type cannot be written."""
+def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bool:
+    """Return True if the method's type includes a value.
+
+    A parser that cannot even write the original value cannot tell; then both values must have the same class.
+    """
     parser = invocation.plan.wire.parser
     if parser is None:
-        return type(value) is type(before)
+        return type(value) is type(original)
     try:
         parser.write(value)
     except ValueError:
         try:
-            parser.write(before)
+            parser.write(original)
         except ValueError:
-            return type(value) is type(before)
+            return type(value) is type(original)
         return False
     return True
 
 
-def _saying(reply: ChatReply, text: str, *, keeps_call: bool) -> ChatReply:
-    """The reply with another text, and nothing left of the first one."""
-    calls = reply.message.tool_calls if keeps_call else ()
+def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
+    """Return the reply with another text, or with other arguments of its tool call."""
+    calls = reply.message.tool_calls if keep_call else ()
     message = AiMessage("", (replace(calls[0], arguments=text),)) if calls else AiMessage(text)
     return replace(reply, message=message, raw=None)
 
 
-def _said(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
-    """The answer as if the model had said so."""
-    if answer.said and isinstance(answer.said[-1], ToolMessage):  # the result of a tool is the answer
-        said = (*answer.said[:-1], replace(answer.said[-1], text=text))
-        return replace(answer, value=reading.value, coercions=reading.coercions, said=said)
-    said = (*answer.said[:-1], reply.message) if answer.said else ()
-    return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, said=said)
-
-
-class _Rejection(NamedTuple):
-    """Which guard wants another answer, and why."""
-
-    guard: str
-    verdict: Reprompt
-
-
-class OutputGuardrails:
-    """Shows each answer to guards, one after the other, before anybody else sees it.
-
-    A guard is a function of what the model wrote (``on="text"``) or of the typed value (``on="value"``), and
-    of the turn. It gives ``passed()``; ``rewritten(new)``: a text is read again as the method's type, a value
-    must be of that type; ``retry(reason)``: the model answers the same request again; ``reprompt(message)``:
-    it is shown its answer, and told that; or ``refused(message)``, which is a GuardrailError, as is an answer
-    that is rejected after ``max_retries`` further ones. Those are bounded by the budget of the call as well.
-    A ``Guard`` says by itself what it is shown, whatever ``on`` says here.
-
-    The guard after it is shown what it passed on; another answer is shown to all of them. What was rejected
-    is in the attempts, but not in what memory keeps, and what was rewritten is only there as it was at first;
-    tools do not run again. A guard may be async in async calls; one that is not runs in a thread there. An
-    interceptor; put it after ChatMemory. Streams show nothing before an answer has passed.
-    """
-
-    blocks_streaming = True
-    position_name = "output guard"
-
-    def __init__(self, *guards: GuardFunction, on: On = "text", max_retries: int = 2) -> None:
-        problems = check_guards("OutputGuardrails", guards)
-        if on not in get_args(On):
-            problems.append(
-                DefinitionProblem("OutputGuardrails", f"on is {on!r}; it must be one of text, value")
-            )
-        if max_retries < 0:
-            said = f"max_retries is {max_retries}; it must not be negative"
-            problems.append(DefinitionProblem("OutputGuardrails", said))
-        if problems:
-            raise DefinitionError(problems)
-        self._guards = guards
-        self.awaits = awaited(guards)
-        self._on: On = on
-        self._max_retries = max_retries
-
-    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        tool_messages, since, made = invocation.state.tool_messages, invocation.told, 0
-        while True:
-            answer = yield from proceed(invocation)
-            outcome = yield from self._judge(answer, invocation)
-            if isinstance(outcome, Answer):
-                return outcome
-            made += 1
-            self._check_again(outcome, made, invocation)
-            text = text_of(answer, invocation)
-            invocation = asked_again(invocation, since, answer, text, outcome.verdict.message)
-            tool_messages[:] = without_answer(answer.said)
-            since = len(tool_messages)
-
-    def _judge(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """The answer as the guards pass it on, or who rejects it."""
-        text: str | None = None  # known once a guard wants it, as a reply is read for it
-        for guard in self._guards:
-            on = guard.on if isinstance(guard, Guard) else self._on
-            if on == "text" and text is None:
-                text = text_of(answer, invocation)
-            verdict = yield from judged(guard, text if on == "text" else answer.value, "output", invocation)
-            if isinstance(verdict, Rewritten):
-                answer, text = _rewritten(answer, verdict, on, guard, invocation), None
-            elif isinstance(verdict, Reprompt):
-                return _Rejection(name_of(guard), verdict)
-        return answer
-
-    def _check_again(self, rejection: _Rejection, made: int, invocation: Invocation) -> None:
-        """Raise GuardrailError when the model must not be asked again."""
-        context = invocation.state
-        may = context.may_ask_again()
-        if made <= self._max_retries and may:
-            return
-        name, reason = rejection.guard, rejection.verdict.reason
-        answers = "its only answer" if made == 1 else f"all {made} answers"
-        said = f"{invocation.plan.where}: the output guard {name} rejected {answers}: {reason}"
-        error = GuardrailError(said, guard=name, where="output", reason=reason)
-        if made <= self._max_retries:
-            why = context.exceeded() or "a stream has handed out text"
-            error.add_note(f"not asked again: {why}")
-        raise error
-
-
-def _rewritten(
-    answer: Answer, verdict: Rewritten, on: On, guard: GuardFunction, invocation: Invocation
-) -> Answer:
-    try:
-        if on == "value":
-            return with_value(answer, verdict.new, invocation)
-        if not isinstance(verdict.new, str):
-            raise TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
-        return with_text(answer, verdict.new, invocation)
-    except (OutputParsingError, ValueError, TypeError) as error:
-        raise failed(name_of(guard), "output", invocation, error) from error
+def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
+    """Return the answer as if the model had given this reply."""
+    messages = answer.said
+    if messages and isinstance(messages[-1], ToolMessage):  # the result of a tool is the answer
+        messages = (*messages[:-1], replace(messages[-1], text=text))
+        return replace(answer, value=reading.value, coercions=reading.coercions, said=messages)
+    messages = (*messages[:-1], reply.message) if messages else ()
+    return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, said=messages)

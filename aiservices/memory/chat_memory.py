@@ -105,12 +105,12 @@ class ChatMemory:
         try:
             yield from self._wait(ticket, invocation)
             ticket.mark_held()
-            stored = yield Run(partial(self.store.load, ticket.conversation), self._in_thread)
+            stored = yield Run(partial(self.store.load, ticket.conversation), in_thread=self._in_thread)
             invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             exchange = exchange_of(recorder.message or user_message, answer)
-            yield Run(ticket.finishing(partial(write, exchange)), self._in_thread)
+            yield Run(ticket.finishing(partial(write, exchange)), in_thread=self._in_thread)
             return answer
         finally:
             ticket.release()

@@ -1,4 +1,4 @@
-"""Moderation: what users say, and what a model answers, is checked before it is handed over."""
+"""Moderation of user messages and answers. The code is in ``aiservices.guardrails.moderation``."""
 
 from __future__ import annotations
 

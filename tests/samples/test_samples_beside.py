@@ -86,10 +86,10 @@ def test_guarded(capsys: Printed) -> None:
         "Offer(product='tea', discount=20)\n"
         '  AiMessage: {"product": "tea", "discount": 90}\n'
         "  UserMessage: No more than 20 % are possible.\n"
-        "Shop.reply: the output guard forbidden refused: the text holds 'refund', which must not be in it\n"
+        "Shop.reply: the output guard forbidden refused: the text contains 'refund', which is forbidden\n"
         "Shop.offer: the input guard no_injection refused: "
         "the text seems to override the instructions of the model\n"
-        "Shop.offer: what the user says is flagged by moderation: harassment\n"
+        "Shop.offer: the user message is flagged by moderation: harassment\n"
     )
 
 

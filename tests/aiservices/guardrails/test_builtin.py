@@ -46,20 +46,20 @@ def verdict(guard: Guard, subject: Any) -> Any:
 def test_a_text_may_be_as_long_as_permitted_and_no_longer() -> None:
     assert verdict(max_length(3), "abc") == Passed()
     assert verdict(max_length(3, otherwise=reprompt), "abcd") == Reprompt(
-        *["the text has 4 characters, and no more than 3 are permitted"] * 2
+        *["the text has 4 characters; at most 3 are allowed"] * 2
     )
 
 
 def test_each_text_in_a_value_may_be_as_long_as_permitted() -> None:
     assert verdict(max_length(6, on="value"), NOTE) == Passed()
     assert verdict(max_length(5, on="value"), NOTE) == Refused(
-        "the text has 6 characters, and no more than 5 are permitted"
+        "the text has 6 characters; at most 5 are allowed"
     )
     assert verdict(max_length(1, on="value"), 12345) == Passed()
 
 
 def test_a_length_is_at_least_1() -> None:
-    with pytest.raises(DefinitionError, match=r"^max_length: it is 0; it must be at least 1$"):
+    with pytest.raises(DefinitionError, match=r"^max_length: max_characters is 0; it must be at least 1$"):
         max_length(0)
 
 
@@ -68,22 +68,22 @@ def test_a_length_is_at_least_1() -> None:
     [("a Tea.", "Tea"), ("TEA", "TEA"), ("teapot", None), ("c++", "c++"), ("c+++", "c++"), ("", None)],
 )
 def test_words_are_forbidden_as_whole_words_in_any_case(text: str, found: str | None) -> None:
-    said = Passed() if found is None else Refused(f"the text holds {found!r}, which must not be in it")
+    said = Passed() if found is None else Refused(f"the text contains {found!r}, which is forbidden")
     assert verdict(forbidden("tea", "c++"), text) == said
 
 
 def test_what_a_pattern_finds_is_not_told() -> None:
     assert verdict(forbidden(re.compile(r"\d{4}"), otherwise=retry), "card 1234") == Reprompt(
-        "the text holds what '\\\\d{4}' finds, which must not be in it"
+        "the text contains a match of '\\\\d{4}', which is forbidden"
     )
 
 
 def test_words_are_found_in_the_texts_of_a_value() -> None:
     assert verdict(forbidden("sencha", on="value"), NOTE) == Refused(
-        "the text holds 'Sencha', which must not be in it"
+        "the text contains 'Sencha', which is forbidden"
     )
     assert verdict(forbidden("drinks", on="value"), NOTE) == Refused(
-        "the text holds 'drinks', which must not be in it"
+        "the text contains 'drinks', which is forbidden"
     )
     assert verdict(forbidden("coffee", on="value"), NOTE) == Passed()
 
@@ -101,10 +101,10 @@ def test_a_word_that_json_writes_with_escapes_is_found_in_the_value() -> None:
 def test_words_have_to_be_given(guard: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         guard()
-    assert str(caught.value) == f"{guard.__name__}: it takes words and patterns; none is given"
+    assert str(caught.value) == f"{guard.__name__}: pass at least one word or pattern"
     with pytest.raises(DefinitionError) as caught:
         guard("tea", "")
-    assert str(caught.value) == f"{guard.__name__}: it takes words and patterns, and one of them is empty"
+    assert str(caught.value) == f"{guard.__name__}: one of the words and patterns is empty"
 
 
 def test_what_is_found_is_masked() -> None:

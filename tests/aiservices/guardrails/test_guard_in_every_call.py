@@ -115,7 +115,7 @@ def test_nothing_of_what_is_refused_is_shown(kind: str) -> None:
         CALLS[kind](kinds)
     where = caught.value.__notes__[0].removeprefix("in ")
     assert (str(caught.value), len(caught.value.attempts)) == (
-        f"{where}: the output guard forbidden refused: the text holds 'SECRET', which must not be in it",
+        f"{where}: the output guard forbidden refused: the text contains 'SECRET', which is forbidden",
         1,
     )
 
@@ -145,7 +145,7 @@ def test_an_answer_is_asked_for_again_until_it_passes(kind: str) -> None:
     assert values_of(kind, handed) == ([GOOD] if kind in TEXT else [Note("tea")])
     assert [(type(said).__name__, said.text) for said in model.requests[1].messages[1:]] == [
         ("AiMessage", SAID),
-        ("UserMessage", "the text holds 'SECRET', which must not be in it"),
+        ("UserMessage", "the text contains 'SECRET', which is forbidden"),
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_model_that_fails_when_it_is_asked_again_ends_the_call(kind: str) -> N
 def test_input_guards_refuse_before_the_model_is_asked(kind: str) -> None:
     model = ScriptedChatModel([])
     kinds = create(Kinds, model, interceptors=[InputGuardrails(forbidden("x"))])
-    with pytest.raises(GuardrailError, match="the input guard forbidden refused: the text holds 'x'"):
+    with pytest.raises(GuardrailError, match="the input guard forbidden refused: the text contains 'x'"):
         CALLS[kind](kinds)
     assert model.requests == []
 

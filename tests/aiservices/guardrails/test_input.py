@@ -73,18 +73,18 @@ def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
 
 def test_nothing_after_a_refusal_runs() -> None:
     error = failing(forbidden("x"), saying(1 / 3))
-    assert (str(error), error.guard, error.where, error.reason, error.attempts) == (
-        "Chat.chat: the input guard forbidden refused: the text holds 'x', which must not be in it",
+    assert (str(error), error.guard, error.stage, error.reason, error.attempts) == (
+        "Chat.chat: the input guard forbidden refused: the text contains 'x', which is forbidden",
         "forbidden",
         "input",
-        "the text holds 'x', which must not be in it",
+        "the text contains 'x', which is forbidden",
         (),
     )
 
 
 def test_what_cannot_be_asked_again_is_a_fault_of_the_guard() -> None:
     assert str(failing(saying(reprompt("again")))) == (
-        "Chat.chat: the input guard says failed: TypeError: nothing was asked yet that could be asked again; "
+        "Chat.chat: the input guard says failed: TypeError: the model has not answered yet; "
         "use refused(…) or rewritten(…)"
     )
 
@@ -110,7 +110,7 @@ def test_there_has_to_be_a_guard() -> None:
     with pytest.raises(DefinitionError) as caught:
         InputGuardrails()
     assert str(caught.value) == (
-        "InputGuardrails: no guard is given; pass functions of (subject, turn) that give a verdict"
+        "InputGuardrails: no guard was passed; pass functions of (subject, invocation) that return a verdict"
     )
 
 
@@ -188,6 +188,6 @@ def test_over_http_no_word_goes_out_that_was_rewritten(loopback: Loopback) -> No
         [
             {"role": "user", "content": "I am ***"},
             {"role": "assistant", "content": "a SECRET"},
-            {"role": "user", "content": "the text holds 'SECRET', which must not be in it"},
+            {"role": "user", "content": "the text contains 'SECRET', which is forbidden"},
         ],
     ]

@@ -49,7 +49,7 @@ from aiservices.moderation import (
     OpenAiModerator,
 )
 
-FINE = ModerationResult(False)
+FINE = ModerationResult(flagged=False)
 
 
 class Kinds(Protocol):
@@ -115,7 +115,7 @@ class Flagging:
 
     def _of(self, text: str) -> ModerationResult:
         found = tuple(word for word in self.words if word in text)
-        return ModerationResult(bool(found), found)
+        return ModerationResult(flagged=bool(found), categories=found)
 
 
 class AsyncFlagging(Flagging):
@@ -138,8 +138,8 @@ def test_what_is_flagged_is_an_error_before_anything_is_handed_over(kind: str, a
     with pytest.raises(ModerationError) as caught:
         CALLS[kind](create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[moderation]), seen)
     where = caught.value.__notes__[0].removeprefix("in ")
-    assert (str(caught.value), caught.value.categories, caught.value.where, seen) == (
-        f"{where}: what the user says is flagged by moderation: bad, ba",
+    assert (str(caught.value), caught.value.categories, caught.value.stage, seen) == (
+        f"{where}: the user message is flagged by moderation: bad, ba",
         ("bad", "ba"),
         "input",
         [],
@@ -163,7 +163,7 @@ def test_an_answer_that_is_flagged_is_never_shown(kind: str) -> None:
     with pytest.raises(ModerationError) as caught:
         CALLS[kind](create(Kinds, model, interceptors=[moderation]), seen)
     where = caught.value.__notes__[0].removeprefix("in ")
-    assert (str(caught.value), caught.value.where, seen, len(caught.value.attempts)) == (
+    assert (str(caught.value), caught.value.stage, seen, len(caught.value.attempts)) == (
         f"{where}: the answer is flagged by moderation: 666",
         "output",
         [],
@@ -331,7 +331,7 @@ def test_a_moderator_has_to_speak_of_each_text() -> None:
             return []
 
     assert str(failing(Silent())) == (
-        "Chat.chat: the moderator failed: ValueError: it gave 0 results for 1 texts"
+        "Chat.chat: the moderator failed: ValueError: it returned 0 results for 1 texts"
     )
 
 
@@ -364,10 +364,10 @@ def test_what_cannot_moderate_is_told_at_once() -> None:
 def test_an_error_without_categories_says_so() -> None:
     class Vague:
         def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
-            return [ModerationResult(True)]
+            return [ModerationResult(flagged=True)]
 
     assert str(failing(Vague())) == (
-        "Chat.chat: what the user says is flagged by moderation: no category is named"
+        "Chat.chat: the user message is flagged by moderation: the moderator named no category"
     )
 
 
@@ -457,7 +457,7 @@ def test_openai_is_sent_the_texts_and_its_categories_are_told(loopback: Loopback
     moderator = openai(loopback)
     assert moderator.moderate(["a", "b"]) == [
         FINE,
-        ModerationResult(True, ("harassment/threatening", "violence")),
+        ModerationResult(flagged=True, categories=("harassment/threatening", "violence")),
     ]
     moderator.close()
     (seen,) = loopback.requests
@@ -497,14 +497,14 @@ def test_a_failure_of_openai_is_a_model_error_and_the_model_is_not_asked_again(l
 def test_something_else_than_a_moderation_is_an_error(loopback: Loopback) -> None:
     loopback.reply(as_json({"results": [{"flagged": "no", "categories": {}}]}))
     assert refused(openai(loopback), InvalidReplyError).startswith(
-        f"openai:omni-moderation-latest at {loopback.base_url}: the answer is no moderation: "
+        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
 
 
 def test_a_page_is_no_moderation(loopback: Loopback) -> None:
     loopback.reply(raw(b"<html>", content_type="text/html"))
     assert refused(openai(loopback), InvalidReplyError).startswith(
-        f"openai:omni-moderation-latest at {loopback.base_url}: the answer is no moderation: "
+        f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
 
 

@@ -154,7 +154,9 @@ class Judge:
         self.moderated += 1
         waited(self._event)
         self._then()
-        return [ModerationResult(self._flags, ("rude",) if self._flags else ()) for _ in texts]
+        return [
+            ModerationResult(flagged=self._flags, categories=("rude",) if self._flags else ()) for _ in texts
+        ]
 
 
 class AtOnce(Judge):
@@ -206,7 +208,7 @@ def test_what_is_flagged_while_the_model_writes_ends_its_request(kind: str) -> N
     model = Writing("[1, 2", never, ", 3]")
     failure = refused(model, Judge(model.silent, flags=True), kind)
     where = failure.__notes__[0].removeprefix("in ")
-    assert str(failure) == f"{where}: what the user says is flagged by moderation: rude"
+    assert str(failure) == f"{where}: the user message is flagged by moderation: rude"
     never.set()  # a stream that blocks is closed when it says something again
     waited(model.closed)
     assert not model.written.is_set()

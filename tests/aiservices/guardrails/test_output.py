@@ -93,7 +93,7 @@ def failing(interface: Any, replies: list[Any], *guards: Any, budget: Budget | N
 
 def test_an_error_names_the_guard_and_has_what_it_said_and_what_was_spent() -> None:
     error = failing(Chat, ["a b"], OutputGuardrails(saying(refused("too short"))))
-    assert (str(error), error.guard, error.where, error.reason, error.__notes__) == (
+    assert (str(error), error.guard, error.stage, error.reason, error.__notes__) == (
         "Chat.chat: the output guard says refused: too short",
         "says",
         "output",
@@ -103,27 +103,27 @@ def test_an_error_names_the_guard_and_has_what_it_said_and_what_was_spent() -> N
     assert [attempt.text for attempt in error.attempts] == ["a b"]
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 5])
+@pytest.mark.parametrize("most", [1, 2, 3, 6])
 @pytest.mark.parametrize("again", [retry, reprompt])
-def test_max_retries_are_so_many_further_answers(most: int, again: Any) -> None:
-    guards = OutputGuardrails(saying(again("no good")), max_retries=most)
+def test_max_attempts_counts_the_first_answer(most: int, again: Any) -> None:
+    guards = OutputGuardrails(saying(again("no good")), max_attempts=most)
     error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=9))
-    answers = "its only answer" if most == 0 else f"all {most + 1} answers"
+    answers = "its only answer" if most == 1 else f"all {most} answers"
     assert (str(error), len(error.attempts), error.reason) == (
         f"Chat.chat: the output guard says rejected {answers}: no good",
-        most + 1,
+        most,
         "no good",
     )
 
 
 def test_the_last_of_the_retries_may_pass() -> None:
-    guards = OutputGuardrails(rejecting(retry("1"), retry("2")), max_retries=2)
+    guards = OutputGuardrails(rejecting(retry("1"), retry("2")), max_attempts=3)
     result = create(Chat, ScriptedChatModel(["a", "b", "c"]), interceptors=[guards]).chat("x")
     assert (result.value, [attempt.text for attempt in result.attempts]) == ("c", ["a", "b", "c"])
 
 
 def test_no_more_is_asked_than_the_budget_has() -> None:
-    guards = OutputGuardrails(saying(retry("no good")), max_retries=5)
+    guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
     error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=2))
     assert (str(error), error.__notes__[0], len(error.attempts)) == (
         "Chat.chat: the output guard says rejected all 2 answers: no good",
@@ -134,7 +134,7 @@ def test_no_more_is_asked_than_the_budget_has() -> None:
 
 
 def test_reading_again_and_rejecting_share_the_budget() -> None:
-    guards = OutputGuardrails(saying(retry("no good")), max_retries=5)
+    guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
     error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(attempts=3))
     assert [attempt.text for attempt in error.attempts] == ["many", "7", "7"]
 
@@ -151,7 +151,7 @@ def test_nothing_is_asked_again_after_text_was_handed_out() -> None:
     writer = create(Writer, ScriptedChatModel(["a", "b"]), interceptors=[greeting, guards])
     with pytest.raises(GuardrailError) as caught:
         list(writer.write("x"))
-    assert caught.value.__notes__[0] == "not asked again: a stream has handed out text"
+    assert caught.value.__notes__[0] == "not asked again: a stream has already handed out text"
 
 
 def test_the_model_is_shown_each_answer_that_was_rejected_and_why() -> None:
@@ -258,7 +258,7 @@ def test_a_value_is_rewritten_as_a_value_of_the_type() -> None:
         Census, ['{"name": "Ann", "age": 30}'], OutputGuardrails(saying(rewritten("Ann")), on="value")
     )
     assert str(error) == (
-        "Census.person: the output guard says failed: ValueError: 'Ann' is no value of the method's type"
+        "Census.person: the output guard says failed: ValueError: 'Ann' is not a value of the method's type"
     )
 
 
@@ -314,7 +314,7 @@ def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value(
         return replace(answer, value=answer.value.upper())
 
     error = failing(Chat, ["a secret"], OutputGuardrails(forbidden(re.compile("SECRET"))), louder)
-    assert error.reason == "the text holds what 'SECRET' finds, which must not be in it"
+    assert error.reason == "the text contains a match of 'SECRET', which is forbidden"
 
 
 def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
@@ -363,7 +363,7 @@ def test_the_value_may_be_the_reply_itself() -> None:
         Raw, ScriptedChatModel(["abc", ""]), interceptors=[OutputGuardrails(shorter, on="value")]
     )
     assert service.reply("x") == AiMessage("a")
-    with pytest.raises(GuardrailError, match="ValueError: 'nothing' is no value of the method's type"):
+    with pytest.raises(GuardrailError, match="ValueError: 'nothing' is not a value of the method's type"):
         service.reply("x")
 
 
@@ -406,7 +406,7 @@ class Teacher(Protocol):
 
 def graded(*guards: Any) -> Grade:
     def mine(target: Any, parsers: Any) -> Any:
-        return GradeParser() if target.form is Grade else None
+        return GradeParser() if target.type is Grade else None
 
     model = ScriptedChatModel(["A", "A"])
     return create(Teacher, model, parsers=[mine], interceptors=[OutputGuardrails(*guards)]).grade("x")
@@ -416,7 +416,7 @@ def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
     better = Guard(lambda value, invocation: rewritten(Grade(value.said + "+")), "better", "value")
     assert graded(masked("A", by="B")).said == "B"
     assert graded(better, better).said == "A++"
-    with pytest.raises(GuardrailError, match="ValueError: 'A' is no value of the method's type"):
+    with pytest.raises(GuardrailError, match="ValueError: 'A' is not a value of the method's type"):
         graded(Guard(saying(rewritten("A")), "says", "value"))
 
 
@@ -443,21 +443,22 @@ def test_what_a_guard_raises_is_told_as_its_failure(on: Literal["text", "value"]
 def test_a_guard_has_to_give_a_verdict() -> None:
     error = failing(Chat, ["a"], OutputGuardrails(saying(None)))
     assert error.reason == (
-        "TypeError: it must give passed(), rewritten(…), retry(…), reprompt(…) or refused(…), and gave None"
+        "TypeError: it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…), "
+        "but it returned None"
     )
 
 
 def test_what_is_wrong_with_the_guards_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
-        OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_retries=-1)  # type: ignore[arg-type]
+        OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_attempts=0)  # type: ignore[arg-type]
     assert str(caught.value) == (
         "4 problems:\n"
-        "  - OutputGuardrails: it takes functions of (subject, turn), and number 1 is 'SECRET'\n"
+        "  - OutputGuardrails: guards must be functions of (subject, invocation), but number 1 is 'SECRET'\n"
         "  - OutputGuardrails: on is 'mood' for print; it must be one of text, value\n"
         "  - OutputGuardrails: on is 'x'; it must be one of text, value\n"
-        "  - OutputGuardrails: max_retries is -1; it must not be negative"
+        "  - OutputGuardrails: max_attempts is 0; it must be at least 1"
     )
-    with pytest.raises(DefinitionError, match="OutputGuardrails: no guard is given; pass functions"):
+    with pytest.raises(DefinitionError, match="OutputGuardrails: no guard was passed; pass functions"):
         OutputGuardrails()
 
 
@@ -474,8 +475,8 @@ def test_listeners_are_told_of_each_verdict_and_streams_are_not() -> None:
 
 
 def test_two_of_them_each_have_their_own_retries() -> None:
-    inner = OutputGuardrails(rejecting(reprompt("i")), max_retries=1)
-    outer = OutputGuardrails(rejecting(reprompt("o")), max_retries=1)
+    inner = OutputGuardrails(rejecting(reprompt("i")), max_attempts=2)
+    outer = OutputGuardrails(rejecting(reprompt("o")), max_attempts=2)
     model = ScriptedChatModel(["a", "b", "c"])
     assert create(Chat, model, interceptors=[outer, inner]).chat("x").value == "c"
     assert model.requests[2].messages == (UserMessage("x"), AiMessage("b"), UserMessage("o"))
@@ -489,7 +490,7 @@ def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str]
         kept.append((yield from proceed(invocation)))
         return kept[0]
 
-    guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_retries=9)
+    guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_attempts=10)
     model = ScriptedChatModel([*rejected, good])
     service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(attempts=9))
     assert service.chat("x").value == good

@@ -39,7 +39,7 @@ from aiservices.guardrails import (
 from aiservices.memory import ChatMemory
 
 NOT_A = forbidden("a", otherwise=reprompt)
-AGAIN = "the text holds 'a', which must not be in it"
+AGAIN = "the text contains 'a', which is forbidden"
 
 
 class Chat(Protocol):
@@ -209,7 +209,7 @@ def test_two_output_guardrails_keep_the_rounds_of_each_other() -> None:
         *first,
         *second,
         AiMessage("b"),
-        UserMessage("the text holds 'b', which must not be in it"),
+        UserMessage("the text contains 'b', which is forbidden"),
     )
 
 

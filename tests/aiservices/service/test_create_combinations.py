@@ -291,7 +291,7 @@ def outcome_of(
         return "bad"
 
     memory, model = ChatMemory(), provider(*script, *["fine"] * 40)
-    around: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_retries=9)]
+    around: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
     tools = [look, tell, paying(needs_approval=waits)]
     budget = Budget(attempts=attempts, first_wait=0)
     service = create(Asks, model, tools=tools, interceptors=around, budget=budget)

@@ -131,7 +131,7 @@ def test_an_error_amid_a_stream_is_an_event() -> None:
 
 def test_what_a_guard_refuses_is_the_callers_to_mend() -> None:
     def guard(invocation: Any, proceed: Any) -> Any:
-        raise GuardrailError(SECRET, guard="polite", where="input", reason=SECRET)
+        raise GuardrailError(SECRET, guard="polite", stage="input", reason=SECRET)
         yield
 
     desk = create(Desk, ScriptedChatModel([]), interceptors=[guard])

@@ -325,7 +325,7 @@ class Flagging:
         self.flagged = flagged
 
     def moderate(self, texts: Any, /) -> list[ModerationResult]:
-        return [ModerationResult(self.flagged) for _ in texts]
+        return [ModerationResult(flagged=self.flagged) for _ in texts]
 
 
 def test_a_request_beside_a_check_has_a_span(recorded: Recorded) -> None:
