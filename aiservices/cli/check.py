@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from output_parsers import parser_for
+from output_parsers.lint import Finding, lint
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
-from output_parsers.strict import Finding, encode
+from output_parsers.strict import encode
 from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
-from output_parsers.strict.patch import lint
 from output_parsers.strict.profiles import PROFILES
 from output_parsers.types.target import type_name
 
@@ -74,7 +74,7 @@ def notes_of(plan: MethodPlan, profile: str | None = None) -> Iterator[Note]:
 
 
 def _note(about: str, found: Finding) -> Note:
-    return Note(about, found.path, found.what, found.done, found.lossless)
+    return Note(about, found.path, found.feature, found.action, found.lossless)
 
 
 def _found(form: Any, profile: str) -> list[Finding]:
@@ -88,9 +88,9 @@ def _of_growing(form: Any, profile: str, found: list[Finding]) -> list[Finding]:
     """The findings for a value that is shown while it is written, of which no half can be decoded."""
     if not found or not all(one.lossless for one in found) or _stays_as_it_is(form, profile):
         return found
-    changing = [one for one in found if one.done != ENFORCED_LATER]
+    changing = [one for one in found if one.action != ENFORCED_LATER]
     return [
-        Finding(one.path, f"{one.what}, in a value that is shown while it is written", GIVEN_UP, False)
+        Finding(one.path, f"{one.feature}, in a value that is shown while it is written", GIVEN_UP, False)
         for one in changing or found
     ]
 

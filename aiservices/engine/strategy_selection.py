@@ -199,17 +199,17 @@ class _Builder(Generic[T]):
     @cached_property
     def _strict_form(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
         """The form of the type for strict mode, and what was done for it."""
-        from output_parsers.strict import encoded  # not every model has a strict mode
+        from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 
-        parser, encoding = encoded(self.carried, PROFILES[self.capabilities.profile])
-        done = tuple(f"{found.path}: {found.done}" for found in encoding.findings)
-        if encoding.fits and encoding.identity:  # the same text, hence read as before
+        parser, encoding = encode_parser(self.carried, PROFILES[self.capabilities.profile])
+        done = tuple(f"{found.path}: {found.action}" for found in encoding.findings)
+        if encoding.lossless and encoding.identity:  # the same text, hence read as before
             return ObjectSchema(self.carried, encoding.schema, True), done
-        if encoding.fits and not self.growing:
+        if encoding.lossless and not self.growing:
             return ObjectSchema(parser, parser.schema or {}, True), done
         why = "the schema says more than strict mode can"
-        if encoding.fits:
+        if encoding.lossless:
             why = "strict mode would change the shape of the value, which is shown while it is written"
         return ObjectSchema(self.carried, self.carried.schema or {}, False), (
             f"{why}; it is sent without strict",

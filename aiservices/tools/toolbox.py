@@ -96,11 +96,11 @@ def _told(
     """A tool as a model is told of it, and who reads its arguments; strict where the profile permits it."""
     parser, schema, strict = arguments, arguments.schema or {}, False
     if profile is not None:
-        from output_parsers.strict import encoded  # not every model has a strict mode
+        from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 
-        made, encoding = encoded(arguments, PROFILES[profile])
-        if encoding.fits:
+        made, encoding = encode_parser(arguments, PROFILES[profile])
+        if encoding.lossless:
             parser, schema, strict = made, encoding.schema, True
     return ToolSpecification(name, description, _bare(schema), strict=strict), parser
 

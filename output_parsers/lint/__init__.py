@@ -1,8 +1,46 @@
-"""Says what a provider's strict mode cannot say of a type, and what is done about it."""
+"""Shows which parts of a type or a JSON Schema a provider's strict mode does not support.
+
+``lint(Person, "openai")`` returns findings such as
+``Person.tags: uniqueItems: not sent; enforced when read``.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..parser.registry import DEFAULT_REGISTRY
+from ..parser.type_parser import TypeParser
 from ..strict.codec import Finding
-from ..strict.patch import lint
+from ..strict.encode import encode, encode_parser
+from ..strict.profiles import OPENAI, PROFILES, Profile
 
 __all__ = ["Finding", "lint"]
+
+
+def lint(form_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
+    """Return what a profile does not support in a type, and what is done about it.
+
+    A finding that is not ``lossless`` means that strict mode is given up for the whole type.
+
+    Args:
+        form_or_schema: A Python type, a TypeParser, or a JSON Schema as a dict.
+        profile: A profile or its name, such as ``"openai"``.
+
+    Raises:
+        UnsupportedTypeError: There is no parser for the type.
+        ValueError: There is no profile of this name.
+    """
+    if isinstance(profile, str):
+        if profile not in PROFILES:
+            raise ValueError(
+                f"there is no profile named {profile!r}; the profiles are: {', '.join(PROFILES)}"
+            )
+        profile = PROFILES[profile]
+    if isinstance(form_or_schema, dict):
+        return list(encode(form_or_schema, profile).findings)
+    parser = form_or_schema
+    if not isinstance(parser, TypeParser):
+        parser = DEFAULT_REGISTRY.parser_for(form_or_schema)
+    if not isinstance(parser, TypeParser):  # a user's own parser has a schema only
+        return list(encode(dict(parser.schema or {"type": "string"}), profile).findings)
+    return list(encode_parser(parser, profile)[1].findings)

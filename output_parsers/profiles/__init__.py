@@ -1,4 +1,7 @@
-"""What providers enforce of a JSON Schema, each as its own documents say."""
+"""The parts of JSON Schema that the strict modes of providers support, as their documentation says.
+
+A ``Profile`` such as ``OPENAI`` is given to ``output_parsers.lint.lint``.
+"""
 
 from __future__ import annotations
 

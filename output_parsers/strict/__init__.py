@@ -1,8 +1,12 @@
-"""Encodes a JSON Schema so that a provider's strict mode can say it, and decodes what a model then writes."""
+"""Fits JSON Schemas to the strict modes of providers, and decodes the replies.
+
+A strict mode guarantees that a reply follows the schema, but supports only a part of JSON Schema.
+``encode`` turns a schema into one that is supported. ``encode_parser`` does it for the parser of a type.
+"""
 
 from __future__ import annotations
 
-from .codec import EncodingFault, Finding
-from .encode import EncodedNode, EncodedParser, Encoding, encode, encoded
+from .codec import EncodingError, Finding
+from .encode import EncodedNode, EncodedParser, Encoding, encode, encode_parser
 
-__all__ = ["EncodedNode", "EncodedParser", "Encoding", "EncodingFault", "Finding", "encode", "encoded"]
+__all__ = ["EncodedNode", "EncodedParser", "Encoding", "EncodingError", "Finding", "encode", "encode_parser"]

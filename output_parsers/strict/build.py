@@ -1,4 +1,13 @@
-"""Says in words what is not sent as a keyword."""
+"""Builds the codecs for a JSON Schema and a profile.
+
+``CodecBuilder`` takes a schema apart and chooses a codec for each part. A keyword that the profile does not
+enforce is not sent: it becomes a remark in the description for the model, and a finding for the user::
+
+    {"type": "array", "items": {"type": "integer"}, "uniqueItems": true}
+    -> sent as {"type": "array", "items": {"type": "integer"}, "description": "no item twice"}
+
+The functions below the class build the codecs of one JSON type each.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +19,275 @@ from typing import Any, NamedTuple
 from ..result.errors import shorten
 from ..types.constraints import CONSTRAINTS_IN_WORDS
 from ..types.node import JsonSchema
-from .codec import ENFORCED_LATER, Code, Definition, Notes, RefCode, Where
-from .containers import Absence, Extra, Field, ListCode, NativeTupleCode, ObjectCode, PairsCode, TupleCode
+from .codec import ENFORCED_LATER, Codec, Definition, FindingLog, RefCodec, SchemaLocation
+from .containers import (
+    Absence,
+    FreeProperties,
+    ListCodec,
+    NativeTupleCodec,
+    ObjectCodec,
+    ObjectProperty,
+    PairsCodec,
+    TupleCodec,
+)
 from .profiles import Profile
-from .scalars import AnyCode, ChoiceCode, NeverCode, NullableCode, ScalarCode, TextCode
+from .scalars import AnyCodec, ChoiceCodec, JsonTextCodec, NeverCodec, NullableCodec, ScalarCodec
 from .schema_queries import (
     ANNOTATIONS,
     EXTERNAL,
     KINDS,
-    Document,
-    Whole,
-    both,
-    canonical,
-    closed,
-    gathered,
+    MergedSchema,
+    SchemaDocument,
+    canonical_json,
+    close_unevaluated,
+    contains_reference,
+    describes_shape,
+    intersect,
+    is_enforceable_pattern,
     is_regex,
     kind_of,
+    kind_order,
     kinds_of,
-    names_in,
-    of_key,
-    order_of,
-    refers,
-    sendable_pattern,
-    stands_for,
-    tells,
+    merge_constraints,
+    property_schema,
+    reference_name,
+    sole_reference,
 )
-from .unions import UnionCode, union_of
+from .unions import UnionCodec, make_union
+
+_MAX_ALTERNATIVES = 16  # more combinations of several unions are not multiplied out
+_OBJECT_KEYWORDS = frozenset(
+    "properties patternProperties additionalProperties required propertyNames minProperties maxProperties "
+    "dependencies dependentRequired dependentSchemas unevaluatedProperties".split()
+)
+_ARRAY_KEYWORDS = frozenset(
+    "items prefixItems minItems maxItems uniqueItems contains minContains maxContains "
+    "unevaluatedItems".split()
+)
+_NEVER_SENT = frozenset(
+    "not if then else dependencies dependentRequired dependentSchemas unevaluatedProperties unevaluatedItems "
+    "$dynamicRef $recursiveRef".split()
+)
+
+
+class SizeLimits(NamedTuple):
+    """What is left out of a schema that is too large for a profile.
+
+    Attributes:
+        max_enum: Enums with more values are not sent. None sends all.
+        max_depth: Objects nested this deeply are sent as JSON text. None sends all as they are.
+    """
+
+    max_enum: int | None = None
+    max_depth: int | None = None
+
+
+class CodecBuilder:
+    """Builds the codecs of one schema document for one profile.
+
+    Attributes:
+        profile: What the provider supports.
+        findings: What had to be changed so far.
+        size_limits: What is left out to make the schema smaller.
+    """
+
+    def __init__(self, profile: Profile, document: SchemaDocument, size_limits: SizeLimits) -> None:
+        self.profile = profile
+        self.findings = FindingLog()
+        self.size_limits = size_limits
+        self._document = document
+        self._definitions: dict[str, Definition] = {}
+        self._names: set[str] = set()
+        # definitions that are being built, with no object or array between them and the current part
+        self._open_definitions: list[str] = []
+
+    def build_root(self, location: SchemaLocation) -> Codec:
+        """Build the codec of the whole document."""
+        return self._build(self._document.schema("#"), location)
+
+    def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        """Build the codec of a part inside of an object or an array."""
+        open_definitions, self._open_definitions = self._open_definitions, []
+        try:
+            return self._build(schema, location)
+        finally:
+            self._open_definitions = open_definitions
+
+    def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        pointer = sole_reference(schema)
+        if pointer is not None:
+            return self._build_reference(pointer, schema, location)
+        if contains_reference(schema):
+            # a part that extends what it refers to may be recursive, so it becomes a definition as well
+            name = reference_name(schema) or "Part"
+            return self._build_definition(canonical_json(schema), name, schema, location)
+        return self._build_merged(schema, location)
+
+    def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        name = pointer.rpartition("/")[2].lstrip("#") or "Root"
+        target_location = location if location.of_type else location._replace(path=pointer)
+        codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
+        if isinstance(schema, dict) and "description" in schema and isinstance(codec, RefCodec):
+            codec.description = schema["description"]
+        return codec
+
+    def _build_definition(
+        self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
+    ) -> Codec:
+        definition = self._definitions.get(key)
+        if definition is None:
+            definition = self._definitions[key] = Definition(self._free_name(name))
+            self._open_definitions.append(key)
+            definition.codec = self._build_merged(schema, location)
+            if key in self._open_definitions:
+                self._open_definitions.remove(key)
+        elif definition.codec is None and key in self._open_definitions:
+            self.findings.give_up(location, "a reference that leads back to itself")
+            return NeverCodec()
+        elif definition.codec is None and not self.profile.recursion:
+            self.findings.add(location, "recursion", "sent as JSON text")
+            return self.any_json(location, [])
+        # a NeverCodec is returned itself, because its parents check for it and leave it out
+        return definition.codec if isinstance(definition.codec, NeverCodec) else RefCodec(definition)
+
+    def _free_name(self, name: str) -> str:
+        bare = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "Part"
+        free, number = bare, 2
+        while free in self._names:
+            free, number = f"{bare}{number}", number + 1
+        self._names.add(free)
+        return free
+
+    def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        """Build the codec of a part from everything that holds of it, also through references."""
+        merged = merge_constraints(schema, self._document)
+        if merged.never:
+            return NeverCodec()
+        if EXTERNAL in merged.plain:
+            self.findings.give_up(location, f"a reference out of the document ({merged.plain[EXTERNAL]})")
+            return self.any_json(location, [])
+        remarks = [f"all that is said of {keyword}" for keyword in merged.unmerged]
+        for keyword in merged.unmerged:
+            self.findings.add(location, keyword, ENFORCED_LATER)
+        if not merged.choices:
+            return self._build_flat(close_unevaluated(merged.plain), remarks, location)
+        return self._build_with_choices(merged, remarks, location)
+
+    def _build_with_choices(
+        self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
+    ) -> Codec:
+        """Build a union of all combinations of the options, each combined with the rest of the schema."""
+        base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
+        base.pop("unevaluatedProperties", None)  # branches together may evaluate what each alone does not
+        options: list[JsonSchema | bool] = [base]
+        is_union = False
+        for choice in merged.choices:
+            too_many = len(options) * len(choice) > _MAX_ALTERNATIVES and (is_union or base)
+            if too_many or not any(isinstance(option, dict) and describes_shape(option) for option in choice):
+                remarks.append(describe_keyword("anyOf", list(choice)))
+                self.findings.add(location, "anyOf", ENFORCED_LATER)
+            else:
+                options = [self._intersect(left, right) for left in options for right in choice]
+                is_union = True
+        if not is_union:
+            return self._build_flat(merged.plain, remarks, location)
+        codec = make_union([self._build(option, location) for option in options])
+        if isinstance(codec, UnionCodec):
+            codec.location = location
+            codec.description = add_remarks(merged.plain.get("description"), remarks)
+        return codec
+
+    def _intersect(self, base: Any, option: JsonSchema | bool) -> JsonSchema | bool:
+        """Combine a base with an option. An option that already implies the base's type stays unchanged."""
+        if isinstance(base, dict) and base.keys() <= {"type"} and isinstance(option, dict):
+            kinds = merge_constraints(option, self._document).plain.get("type")
+            if not base or (kinds is not None and kinds_of(kinds) <= kinds_of(base["type"])):
+                return option
+        return intersect(base, option)
+
+    def _build_flat(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
+        """Build the codec of a schema without references and compositions."""
+        for keyword in sorted(_NEVER_SENT & schema.keys()):
+            remarks.append(describe_keyword(keyword, schema[keyword]))
+            self.findings.add(location, keyword, ENFORCED_LATER)
+        if "enum" in schema or "const" in schema:
+            codec = build_choice(self, schema, remarks, location)
+            if codec is not None:
+                return codec
+        if "type" not in schema:
+            return self._build_untyped(schema, remarks, location)
+        kinds = sorted(kinds_of(schema["type"]), key=kind_order)
+        return self._build_kinds(kinds, schema, remarks, location)
+
+    def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
+        structured = [
+            kind
+            for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
+            if keywords & schema.keys()
+        ]
+        if not structured:
+            keywords = {key: value for key, value in schema.items() if key not in ANNOTATIONS | _NEVER_SENT}
+            for keyword in sorted(keywords):
+                remarks.append(describe_keyword(keyword, keywords[keyword]))
+                self.findings.add(location, keyword, ENFORCED_LATER)
+            return self.any_json(location, remarks, schema)
+        # keywords of objects hold for objects only: by JSON Schema, all other types are still allowed
+        others = [kind for kind in KINDS if kind not in structured]
+        if self.profile.any_json:
+            return self._build_kinds([*structured, *others], schema, remarks, location)
+        text = JsonTextCodec(frozenset(others))
+        text.description = f"{' or '.join(others)}, written as JSON text in this string"
+        action = f"values of other types than {' and '.join(structured)} are sent as JSON text"
+        self.findings.add(location, "no type", action)
+        return self._build_kinds(structured, schema, remarks, location, text)
+
+    def _build_kinds(
+        self,
+        kinds: list[str],
+        schema: JsonSchema,
+        remarks: list[str],
+        location: SchemaLocation,
+        *more: Codec,
+    ) -> Codec:
+        """Build the codec of a value of one of several JSON types, or of one of the codecs in ``more``."""
+        if len(kinds) == 1 and not more:
+            return self._build_kind(kinds[0], schema, remarks, location)
+        bare = {key: value for key, value in schema.items() if key != "description"}
+        codec = make_union([*(self._build_kind(kind, bare, [], location) for kind in kinds), *more])
+        if isinstance(codec, UnionCodec):
+            codec.location = location
+            codec.description = add_remarks(schema.get("description"), remarks)
+        return codec
+
+    def _build_kind(
+        self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+    ) -> Codec:
+        max_depth = self.size_limits.max_depth
+        if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
+            self.findings.add(location, "deep nesting", "sent as JSON text")
+            return self.any_json(location, remarks, schema)
+        if kind == "object":
+            return build_object(self, schema, list(remarks), location)
+        if kind == "array":
+            return build_array(self, schema, list(remarks), location)
+        return build_scalar(self, kind, schema, list(remarks), location)
+
+    def any_json(
+        self, location: SchemaLocation, remarks: list[str], schema: JsonSchema | None = None
+    ) -> Codec:
+        """Build the codec of a value that may be any JSON."""
+        description = (schema or {}).get("description")
+        if self.profile.any_json:
+            codec: Codec = AnyCodec()
+            codec.description = add_remarks(description, remarks)
+            return codec
+        self.findings.add(location, "any JSON", "sent as JSON text in a string")
+        codec = JsonTextCodec()
+        codec.description = add_remarks(description, [_ANY_JSON_REMARK, *remarks])
+        return codec
+
+
+# --- remarks for the model
 
 _WORDS = {
     **CONSTRAINTS_IN_WORDS,
@@ -48,38 +300,40 @@ _WORDS = {
     "const": "{}",
 }
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-ANY_TEXT = "any JSON value, written as JSON text in this string"
-PAIRS = "as a list of keys and values, each key once"
-TUPLE = "items by their position"
-_LONGEST = 300  # characters of one constraint; what is longer tells a model nothing more
+_ANY_JSON_REMARK = "any JSON value, written as JSON text in this string"
+_PAIRS_REMARK = "as a list of keys and values, each key once"
+_TUPLE_REMARK = "items by their position"
+_MAX_REMARK = 300  # characters; a longer constraint does not help a model
 
 
-def in_words(keyword: str, value: Any) -> str:
-    """A keyword and its value in words."""
+def describe_keyword(keyword: str, value: Any) -> str:
+    """Describe a keyword and its value in words, for example ``"at most 3 items"``."""
     if keyword == "uniqueItems":
         return "no item twice"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    words = _WORDS.get(keyword, keyword + ": {}").format(shorten(text, _LONGEST))
+    words = _WORDS.get(keyword, keyword + ": {}").format(shorten(text, _MAX_REMARK))
     return words.removesuffix("s") if value == 1 and keyword in _COUNTS else words
 
 
-def left_out(default: Any, *, has_default: bool) -> str:
-    """What null means where a property need not be given."""
-    if not has_default:
-        return "null: left out"
-    return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
-
-
-def said(description: object, words: Iterable[str]) -> str | None:
-    """A description with further words; None where nothing is said."""
-    text = "; ".join(words)
+def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
+    """Append remarks to a description. Returns None if both are empty."""
+    text = "; ".join(remarks)
     if not isinstance(description, str) or not description.strip():
         return text or None
     return f"{description} ({text})" if text else description
 
 
+def _null_remark(default: object, *, has_default: bool) -> str:
+    """Describe what null means for an optional property."""
+    if not has_default:
+        return "null: left out"
+    return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
+
+
+# --- scalars and enums
+
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-_OF_KIND = {
+_KEYWORDS_BY_KIND = {
     "integer": (*_BOUNDS, "multipleOf"),
     "number": (*_BOUNDS, "multipleOf"),
     "string": ("pattern", "format", "minLength", "maxLength"),
@@ -87,37 +341,41 @@ _OF_KIND = {
 }
 
 
-def scalar_code(builder: Builder, kind: str, plain: JsonSchema, words: list[str], at: Where) -> Code:
-    """The code of null, a boolean, a number or a text."""
-    keywords = kept(builder, kind, plain, words, at)
-    code = ScalarCode(kind, keywords)
-    code.description = said(plain.get("description"), words)
-    return code
+def build_scalar(
+    builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+) -> Codec:
+    """Build the codec of null, a boolean, a number or a string."""
+    keywords = _sent_keywords(builder, kind, schema, remarks, location)
+    codec = ScalarCodec(kind, keywords)
+    codec.description = add_remarks(schema.get("description"), remarks)
+    return codec
 
 
-def kept(builder: Builder, kind: str, plain: JsonSchema, words: list[str], at: Where) -> dict[str, Any]:
-    """The keywords that are sent; the others are added to the words."""
+def _sent_keywords(
+    builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+) -> dict[str, Any]:
+    """Return the keywords that are sent. The others are appended to the remarks."""
     keywords: dict[str, Any] = {}
-    for keyword in _OF_KIND.get(kind, ()):
-        if keyword not in plain:
+    for keyword in _KEYWORDS_BY_KIND.get(kind, ()):
+        if keyword not in schema:
             continue
-        if is_sent(builder.profile, kind, keyword, plain):
-            keywords[keyword] = plain[keyword]
+        if is_keyword_enforced(builder.profile, kind, keyword, schema):
+            keywords[keyword] = schema[keyword]
         else:
-            words.append(in_words(keyword, plain[keyword]))
-            what = f"format {plain[keyword]!r}" if keyword == "format" else keyword
-            builder.notes.note(at, what, ENFORCED_LATER)
+            remarks.append(describe_keyword(keyword, schema[keyword]))
+            feature = f"format {schema[keyword]!r}" if keyword == "format" else keyword
+            builder.findings.add(location, feature, ENFORCED_LATER)
     return keywords
 
 
 def keywords_of(kind: str) -> tuple[str, ...]:
-    """The keywords that may bound a value of a kind."""
-    return _OF_KIND.get(kind, ())
+    """Return the keywords that may bound a value of a JSON type."""
+    return _KEYWORDS_BY_KIND.get(kind, ())
 
 
-def is_sent(profile: Profile, kind: str, keyword: str, plain: JsonSchema) -> bool:
-    """Whether a profile enforces a keyword of a schema for a value of a kind."""
-    value = plain[keyword]
+def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonSchema) -> bool:
+    """Return True if a profile enforces a keyword of a schema for a JSON type."""
+    value = schema[keyword]
     if keyword not in profile.keywords:
         return False
     if keyword in _BOUNDS and kind == "number":
@@ -125,428 +383,273 @@ def is_sent(profile: Profile, kind: str, keyword: str, plain: JsonSchema) -> boo
     if keyword == "format":
         return value in profile.formats
     if keyword == "pattern":
-        return sendable_pattern(value, whole=profile.whole_patterns)
-    if keyword in ("minLength", "maxLength"):  # grammars hold to one of them or to the form of the text
-        return "pattern" not in plain and "format" not in plain
-    if keyword == "minItems" and profile.most_min_items is not None:
-        return bool(value <= profile.most_min_items)
+        return is_enforceable_pattern(value, whole=profile.whole_patterns)
+    if keyword in ("minLength", "maxLength"):  # grammars enforce either the length or the form of a text
+        return "pattern" not in schema and "format" not in schema
+    if keyword == "minItems" and profile.max_min_items is not None:
+        return bool(value <= profile.max_min_items)
     return True
 
 
-def choice_code(builder: Builder, plain: JsonSchema, words: list[str], at: Where) -> Code | None:
-    """The code of an enum or a const; None where there are too many values to send."""
-    values = [plain["const"]] if "const" in plain else plain["enum"]
-    if "const" in plain and "enum" in plain:
-        values = [value for value in values if value in plain["enum"]]
-    kinds = plain.get("type")
+def build_choice(
+    builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+) -> Codec | None:
+    """Build the codec of an enum or a const. Returns None if there are too many values to send."""
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    if "const" in schema and "enum" in schema:
+        values = [value for value in values if value in schema["enum"]]
+    kinds = schema.get("type")
     if kinds is not None:
         named = {kinds} if isinstance(kinds, str) else set(kinds)
-        values = [value for value in values if _is_of(value, named)]
+        values = [value for value in values if _has_kind(value, named)]
     if not values:
-        return NeverCode()
+        return NeverCodec()
     if _is_too_long(builder, values):
-        builder.notes.note(at, f"an enum of {len(values)} values", ENFORCED_LATER)
-        words.append(in_words("enum", values))
+        builder.findings.add(location, f"an enum of {len(values)} values", ENFORCED_LATER)
+        remarks.append(describe_keyword("enum", values))
         return None
     if any(isinstance(value, (dict, list)) for value in values):
-        builder.notes.note(at, "an enum of objects or arrays", "sent as their JSON text")
+        builder.findings.add(location, "an enum of objects or arrays", "sent as their JSON text")
     if any(isinstance(value, bool) for value in values) and "boolean" not in builder.profile.enum_kinds:
-        builder.notes.note(at, "an enum of booleans", ENFORCED_LATER)
-        words.append(in_words("enum", values))
-    code = ChoiceCode(values, builder.profile.enum_kinds)
-    code.description = said(plain.get("description"), words)
-    return code
+        builder.findings.add(location, "an enum of booleans", ENFORCED_LATER)
+        remarks.append(describe_keyword("enum", values))
+    codec = ChoiceCodec(values, builder.profile.enum_kinds)
+    codec.description = add_remarks(schema.get("description"), remarks)
+    return codec
 
 
-def _is_too_long(builder: Builder, values: list[Any]) -> bool:
-    limits, most = builder.profile.limits, builder.thrift.most_enum
-    if most is not None and len(values) > most:
+def _is_too_long(builder: CodecBuilder, values: list[Any]) -> bool:
+    limits, max_enum = builder.profile.limits, builder.size_limits.max_enum
+    if max_enum is not None and len(values) > max_enum:
         return True
     if limits.long_enum is None or limits.long_enum_text is None or len(values) <= limits.long_enum:
         return False
     return sum(len(value) for value in values if isinstance(value, str)) > limits.long_enum_text
 
 
-def _is_of(value: Any, kinds: set[str]) -> bool:
+def _has_kind(value: Any, kinds: set[str]) -> bool:
     kind = kind_of(value)
     return (
         kind in kinds or (kind == "number" and "integer" in kinds and value == value // 1) or "any" in kinds
     )
 
 
+# --- arrays
+
 _CHECKED_LATER = ("uniqueItems", "contains", "minContains", "maxContains")
 
 
-def array_code(builder: Builder, plain: JsonSchema, words: list[str], at: Where) -> Code:
-    """The code of an array: a list, or a tuple where its items differ by position."""
+def build_array(
+    builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+) -> Codec:
+    """Build the codec of an array: a list, or a tuple if its items differ by position."""
     for keyword in _CHECKED_LATER:
-        if keyword in plain and plain[keyword] is not False:
-            words.append(in_words(keyword, plain[keyword]))
-            builder.notes.note(at, keyword, ENFORCED_LATER)
-    prefix = plain.get("prefixItems", [])
-    code = _tuple(builder, plain, prefix, words, at) if prefix else _list(builder, plain, words, at)
-    code.description = said(plain.get("description"), words)
-    return code
+        if keyword in schema and schema[keyword] is not False:
+            remarks.append(describe_keyword(keyword, schema[keyword]))
+            builder.findings.add(location, keyword, ENFORCED_LATER)
+    prefix = schema.get("prefixItems", [])
+    if prefix:
+        codec = _build_tuple(builder, schema, prefix, remarks, location)
+    else:
+        item = builder.build_nested(schema.get("items", True), location.subschema("items").deeper())
+        if isinstance(item, NeverCodec):
+            schema = {**schema, "maxItems": 0}
+        codec = ListCodec(item, _sent_keywords(builder, "array", schema, remarks, location))
+    codec.description = add_remarks(schema.get("description"), remarks)
+    return codec
 
 
-def _list(builder: Builder, plain: JsonSchema, words: list[str], at: Where) -> Code:
-    item = builder.inside(plain.get("items", True), at.below("items").deeper())
-    if isinstance(item, NeverCode):
-        plain = {**plain, "maxItems": 0}
-    return ListCode(item, kept(builder, "array", plain, words, at))
-
-
-def _tuple(builder: Builder, plain: JsonSchema, prefix: list[Any], words: list[str], at: Where) -> Code:
-    most = plain.get("maxItems")
-    prefix = prefix if most is None else prefix[: int(most)]
-    first: list[Code] = []
-    rest: Code | None = NeverCode() if most is not None and most <= len(prefix) else None
-    for index, schema in enumerate(prefix):
-        code = builder.inside(schema, at.below("prefixItems", index).deeper())
-        if isinstance(code, NeverCode):  # nothing can stand here, and so nothing after it
-            rest = code
+def _build_tuple(
+    builder: CodecBuilder,
+    schema: JsonSchema,
+    prefix: list[Any],
+    remarks: list[str],
+    location: SchemaLocation,
+) -> Codec:
+    max_items = schema.get("maxItems")
+    prefix = prefix if max_items is None else prefix[: int(max_items)]
+    first: list[Codec] = []
+    rest: Codec | None = NeverCodec() if max_items is not None and max_items <= len(prefix) else None
+    for index, item in enumerate(prefix):
+        codec = builder.build_nested(item, location.subschema("prefixItems", index).deeper())
+        if isinstance(codec, NeverCodec):  # no item can have this position, and so none can follow it
+            rest = codec
             break
-        first.append(code)
+        first.append(codec)
     if rest is None:
-        rest = builder.inside(plain.get("items", True), at.below("items").deeper())
+        rest = builder.build_nested(schema.get("items", True), location.subschema("items").deeper())
     if "prefixItems" in builder.profile.keywords:
-        return NativeTupleCode(first, rest, kept(builder, "array", plain, words, at))
-    least = plain.get("minItems", 0)
-    longer = [keyword for keyword in ("minItems", "maxItems") if plain.get(keyword, 0) > len(first)]
-    words.extend(in_words(keyword, plain[keyword]) for keyword in longer)
-    builder.notes.note(at, "items by position", "sent as an object with item_0 and so on")
-    words.append(TUPLE)
-    return TupleCode(first, min(int(least), len(first)), rest)
+        return NativeTupleCodec(first, rest, _sent_keywords(builder, "array", schema, remarks, location))
+    min_items = schema.get("minItems", 0)
+    longer = [keyword for keyword in ("minItems", "maxItems") if schema.get(keyword, 0) > len(first)]
+    remarks.extend(describe_keyword(keyword, schema[keyword]) for keyword in longer)
+    builder.findings.add(location, "items by position", "sent as an object with item_0 and so on")
+    remarks.append(_TUPLE_REMARK)
+    return TupleCodec(first, min(int(min_items), len(first)), rest)
 
 
-# An object of which these speak may be another one for a key that is null.
-_MINDFUL = frozenset(
+# --- objects
+
+# With these keywords, {"key": null} and {} may differ in more than the value of the key.
+_SENSITIVE_TO_ABSENCE = frozenset(
     "minProperties maxProperties dependencies dependentRequired dependentSchemas not if".split()
 )
 
 
-def object_code(builder: Builder, plain: JsonSchema, words: list[str], at: Where) -> Code:
-    """The code of an object: its known keys, and those that are data."""
-    fields = _fields(builder, plain, at)
+def build_object(
+    builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
+) -> Codec:
+    """Build the codec of an object with its known keys and its free keys."""
+    fields = _build_fields(builder, schema, location)
     if fields is None:
-        return NeverCode()
+        return NeverCodec()
     if not builder.profile.closed_objects:
-        code: Code = _native(builder, plain, fields, words, at)
+        codec: Codec = _build_open_object(builder, schema, fields, remarks, location)
     else:
-        extras = _extras(builder, plain, set(fields), words, at)
-        alone = len(extras) == 1 and not fields
-        code = extras[0].pairs if alone else ObjectCode(fields, extras, None)
-        if alone:
-            words.insert(0, PAIRS)
-        _counts(builder, plain, code, words, at)
-    code.title = plain.get("title") if "title" in builder.profile.keywords else None
-    code.description = said(plain.get("description"), words)
-    return code
+        extras = _build_free_properties(builder, schema, set(fields), remarks, location)
+        only_pairs = len(extras) == 1 and not fields
+        codec = extras[0].pairs if only_pairs else ObjectCodec(fields, extras, None)
+        if only_pairs:
+            remarks.insert(0, _PAIRS_REMARK)
+        _add_counts(builder, schema, codec, remarks, location)
+    codec.title = schema.get("title") if "title" in builder.profile.keywords else None
+    codec.description = add_remarks(schema.get("description"), remarks)
+    return codec
 
 
-def _counts(builder: Builder, plain: JsonSchema, code: Code, words: list[str], at: Where) -> None:
-    """How many keys there must be: of pairs that is how many items."""
-    said_of_keys = {"minItems": "minProperties", "maxItems": "maxProperties"}
-    if isinstance(code, PairsCode):
-        counts = {item: plain[key] for item, key in said_of_keys.items() if key in plain}
-        code.keywords = kept(builder, "array", counts, words, at)
+def _add_counts(
+    builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
+) -> None:
+    """Handle the bounds on the number of keys. For a list of pairs they bound its items."""
+    key_bounds = {"minItems": "minProperties", "maxItems": "maxProperties"}
+    if isinstance(codec, PairsCodec):
+        counts = {of_items: schema[of_keys] for of_items, of_keys in key_bounds.items() if of_keys in schema}
+        codec.keywords = _sent_keywords(builder, "array", counts, remarks, location)
         return
-    for keyword in said_of_keys.values():
-        if keyword in plain:
-            words.append(in_words(keyword, plain[keyword]))
-            builder.notes.note(at, keyword, ENFORCED_LATER)
+    for keyword in key_bounds.values():
+        if keyword in schema:
+            remarks.append(describe_keyword(keyword, schema[keyword]))
+            builder.findings.add(location, keyword, ENFORCED_LATER)
 
 
-def _fields(builder: Builder, plain: JsonSchema, at: Where) -> dict[str, Field] | None:
-    """The known keys; None where one is required that nothing fits."""
-    required = set(plain.get("required", ()))
-    fields: dict[str, Field] = {}
-    for key in dict.fromkeys([*plain.get("properties", {}), *plain.get("required", ())]):
-        schema = of_key(plain, key)
-        here = at.property(key, plain.get("title"))
-        code = builder.inside(schema, here)
-        if isinstance(code, NeverCode):
+def _build_fields(
+    builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
+) -> dict[str, ObjectProperty] | None:
+    """Build the codecs of the known keys. Returns None if no value fits a required key."""
+    required = set(schema.get("required", ()))
+    fields: dict[str, ObjectProperty] = {}
+    for key in dict.fromkeys([*schema.get("properties", {}), *schema.get("required", ())]):
+        below = property_schema(schema, key)
+        here = location.property(key, schema.get("title"))
+        codec = builder.build_nested(below, here)
+        if isinstance(codec, NeverCodec):
             if key in required:
                 return None
         elif key in required:
-            fields[key] = Field(code, Absence.NEVER)
+            fields[key] = ObjectProperty(codec, Absence.NEVER)
         elif not builder.profile.all_required:
-            fields[key] = Field(code, Absence.MISSING)
+            fields[key] = ObjectProperty(codec, Absence.MISSING)
         else:
-            alike = _MINDFUL.isdisjoint(plain)
-            fields[key] = Field(_nullable(builder, schema, code, here, alike=alike), Absence.NULL)
+            null_may_be_absence = _SENSITIVE_TO_ABSENCE.isdisjoint(schema)
+            nullable = _build_nullable(builder, below, codec, here, null_may_be_absence=null_may_be_absence)
+            fields[key] = ObjectProperty(nullable, Absence.NULL)
     return fields
 
 
-def _nullable(builder: Builder, schema: JsonSchema | bool, code: Code, at: Where, *, alike: bool) -> Code:
-    """The code of what may be left out; ``alike``: that is the same as null where null is the default."""
+def _build_nullable(
+    builder: CodecBuilder,
+    schema: JsonSchema | bool,
+    codec: Codec,
+    location: SchemaLocation,
+    *,
+    null_may_be_absence: bool,
+) -> Codec:
+    """Build the codec of an optional property for a profile that requires every key.
+
+    If the default is null and ``null_may_be_absence``, then null and "left out" are treated alike.
+    """
     has_default = isinstance(schema, dict) and "default" in schema
     default: Any = schema["default"] if isinstance(schema, dict) and has_default else None
-    alike = alike and has_default and default is None
-    nullable = NullableCode(code, null_default=alike)
-    if not alike:
-        nullable.description = left_out(default, has_default=has_default)
-    done = "sent as required; null where it is left out"
-    if alike and not at.named:  # the reader of a type fills its default in
-        done += ", which is its default, and comes back as null"
-    builder.notes.note(at, "an optional property", done)
+    null_default = null_may_be_absence and has_default and default is None
+    nullable = NullableCodec(codec, null_default=null_default)
+    if not null_default:
+        nullable.description = _null_remark(default, has_default=has_default)
+    action = "sent as required; null where it is left out"
+    if null_default and not location.of_type:  # the reader of a Python type fills in the default itself
+        action += ", which is its default, and comes back as null"
+    builder.findings.add(location, "an optional property", action)
     return nullable
 
 
-def _extras(builder: Builder, plain: JsonSchema, taken: set[str], words: list[str], at: Where) -> list[Extra]:
-    """The keys that are data, as lists of pairs: one for each pattern, one for all others."""
-    extras: list[Extra] = []
-    patterns = plain.get("patternProperties", {})
-    schemas = [*patterns.items(), (None, plain.get("additionalProperties", True))]
-    for pattern, schema in schemas:
-        step = ("additionalProperties",) if pattern is None else ("patternProperties", pattern)
-        value = builder.inside(schema, at.below(*step).deeper().deeper())
-        if isinstance(value, NeverCode):
+def _build_free_properties(
+    builder: CodecBuilder,
+    schema: JsonSchema,
+    names: set[str],
+    remarks: list[str],
+    location: SchemaLocation,
+) -> list[FreeProperties]:
+    """Build lists of pairs for the keys that are data: one for each pattern, one for all other keys."""
+    extras: list[FreeProperties] = []
+    patterns = schema.get("patternProperties", {})
+    schemas = [*patterns.items(), (None, schema.get("additionalProperties", True))]
+    for pattern, below in schemas:
+        steps = ("additionalProperties",) if pattern is None else ("patternProperties", pattern)
+        value = builder.build_nested(below, location.subschema(*steps).deeper().deeper())
+        if isinstance(value, NeverCodec):
             continue
-        name = _free_name("additional_properties" if pattern is None else "matching_properties", taken)
-        known = pattern if pattern is None or is_regex(pattern) else None
-        pairs = PairsCode(_key(builder, plain, pattern, words, at), value, {})
-        pairs.description = PAIRS if pattern is None else f"{PAIRS}; keys match {pattern}"
-        extras.append(Extra(name, known, pairs))
-        what = "additional properties" if pattern is None else f"keys that match {pattern}"
-        builder.notes.note(at, what, "sent as a list of keys and values")
+        name = _free_key("additional_properties" if pattern is None else "matching_properties", names)
+        checkable = pattern if pattern is None or is_regex(pattern) else None
+        pairs = PairsCodec(_build_key(builder, schema, pattern, remarks, location), value, {})
+        pairs.description = _PAIRS_REMARK if pattern is None else f"{_PAIRS_REMARK}; keys match {pattern}"
+        extras.append(FreeProperties(name, checkable, pairs))
+        feature = "additional properties" if pattern is None else f"keys that match {pattern}"
+        builder.findings.add(location, feature, "sent as a list of keys and values")
     return extras
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _free_key(name: str, names: set[str]) -> str:
+    while name in names:
         name += "_"
-    taken.add(name)
+    names.add(name)
     return name
 
 
-def _key(builder: Builder, plain: JsonSchema, pattern: str | None, words: list[str], at: Where) -> Code:
-    """The code of a key: a text that is what propertyNames say, or that matches a pattern."""
-    names = plain.get("propertyNames", True)
-    if names is True or names == {}:
-        return ScalarCode("string", kept(builder, "string", {"pattern": pattern} if pattern else {}, [], at))
-    code = builder.inside(names, at.below("propertyNames"))
-    if isinstance(code, ScalarCode) and code.kind == "string":
-        return code
-    if isinstance(code, ChoiceCode) and code.plain and code.kinds == {"string"}:
-        return code
-    words.append(in_words("propertyNames", names))
-    builder.notes.note(at, "propertyNames", ENFORCED_LATER)
-    return ScalarCode("string", {})
+def _build_key(
+    builder: CodecBuilder,
+    schema: JsonSchema,
+    pattern: str | None,
+    remarks: list[str],
+    location: SchemaLocation,
+) -> Codec:
+    """Build the codec of a free key: a string that satisfies ``propertyNames``, or matches a pattern."""
+    key_schema = schema.get("propertyNames", True)
+    if key_schema is True or key_schema == {}:
+        keywords = {"pattern": pattern} if pattern else {}
+        return ScalarCodec("string", _sent_keywords(builder, "string", keywords, [], location))
+    codec = builder.build_nested(key_schema, location.subschema("propertyNames"))
+    if isinstance(codec, ScalarCodec) and codec.kind == "string":
+        return codec
+    if isinstance(codec, ChoiceCodec) and codec.is_identity and codec.kinds == {"string"}:
+        return codec
+    remarks.append(describe_keyword("propertyNames", key_schema))
+    builder.findings.add(location, "propertyNames", ENFORCED_LATER)
+    return ScalarCodec("string", {})
 
 
-def _native(
-    builder: Builder, plain: JsonSchema, fields: dict[str, Field], words: list[str], at: Where
-) -> ObjectCode:
-    """An object for a profile that takes further keys as they are."""
-    schemas = [*plain.get("patternProperties", {}).values(), plain.get("additionalProperties", True)]
-    others = [builder.inside(schema, at.below("additionalProperties").deeper()) for schema in schemas]
+def _build_open_object(
+    builder: CodecBuilder,
+    schema: JsonSchema,
+    fields: dict[str, ObjectProperty],
+    remarks: list[str],
+    location: SchemaLocation,
+) -> ObjectCodec:
+    """Build the codec of an object for a profile that supports free keys."""
+    schemas = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", True)]
+    below = location.subschema("additionalProperties").deeper()
+    others = [builder.build_nested(other, below) for other in schemas]
     for keyword in ("patternProperties", "propertyNames", "minProperties", "maxProperties"):
-        if plain.get(keyword):
-            words.append(in_words(keyword, plain[keyword]))
-            builder.notes.note(at, keyword, ENFORCED_LATER)
-    rest = union_of(others)
-    return ObjectCode(fields, (), None if isinstance(rest, NeverCode) else rest)
-
-
-_MOST_ALTERNATIVES = 16  # that choices beside one another are multiplied out to
-_OF_OBJECTS = frozenset(
-    "properties patternProperties additionalProperties required propertyNames minProperties maxProperties "
-    "dependencies dependentRequired dependentSchemas unevaluatedProperties".split()
-)
-_OF_ARRAYS = frozenset(
-    "items prefixItems minItems maxItems uniqueItems contains minContains maxContains "
-    "unevaluatedItems".split()
-)
-_NEVER_SENT = frozenset(
-    "not if then else dependencies dependentRequired dependentSchemas unevaluatedProperties unevaluatedItems "
-    "$dynamicRef $recursiveRef".split()
-)
-
-
-class Thrift(NamedTuple):
-    """What is saved where a schema is too large for a profile; None: nothing."""
-
-    most_enum: int | None = None  # longer enums are not sent
-    deepest: int | None = None  # objects inside of so many others are sent as JSON text
-
-
-class Builder:
-    """Takes one document apart for one profile. What is referred to is taken apart once, under a name."""
-
-    def __init__(self, profile: Profile, document: Document, thrift: Thrift) -> None:
-        self.profile = profile
-        self.notes = Notes()
-        self.thrift = thrift
-        self._document = document
-        self._made: dict[str, Definition] = {}
-        self._names: set[str] = set()
-        self._level: list[str] = []  # the definitions that are open with no object or array in between
-
-    def root(self, at: Where) -> Code:
-        """The code of the whole document."""
-        return self.code(self._document.schema("#"), at)
-
-    def code(self, schema: JsonSchema | bool, at: Where) -> Code:
-        """The code of a part."""
-        pointer = stands_for(schema)
-        if pointer is not None:
-            return self._referred(pointer, schema, at)
-        if refers(schema):
-            name = names_in(schema) or "Part"
-            return self._defined(canonical(schema), name, schema, at)
-        return self.whole(schema, at)
-
-    def inside(self, schema: JsonSchema | bool, at: Where) -> Code:
-        """The code of a part that stands in an object or an array."""
-        level, self._level = self._level, []
-        try:
-            return self.code(schema, at)
-        finally:
-            self._level = level
-
-    def _referred(self, pointer: str, schema: JsonSchema | bool, at: Where) -> Code:
-        name = pointer.rpartition("/")[2].lstrip("#") or "Root"
-        there = at if at.named else at._replace(path=pointer)
-        code = self._defined(pointer, name, self._document.schema(pointer), there)
-        if isinstance(schema, dict) and "description" in schema and isinstance(code, RefCode):
-            code.description = schema["description"]
-        return code
-
-    def _defined(self, key: str, name: str, schema: JsonSchema | bool, at: Where) -> Code:
-        known = self._made.get(key)
-        if known is None:
-            known = self._made[key] = Definition(self._free_name(name))
-            self._level.append(key)
-            known.code = self.whole(schema, at)
-            if key in self._level:
-                self._level.remove(key)
-        elif known.code is None and key in self._level:
-            self.notes.give_up(at, "a reference that leads back to itself")
-            return NeverCode()
-        elif known.code is None and not self.profile.recursion:
-            self.notes.note(at, "recursion", "sent as JSON text")
-            return self.any_json(at, [])
-        # what nothing fits is told where it stands: there it is left out
-        return known.code if isinstance(known.code, NeverCode) else RefCode(known)
-
-    def _free_name(self, name: str) -> str:
-        bare = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "Part"
-        free, number = bare, 2
-        while free in self._names:
-            free, number = f"{bare}{number}", number + 1
-        self._names.add(free)
-        return free
-
-    def whole(self, schema: JsonSchema | bool, at: Where) -> Code:
-        """The code of all that is said of a part, here and in what it refers to."""
-        whole = gathered(schema, self._document)
-        if whole.never:
-            return NeverCode()
-        if EXTERNAL in whole.plain:
-            self.notes.give_up(at, f"a reference out of the document ({whole.plain[EXTERNAL]})")
-            return self.any_json(at, [])
-        words = [f"all that is said of {keyword}" for keyword in whole.passed_over]
-        for keyword in whole.passed_over:
-            self.notes.note(at, keyword, ENFORCED_LATER)
-        if not whole.choices:
-            return self._plain(closed(whole.plain), words, at)
-        return self._chosen(whole, words, at)
-
-    def _chosen(self, whole: Whole, words: list[str], at: Where) -> Code:
-        base: Any = {key: value for key, value in whole.plain.items() if key not in ANNOTATIONS}
-        base.pop("unevaluatedProperties", None)  # several branches together may evaluate what each does not
-        options: list[JsonSchema | bool] = [base]
-        chosen = False
-        for choice in whole.choices:
-            many = len(options) * len(choice) > _MOST_ALTERNATIVES and (chosen or base)
-            if many or not any(isinstance(option, dict) and tells(option) for option in choice):
-                words.append(in_words("anyOf", list(choice)))
-                self.notes.note(at, "anyOf", ENFORCED_LATER)
-            else:
-                options = [self._both(left, right) for left in options for right in choice]
-                chosen = True
-        if not chosen:
-            return self._plain(whole.plain, words, at)
-        code = union_of([self.code(option, at) for option in options])
-        if isinstance(code, UnionCode):
-            code.child = at
-            code.description = said(whole.plain.get("description"), words)
-        return code
-
-    def _both(self, base: Any, option: JsonSchema | bool) -> JsonSchema | bool:
-        """What fits both; an option that says the type of the base itself is left as it is."""
-        if isinstance(base, dict) and base.keys() <= {"type"} and isinstance(option, dict):
-            kinds = gathered(option, self._document).plain.get("type")
-            if not base or (kinds is not None and kinds_of(kinds) <= kinds_of(base["type"])):
-                return option
-        return both(base, option)
-
-    def _plain(self, plain: JsonSchema, words: list[str], at: Where) -> Code:
-        """The code of a schema without references and compositions."""
-        for keyword in sorted(_NEVER_SENT & plain.keys()):
-            words.append(in_words(keyword, plain[keyword]))
-            self.notes.note(at, keyword, ENFORCED_LATER)
-        if "enum" in plain or "const" in plain:
-            code = choice_code(self, plain, words, at)
-            if code is not None:
-                return code
-        if "type" not in plain:
-            return self._untyped(plain, words, at)
-        return self._of_kinds(sorted(kinds_of(plain["type"]), key=order_of), plain, words, at)
-
-    def _untyped(self, plain: JsonSchema, words: list[str], at: Where) -> Code:
-        structured = [
-            kind
-            for kind, keywords in (("object", _OF_OBJECTS), ("array", _OF_ARRAYS))
-            if keywords & plain.keys()
-        ]
-        if not structured:
-            rest = {key: value for key, value in plain.items() if key not in ANNOTATIONS | _NEVER_SENT}
-            for keyword in sorted(rest):
-                words.append(in_words(keyword, rest[keyword]))
-                self.notes.note(at, keyword, ENFORCED_LATER)
-            return self.any_json(at, words, plain)
-        others = [kind for kind in KINDS if kind not in structured]
-        if self.profile.any_json:
-            return self._of_kinds([*structured, *others], plain, words, at)
-        text = TextCode(frozenset(others))
-        text.description = f"{' or '.join(others)}, written as JSON text in this string"
-        self.notes.note(at, "no type", "what is no " + " or ".join(structured) + " is sent as JSON text")
-        return self._of_kinds(structured, plain, words, at, text)
-
-    def _of_kinds(
-        self, kinds: list[str], plain: JsonSchema, words: list[str], at: Where, *more: Code
-    ) -> Code:
-        """The code of one of several types, and of what else there may be; what is said is said of all."""
-        if len(kinds) == 1 and not more:
-            return self._of_kind(kinds[0], plain, words, at)
-        bare = {key: value for key, value in plain.items() if key != "description"}
-        code = union_of([*(self._of_kind(kind, bare, [], at) for kind in kinds), *more])
-        if isinstance(code, UnionCode):
-            code.child = at
-            code.description = said(plain.get("description"), words)
-        return code
-
-    def _of_kind(self, kind: str, plain: JsonSchema, words: list[str], at: Where) -> Code:
-        deepest = self.thrift.deepest
-        if deepest is not None and at.depth >= deepest and kind in ("object", "array"):
-            self.notes.note(at, "deep nesting", "sent as JSON text")
-            return self.any_json(at, words, plain)
-        if kind == "object":
-            return object_code(self, plain, list(words), at)
-        if kind == "array":
-            return array_code(self, plain, list(words), at)
-        return scalar_code(self, kind, plain, list(words), at)
-
-    def any_json(self, at: Where, words: list[str], plain: JsonSchema | None = None) -> Code:
-        """The code of any JSON."""
-        description = (plain or {}).get("description")
-        if self.profile.any_json:
-            code: Code = AnyCode()
-            code.description = said(description, words)
-            return code
-        self.notes.note(at, "any JSON", "sent as JSON text in a string")
-        code = TextCode()
-        code.description = said(description, [ANY_TEXT, *words])
-        return code
+        if schema.get(keyword):
+            remarks.append(describe_keyword(keyword, schema[keyword]))
+            builder.findings.add(location, keyword, ENFORCED_LATER)
+    rest = make_union(others)
+    return ObjectCodec(fields, (), None if isinstance(rest, NeverCodec) else rest)

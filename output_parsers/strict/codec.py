@@ -1,4 +1,18 @@
-"""What every part of an encoding can do: show its schema, and bring a value there and back."""
+"""The base class of the codecs that make a JSON Schema fit a provider's strict mode.
+
+A strict mode accepts only a part of JSON Schema. A codec stands for one part of a schema: it knows the schema
+that is sent instead, and it translates values. A dict, for example, becomes a list of pairs::
+
+    schema:         {"type": "object", "additionalProperties": {"type": "integer"}}
+    schema sent:    {"type": "array", "items": {"type": "object", "properties": {"key": ..., "value": ...}}}
+    model writes:   [{"key": "a", "value": 1}]
+    decoded value:  {"a": 1}
+
+"Encoded" means the form that the model writes, "plain" the form of the original schema. Decoding never stops
+at the first mistake: it leaves what it cannot decode unchanged and records a ``Deviation``. This file also
+has what all codecs share: the ``DecodeCursor``, references to definitions, and the ``Finding`` records that
+tell a user what was changed in a schema.
+"""
 
 from __future__ import annotations
 
@@ -11,291 +25,124 @@ from ..json.reader import read_exact
 from ..json.result import JsonSyntaxError
 from ..result.errors import Problem
 from ..result.reading import Cursor, Json, describe_value
-from ..types.node import JsonSchema, described
-from ..types.records import plain_key
-from .schema_queries import same_json
+from ..types.node import JsonSchema, with_description
+from ..types.records import normalize_key
+from .schema_queries import json_equal
 
-NOTHING: Json = object()  # what is found where nothing stands
+ABSENT: Json = object()  # the value of a deviation where the reply has no value at all
 MORE_THAN_ONE_WAY = "it can be read in more than one way"
 
 
-class Kind(Enum):
-    """What becomes of a value that is not in the form that was asked for."""
+class Codec(ABC):
+    """Translates the values of one part of a schema between their plain and their encoded form.
 
-    LEAF = "it is left to the reader of the type"
-    NOTED = "it is read, and the step noted"
-    PLAIN = "it stands there without its encoding, and that is noted"
-    FOREIGN = "it is in neither form: left as it is, for the reader may know better"
-    FAULT = "it cannot be undone"
-    DOUBT = "it can be undone in more than one way"
-
-
-class Step(NamedTuple):
-    """One departure: where it stands in the plain value and in the written one, what, and what was found.
-
-    ``rule``, ``before`` and ``after`` are for the ledger; ``heavy`` says that a part has another shape.
+    Attributes:
+        is_identity: True if this codec itself leaves values unchanged; its ``parts`` may still change them.
+        description: The description that is sent with the schema.
+        title: The title that is sent with the schema of an object.
     """
 
-    kind: Kind
-    plain: Cursor
-    written: Cursor
-    message: str
-    found: Json
-    heavy: bool
-    rule: str = "encoding left out"
-    before: Json = None
-    after: Json = None
-
-    @property
-    def problem(self) -> Problem:
-        return Problem(self.written.path, self.message, "" if self.found is NOTHING else describe_value(self.found))
-
-    def note(self) -> None:
-        """Tell the ledger. Raises Misfit where the leniency does not permit it."""
-        if self.kind is Kind.NOTED and self.rule != "unknown key left out":
-            self.plain.record(self.rule, self.before, self.after)
-        elif self.kind in (Kind.NOTED, Kind.PLAIN, Kind.FOREIGN):
-            self.plain.record_dropped(self.rule)
-
-
-class Undone(NamedTuple):
-    """A value without its encoding, what could not be undone left as it is; and the steps on the way."""
-
-    value: Json
-    steps: Sequence[Step]
-
-    def of(self, *kinds: Kind) -> list[Step]:
-        return [step for step in self.steps if step.kind in kinds]
-
-    def problems(self, said: Sequence[Problem]) -> list[Problem]:
-        """All that is wrong: the faults of structure, and what the reader says of the rest."""
-        faults = self.of(Kind.FAULT, Kind.DOUBT)
-        untouched = self.of(Kind.FOREIGN)
-        foreign = [step for step in untouched if any(_within(p.path, step.plain.path) for p in said)]
-        at = {step.plain.path for step in faults}
-        above = [step.plain.path for step in foreign]
-        rest = [p for p in said if p.path not in at and not any(_within(p.path, path) for path in above)]
-        return list(dict.fromkeys([*(step.problem for step in (*faults, *foreign)), *rest]))
-
-
-def _within(path: str, above: str) -> bool:
-    return path == above or (path.startswith(above) and path[len(above)] in ".[")
-
-
-class Spot:
-    """Where undoing stands: its place in the plain value and in the written one, and the steps so far."""
-
-    __slots__ = ("plain", "steps", "union_cache", "written")
-
-    def __init__(self, plain: Cursor, written: Cursor, known: dict[Any, Any]) -> None:
-        self.plain = plain
-        self.written = written
-        self.union_cache = known  # what unions found out, so that none is asked twice
-        self.steps: list[Step] = []
-
-    def child(self, key: str | int) -> Spot:
-        """The spot of a part that has the same key in both values."""
-        return self.under(key, self.plain.child(key))
-
-    def under(self, key: str | int, plain: Cursor | None = None) -> Spot:
-        """The spot of a part that has a key in the written value alone, or another place in the plain one."""
-        below = Spot(self.plain if plain is None else plain, self.written.child(key), self.union_cache)
-        below.steps = self.steps
-        return below
-
-    def apart(self) -> Spot:
-        """The same spot with steps of its own."""
-        return Spot(self.plain, self.written, self.union_cache)
-
-    def leaf(self, message: str, found: Json, *, heavy: bool = False) -> None:
-        heavy = heavy or isinstance(found, (dict, list))
-        self.steps.append(Step(Kind.LEAF, self.plain, self.written, message, found, heavy))
-
-    def left_plain(self, message: str, found: Json) -> None:
-        self.steps.append(Step(Kind.PLAIN, self.plain, self.written, message, found, heavy=False))
-
-    def fails(self, message: str, found: Json, kind: Kind = Kind.FAULT) -> None:
-        self.steps.append(Step(kind, self.plain, self.written, message, found, heavy=True))
-
-    def noted(self, rule: str, before: Json, after: Json) -> None:
-        step = Step(Kind.NOTED, self.plain, self.written, rule, before, False, rule, before, after)
-        self.steps.append(step)
-
-    def opened(self, found: Json, opening: str) -> Json:
-        """The JSON inside a string that begins with this bracket; all else as it is."""
-        if not isinstance(found, str) or not found.lstrip().startswith(opening):
-            return found
-        try:
-            inside = read_exact(found.strip())
-        except JsonSyntaxError:
-            return found
-        self.noted("JSON inside a string", found, inside)
-        return inside
-
-
-def keyed(found: dict[str, Json], names: Sequence[str], at: Spot, *, alone: bool = False) -> dict[str, Json]:
-    """What stands under each of the names, be it in another form.
-
-    What has another key is left out; ``alone`` makes a fault of it.
-    """
-    given = {name: found[name] for name in names if name in found}
-    for key, item in found.items():
-        if key in names:
-            continue
-        meant = [name for name in names if plain_key(name) == plain_key(key)]
-        if not meant and alone:
-            at.under(key).fails("no item of this name is expected", item)
-        elif not meant:
-            at.under(key).noted("unknown key left out", item, "")
-        elif len(meant) > 1 or meant[0] in given:
-            at.under(key).fails(f"another key means {meant[0]!r} too", key)
-        else:
-            at.under(key).noted("key in another form", key, meant[0])
-            given[meant[0]] = item
-    return given
-
-
-def likeliest(ways: Sequence[Callable[[Spot], Json]], found: Json, at: Spot) -> Json:
-    """What the way gives that takes the fewest steps; two that differ are a doubt."""
-    tries: list[tuple[tuple[int, int], list[Step], Json]] = []
-    for way in ways:
-        spot = at.apart()
-        value = way(spot)
-        heavy = sum(step.heavy for step in spot.steps)
-        tries.append(((heavy, len(spot.steps) - heavy), spot.steps, value))
-    least = min(rank for rank, _, _ in tries)
-    best = [(steps, value) for rank, steps, value in tries if rank == least]
-    if least[0]:  # none fits: that one was meant, as like as not, whose faults lie deepest
-        best.sort(key=lambda one: max(len(step.written.path) for step in one[0] if step.heavy), reverse=True)
-    steps, value = best[0]
-    at.steps.extend(steps)
-    if not all(same_json(value, other) for _, other in best[1:]):
-        if least[0]:
-            if not any(step.kind is Kind.FAULT for step in steps):
-                at.fails("it fits no branch", found)
-        else:
-            exact = not any(least)
-            at.fails(MORE_THAN_ONE_WAY if exact else "no branch is plainly meant", found, Kind.DOUBT)
-    return value
-
-
-class Code(ABC):
-    """One part of a schema: the schema that is sent for it, and the way of its values there and back.
-
-    ``plain`` says that decoding changes nothing, provided that it is so for all ``parts``; ``kinds`` what
-    kinds of JSON stand for its values when encoded.
-    """
-
-    plain: bool = True
+    is_identity: bool = True
     description: str | None = None
     title: str | None = None
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
+        """The codecs of the parts of a value, for example of the items of a list."""
         return ()
 
     @property
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """The kinds of JSON that its encoded values are."""
+        """The JSON types of the encoded values."""
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
-        """The schema that is sent, without its description."""
+        """Return the schema that is sent, without its description."""
 
     @abstractmethod
-    def encode(self, value: Json, at: Cursor) -> Json:
-        """A plain value as a model would write it. Raises EncodingFault where it does not fit."""
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        """Encode a plain value as a model would write it. Raises EncodingError if it does not fit."""
 
     @abstractmethod
-    def undo(self, value: Json, at: Spot) -> Json:
-        """The plain value of an encoded one; what cannot be undone stays as it is, with a step."""
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        """Decode a value. A part that cannot be decoded stays unchanged and is recorded as a deviation."""
 
     def schema(self) -> JsonSchema:
-        """The schema that is sent."""
+        """Return the schema that is sent."""
         schema = self.bare_schema()
         if self.title and schema.get("type") == "object":
             schema = {"type": "object", "title": self.title, **schema}
-        return described(schema, self.description)
+        return with_description(schema, self.description)
 
 
 class Definition:
-    """A named part; its code is known when it has been taken apart."""
+    """A named part of a schema. Its codec is set after references to it may already exist."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.code: Code | None = None
+        self.codec: Codec | None = None
 
 
-class RefCode(Code):
-    """A part that is written once, under a name."""
+class RefCodec(Codec):
+    """A reference to a definition, sent as ``{"$ref": "#/$defs/name"}``."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
 
     @property
-    def parts(self) -> Sequence[Code]:
-        assert self.definition.code is not None, "a definition is used before it is taken apart"
-        return (self.definition.code,)
+    def parts(self) -> Sequence[Codec]:
+        return (self._defined(),)
 
     @property
-    def target(self) -> Code:
-        """What stands under the name, be it through further names."""
-        code: Code | None = self
-        while isinstance(code, RefCode):
-            code = code.definition.code
-        assert code is not None, "a definition is used before it is taken apart"
-        return code
+    def target(self) -> Codec:
+        """The codec behind the reference, after following references to references."""
+        codec: Codec = self
+        while isinstance(codec, RefCodec):
+            codec = codec._defined()
+        return codec
 
     @property
     def kinds(self) -> frozenset[str]:
         return self.target.kinds
 
     def target_schema(self) -> JsonSchema:
-        """The schema that is sent under the name."""
-        assert self.definition.code is not None, "a definition is used before it is taken apart"
-        return self.definition.code.schema()
+        """Return the schema that is sent for the definition."""
+        return self._defined().schema()
 
     def bare_schema(self) -> JsonSchema:
         return {"$ref": f"#/$defs/{self.definition.name}"}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        return self.target.encode(value, at)
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        return self.target.encode(value, cursor)
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        return self.target.undo(value, at)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        return self.target.decode(value, cursor)
+
+    def _defined(self) -> Codec:
+        assert self.definition.codec is not None, "a definition is used before its codec is built"
+        return self.definition.codec
 
 
-def walk(code: Code) -> Iterator[Code]:
-    """A code and all its parts, each once."""
+def walk(codec: Codec) -> Iterator[Codec]:
+    """Yield a codec and all its parts, each once."""
     seen: set[int] = set()
-    waiting = [code]
-    while waiting:
-        current = waiting.pop()
+    pending = [codec]
+    while pending:
+        current = pending.pop()
         if id(current) not in seen:
             seen.add(id(current))
             yield current
-            waiting.extend(current.parts)
+            pending.extend(current.parts)
 
 
-class Finding(NamedTuple):
-    """Where a schema says more than the profile can, what it says, and what is done about it.
+class EncodingError(ValueError):
+    """A JSON value does not fit an encoding.
 
-    ``path`` names the field of a Python type (``Person.tags``), or is a JSON pointer into a bare schema.
-    ``lossless`` is False where strict mode has to be given up.
+    Attributes:
+        path: The JSON path of the value (``$`` is the root).
+        message: What is wrong with it.
     """
-
-    path: str
-    what: str
-    done: str
-    lossless: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.what}: {self.done}"
-
-
-class EncodingFault(ValueError):
-    """A JSON value does not fit an encoding. ``path`` is its JSON path (``$`` is the root)."""
 
     def __init__(self, path: str, message: str) -> None:
         self.path = path
@@ -306,52 +153,305 @@ class EncodingFault(ValueError):
         return f"{self.path}: {self.message}"
 
 
+# --- decoding
+
+
+class DeviationKind(Enum):
+    """How a deviation from the encoded form is handled."""
+
+    MISMATCH = "left to the reader of the type"
+    COERCED = "decoded, and recorded as a coercion"
+    UNENCODED = "written without the encoding, and recorded as a coercion"
+    UNKNOWN_FORM = "neither encoded nor plain: left unchanged, because the reader of the type may accept it"
+    ERROR = "cannot be decoded"
+    AMBIGUOUS = "can be decoded in more than one way"
+
+
+class Deviation(NamedTuple):
+    """One difference between a reply and the form that the encoding asks for.
+
+    Attributes:
+        kind: How it is handled.
+        plain: The position in the decoded value.
+        encoded: The position in the value that the model wrote.
+        message: What was expected.
+        value: The value that was found instead, or ``ABSENT``.
+        changes_shape: True if the value has another structure than expected, not just another spelling.
+        rule: The rule under which a coercion is recorded.
+        before: The value before the coercion.
+        after: The value after the coercion.
+    """
+
+    kind: DeviationKind
+    plain: Cursor
+    encoded: Cursor
+    message: str
+    value: Json
+    changes_shape: bool
+    rule: str = "encoding left out"
+    before: Json = None
+    after: Json = None
+
+    @property
+    def problem(self) -> Problem:
+        """The deviation as a problem for the user."""
+        value = "" if self.value is ABSENT else describe_value(self.value)
+        return Problem(self.encoded.path, self.message, value)
+
+    def record(self) -> None:
+        """Record the coercion, if it is one. Raises ValidationFailure if the leniency forbids it."""
+        if self.kind is DeviationKind.COERCED and self.rule != "unknown key left out":
+            self.plain.record(self.rule, self.before, self.after)
+        elif self.kind in (DeviationKind.COERCED, DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM):
+            self.plain.record_dropped(self.rule)
+
+
+class DecodeResult(NamedTuple):
+    """A decoded value and how the reply deviated from the encoded form.
+
+    Attributes:
+        value: The plain value. Parts that could not be decoded are in it unchanged.
+        deviations: All deviations, in the order in which they were met.
+    """
+
+    value: Json
+    deviations: Sequence[Deviation]
+
+    def of_kind(self, *kinds: DeviationKind) -> list[Deviation]:
+        """Return the deviations of these kinds."""
+        return [deviation for deviation in self.deviations if deviation.kind in kinds]
+
+    def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
+        """Combine the errors of decoding with the problems that the reader of the type reports."""
+        errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
+        # an unknown form is only wrong if the reader of the type could not make sense of it either
+        rejected = [
+            deviation
+            for deviation in self.of_kind(DeviationKind.UNKNOWN_FORM)
+            if any(_is_within(problem.path, deviation.plain.path) for problem in reader_problems)
+        ]
+        error_paths = {error.plain.path for error in errors}
+        rejected_paths = [deviation.plain.path for deviation in rejected]
+        others = [
+            problem
+            for problem in reader_problems
+            if problem.path not in error_paths
+            and not any(_is_within(problem.path, path) for path in rejected_paths)
+        ]
+        return list(dict.fromkeys([*(deviation.problem for deviation in (*errors, *rejected)), *others]))
+
+
+def _is_within(path: str, ancestor: str) -> bool:
+    return path == ancestor or (path.startswith(ancestor) and path[len(ancestor)] in ".[")
+
+
+class DecodeCursor:
+    """A position in a reply that is being decoded, with the deviations so far.
+
+    Attributes:
+        plain: The position in the decoded value.
+        encoded: The position in the value that the model wrote.
+        union_cache: What unions found out about values, so that no value is tried twice.
+        deviations: The deviations so far; child cursors share this list.
+    """
+
+    __slots__ = ("deviations", "encoded", "plain", "union_cache")
+
+    def __init__(self, plain: Cursor, encoded: Cursor, union_cache: dict[Any, Any]) -> None:
+        self.plain = plain
+        self.encoded = encoded
+        self.union_cache = union_cache
+        self.deviations: list[Deviation] = []
+
+    def child(self, key: str | int) -> DecodeCursor:
+        """Return the cursor of a part that has the same key in both forms."""
+        return self.encoded_child(key, self.plain.child(key))
+
+    def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
+        """Return the cursor of a part that has this key in the encoded form only.
+
+        ``plain`` is its position in the plain value; the default is the position of this cursor.
+        """
+        child = DecodeCursor(
+            self.plain if plain is None else plain, self.encoded.child(key), self.union_cache
+        )
+        child.deviations = self.deviations
+        return child
+
+    def trial(self) -> DecodeCursor:
+        """Return a cursor at the same position that collects deviations of its own."""
+        return DecodeCursor(self.plain, self.encoded, self.union_cache)
+
+    def mismatch(self, message: str, value: Json, *, changes_shape: bool = False) -> None:
+        """Record a value that only the reader of the type can judge."""
+        changes_shape = changes_shape or isinstance(value, (dict, list))
+        self._add(DeviationKind.MISMATCH, message, value, changes_shape)
+
+    def unencoded(self, message: str, value: Json) -> None:
+        """Record a value that the model wrote in its plain form."""
+        self._add(DeviationKind.UNENCODED, message, value, changes_shape=False)
+
+    def fail(self, message: str, value: Json, kind: DeviationKind = DeviationKind.ERROR) -> None:
+        """Record a value that cannot be decoded."""
+        self._add(kind, message, value, changes_shape=True)
+
+    def coerced(self, rule: str, before: Json, after: Json) -> None:
+        """Record a lenient step that changed a value."""
+        kind = DeviationKind.COERCED
+        self.deviations.append(
+            Deviation(kind, self.plain, self.encoded, rule, before, False, rule, before, after)
+        )
+
+    def _add(self, kind: DeviationKind, message: str, value: Json, changes_shape: bool) -> None:
+        self.deviations.append(Deviation(kind, self.plain, self.encoded, message, value, changes_shape))
+
+    def parse_json_string(self, value: Json, bracket: str) -> Json:
+        """Return the JSON inside a string that begins with a bracket, and any other value unchanged.
+
+        Models often write a nested object as a string: ``"{\\"a\\": 1}"``.
+        """
+        if not isinstance(value, str) or not value.lstrip().startswith(bracket):
+            return value
+        try:
+            inner = read_exact(value.strip())
+        except JsonSyntaxError:
+            return value
+        self.coerced("JSON inside a string", value, inner)
+        return inner
+
+
+def match_keys(
+    value: dict[str, Json], names: Sequence[str], cursor: DecodeCursor, *, closed: bool = False
+) -> dict[str, Json]:
+    """Return the members of an object by expected name, also if a key is spelled differently.
+
+    Other members are dropped. With ``closed`` they are errors.
+    """
+    members = {name: value[name] for name in names if name in value}
+    for key, member in value.items():
+        if key in names:
+            continue
+        candidates = [name for name in names if normalize_key(name) == normalize_key(key)]
+        child = cursor.encoded_child(key)
+        if not candidates and closed:
+            child.fail("no item of this name is expected", member)
+        elif not candidates:
+            child.coerced("unknown key left out", member, "")
+        elif len(candidates) > 1 or candidates[0] in members:
+            child.fail(f"another key means {candidates[0]!r} too", key)
+        else:
+            child.coerced("key in another form", key, candidates[0])
+            members[candidates[0]] = member
+    return members
+
+
+def decode_with_fewest_deviations(
+    decoders: Sequence[Callable[[DecodeCursor], Json]], value: Json, cursor: DecodeCursor
+) -> Json:
+    """Try several ways to decode a value and return the result with the fewest deviations.
+
+    Two best results that differ are recorded as an ambiguity.
+    """
+    attempts: list[tuple[tuple[int, int], list[Deviation], Json]] = []
+    for decoder in decoders:
+        trial = cursor.trial()
+        result = decoder(trial)
+        shape_changes = sum(deviation.changes_shape for deviation in trial.deviations)
+        rank = (shape_changes, len(trial.deviations) - shape_changes)
+        attempts.append((rank, trial.deviations, result))
+    best_rank = min(rank for rank, _, _ in attempts)
+    best = [(deviations, result) for rank, deviations, result in attempts if rank == best_rank]
+    if best_rank[0]:  # none fits: the model most likely meant the branch whose mistakes lie deepest
+        best.sort(key=lambda attempt: _depth_of_mistakes(attempt[0]), reverse=True)
+    deviations, result = best[0]
+    cursor.deviations.extend(deviations)
+    if not all(json_equal(result, other) for _, other in best[1:]):
+        if best_rank[0]:
+            if not any(deviation.kind is DeviationKind.ERROR for deviation in deviations):
+                cursor.fail("it fits no branch", value)
+        else:
+            message = "no branch is plainly meant" if any(best_rank) else MORE_THAN_ONE_WAY
+            cursor.fail(message, value, DeviationKind.AMBIGUOUS)
+    return result
+
+
+def _depth_of_mistakes(deviations: list[Deviation]) -> int:
+    return max(len(deviation.encoded.path) for deviation in deviations if deviation.changes_shape)
+
+
+# --- findings
+
 ENFORCED_LATER = "not sent; enforced when read"
 GIVEN_UP = "strict mode is given up"
 
 
-class Where(NamedTuple):
-    """A place in a schema: its path as a user would name it, and how many objects it is inside of.
+class Finding(NamedTuple):
+    """Something in a schema that a profile does not support, and what is done about it.
 
-    ``named`` says that the schema is of a Python type, whose objects bear the names of classes.
+    Attributes:
+        path: The field of a Python type (``Person.tags``), or a JSON pointer into a schema.
+        feature: What the schema uses there, for example ``"uniqueItems"``.
+        action: What is done about it, for example ``"not sent; enforced when read"``.
+        lossless: False if strict mode has to be given up for the whole schema.
     """
 
     path: str
-    named: bool
+    feature: str
+    action: str
+    lossless: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.feature}: {self.action}"
+
+
+class SchemaLocation(NamedTuple):
+    """A position in a schema.
+
+    Attributes:
+        path: The path as a user would write it.
+        of_type: True if the schema comes from a Python type, whose objects are named after their classes.
+        depth: The number of objects around this position.
+    """
+
+    path: str
+    of_type: bool
     depth: int = 0
 
-    def property(self, key: str, title: object) -> Where:
-        """The place of a property of the object that is here."""
-        if self.named:  # what has no name is an envelope, of which its user knows nothing
+    def property(self, key: str, title: object) -> SchemaLocation:
+        """Return the location of a property of the object at this location."""
+        if self.of_type:
+            # an object without a title is an envelope that was added; users do not know it
             path = f"{title}.{key}" if isinstance(title, str) else self.path
-            return Where(path, True, self.depth + 1)
+            return SchemaLocation(path, True, self.depth + 1)
         step = key.replace("~", "~0").replace("/", "~1")
-        return Where(f"{self.path}/properties/{step}", False, self.depth + 1)
+        return SchemaLocation(f"{self.path}/properties/{step}", False, self.depth + 1)
 
-    def below(self, *steps: str | int) -> Where:
-        """The place of another part of what is here; of a type the same, for it has no name."""
-        if self.named:
+    def subschema(self, *steps: str | int) -> SchemaLocation:
+        """Return the location of a nested schema. In a Python type it is the same: only fields have names."""
+        if self.of_type:
             return self
         return self._replace(path="/".join([self.path, *map(str, steps)]))
 
-    def deeper(self) -> Where:
+    def deeper(self) -> SchemaLocation:
+        """Return the same location, counted as one object deeper."""
         return self._replace(depth=self.depth + 1)
 
 
-class Notes:
-    """The findings so far, each once."""
+class FindingLog:
+    """Collects findings, each once."""
 
     def __init__(self) -> None:
-        self._found: dict[Finding, None] = {}
+        self._findings: dict[Finding, None] = {}
 
-    def note(self, at: Where, what: str, done: str) -> None:
-        """What a schema says at a place, and what is done about it."""
-        self._found.setdefault(Finding(at.path, what, done))
+    def add(self, location: SchemaLocation, feature: str, action: str) -> None:
+        """Record an unsupported feature that is handled without loss."""
+        self._findings.setdefault(Finding(location.path, feature, action))
 
-    def give_up(self, at: Where, what: str) -> None:
-        """That a schema cannot be kept at all."""
-        self._found.setdefault(Finding(at.path, what, GIVEN_UP, lossless=False))
+    def give_up(self, location: SchemaLocation, feature: str) -> None:
+        """Record a feature because of which strict mode is given up."""
+        self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(self._found)
+        """The findings so far."""
+        return tuple(self._findings)

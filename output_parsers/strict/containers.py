@@ -1,9 +1,16 @@
-"""How arrays are written: lists as they are, tuples as objects where a profile has no tuples."""
+"""Codecs for arrays and objects.
+
+Lists and objects with known keys are sent as they are. Two kinds of containers need another form, because
+most strict modes support neither positional items nor free keys::
+
+    tuple[int, str]:  [1, "a"]       <->  {"item_0": 1, "item_1": "a"}
+    dict[str, int]:   {"a": 1}       <->  [{"key": "a", "value": 1}]
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
@@ -11,21 +18,36 @@ from typing import Any, NamedTuple
 
 from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
-from ..types.records import plain_key
-from .codec import MORE_THAN_ONE_WAY, NOTHING, Code, EncodingFault, Kind, Spot, keyed
-from .scalars import AnyCode, NeverCode, NullableCode, closed_object
-from .schema_queries import breaks
+from ..types.records import normalize_key
+from .codec import (
+    ABSENT,
+    MORE_THAN_ONE_WAY,
+    Codec,
+    DecodeCursor,
+    DeviationKind,
+    EncodingError,
+    match_keys,
+)
+from .scalars import AnyCodec, NeverCodec, NullableCodec, closed_object
+from .schema_queries import violated_keyword
+
+# --- arrays
 
 
-class ListCode(Code):
-    """Any number of items of one kind."""
+class ListCodec(Codec):
+    """An array whose items all have the same schema.
 
-    def __init__(self, item: Code, keywords: Mapping[str, Any]) -> None:
+    Attributes:
+        item: The codec of the items.
+        keywords: The bounds of the length that are sent.
+    """
+
+    def __init__(self, item: Codec, keywords: Mapping[str, Any]) -> None:
         self.item = item
         self.keywords = keywords
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (self.item,)
 
     @property
@@ -35,63 +57,70 @@ class ListCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(), **self.keywords}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        items = _array(value, at)
-        broken = breaks(self.keywords, items)
-        if broken:
-            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
-        return [self.item.encode(item, at.child(index)) for index, item in enumerate(items)]
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        items = _array(value, cursor)
+        violation = violated_keyword(self.keywords, items)
+        if violation:
+            raise EncodingError(cursor.path, f"{violation}, found {describe_value(value)}")
+        return [self._codec_at(i).encode(item, cursor.child(i)) for i, item in enumerate(items)]
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        return _undone(value, at, lambda index: self.item)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        items = cursor.parse_json_string(value, "[")
+        if not isinstance(items, list):
+            cursor.mismatch("expected an array", value, changes_shape=True)
+            return value
+        return [self._codec_at(i).decode(item, cursor.child(i)) for i, item in enumerate(items)]
+
+    def _codec_at(self, index: int) -> Codec:
+        return self.item
 
 
-class NativeTupleCode(ListCode):
-    """Items each of its own kind, for a profile that has tuples; ``item`` is what follows them."""
+class NativeTupleCodec(ListCodec):
+    """An array with positional items, for profiles that support ``prefixItems``.
 
-    def __init__(self, first: Sequence[Code], rest: Code, keywords: Mapping[str, Any]) -> None:
+    Attributes:
+        first: The codecs of the positional items. ``item`` is the codec of the items after them.
+    """
+
+    def __init__(self, first: Sequence[Codec], rest: Codec, keywords: Mapping[str, Any]) -> None:
         super().__init__(rest, keywords)
         self.first = tuple(first)
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (*self.first, self.item)
 
     def bare_schema(self) -> JsonSchema:
-        rest = False if isinstance(self.item, NeverCode) else self.item.schema()
-        prefix = [code.schema() for code in self.first]
+        rest = False if isinstance(self.item, NeverCodec) else self.item.schema()
+        prefix = [codec.schema() for codec in self.first]
         return {"type": "array", "prefixItems": prefix, "items": rest, **self.keywords}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        items = _array(value, at)
-        broken = breaks(self.keywords, items)
-        if broken:
-            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
-        return [self._code(i).encode(item, at.child(i)) for i, item in enumerate(items)]
-
-    def undo(self, value: Json, at: Spot) -> Json:
-        return _undone(value, at, self._code)
-
-    def _code(self, index: int) -> Code:
+    def _codec_at(self, index: int) -> Codec:
         return self.first[index] if index < len(self.first) else self.item
 
 
-class TupleCode(Code):
-    """Items each of its own kind, as an object with ``item_0`` …; those that may be left out are nullable.
+class TupleCodec(Codec):
+    """An array with positional items, sent as an object with the keys ``item_0``, ``item_1``, ...
 
-    ``least`` is how many items there must be; ``rest`` what may follow, as a list under ``rest``.
+    Attributes:
+        items: The codecs of the positional items. Those that may be left out are nullable.
+        min_items: The number of items that are required.
+        rest: The codec of the items after them, sent as a list under ``rest``. None if there are none.
+        keys: The keys of the positional items.
     """
 
-    plain = False
+    is_identity = False
 
-    def __init__(self, items: Sequence[Code], least: int, rest: Code) -> None:
-        self.items = [code if index < least else NullableCode(code) for index, code in enumerate(items)]
-        self.least = least
-        self.rest = None if isinstance(rest, NeverCode) else ListCode(rest, {})
+    def __init__(self, items: Sequence[Codec], min_items: int, rest: Codec) -> None:
+        self.items = [
+            codec if index < min_items else NullableCodec(codec) for index, codec in enumerate(items)
+        ]
+        self.min_items = min_items
+        self.rest = None if isinstance(rest, NeverCodec) else ListCodec(rest, {})
         self.keys = [f"item_{index}" for index in range(len(items))]
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (*self.items, *(() if self.rest is None else (self.rest,)))
 
     @property
@@ -99,99 +128,103 @@ class TupleCode(Code):
         return frozenset(("object",))
 
     def bare_schema(self) -> JsonSchema:
-        properties = {key: code.schema() for key, code in zip(self.keys, self.items, strict=True)}
+        properties = {key: codec.schema() for key, codec in zip(self.keys, self.items, strict=True)}
         return closed_object(properties | ({} if self.rest is None else {"rest": self.rest.schema()}))
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        items = _array(value, at)
-        if len(items) < self.least or (self.rest is None and len(items) > len(self.items)):
-            raise EncodingFault(at.path, f"expected {len(self.items)} items, found {describe_value(value)}")
-        found: dict[str, Json] = {}
-        for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
-            found[key] = code.encode(items[index], at.child(index)) if index < len(items) else None
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        items = _array(value, cursor)
+        if len(items) < self.min_items or (self.rest is None and len(items) > len(self.items)):
+            message = f"expected {len(self.items)} items, found {describe_value(value)}"
+            raise EncodingError(cursor.path, message)
+        encoded: dict[str, Json] = {}
+        for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
+            is_given = index < len(items)
+            encoded[key] = codec.encode(items[index], cursor.child(index)) if is_given else None
         if self.rest is not None:
-            found["rest"] = self.rest.encode(items[len(self.items) :], at)
-        return found
+            encoded["rest"] = self.rest.encode(items[len(self.items) :], cursor)
+        return encoded
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        found = at.opened(value, "{")
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        encoded = cursor.parse_json_string(value, "{")
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
-        if isinstance(found, list):
-            at.left_plain(f"expected an object with {', '.join(keys)}", value)
-            return [self._code(index).undo(item, at.child(index)) for index, item in enumerate(found)]
-        if not isinstance(found, dict) or (keys and not keyed(found, keys, at.apart())):
-            at.fails(f"expected an object with {', '.join(keys)}", value, Kind.FOREIGN)
+        if isinstance(encoded, list):
+            cursor.unencoded(f"expected an object with {', '.join(keys)}", value)
+            return [self._codec_at(i).decode(item, cursor.child(i)) for i, item in enumerate(encoded)]
+        if not isinstance(encoded, dict) or (keys and not match_keys(encoded, keys, cursor.trial())):
+            cursor.fail(f"expected an object with {', '.join(keys)}", value, DeviationKind.UNKNOWN_FORM)
             return value
-        return self._items(keyed(found, keys, at, alone=True), at)
+        return self._decode_items(match_keys(encoded, keys, cursor, closed=True), cursor)
 
-    def _items(self, given: dict[str, Json], at: Spot) -> Json:
+    def _decode_items(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
         items: list[Json] = []
-        hole = False
-        for index, (key, code) in enumerate(zip(self.keys, self.items, strict=True)):
-            below = at.under(key, at.plain.child(index))
-            if isinstance(code, NullableCode) and given.get(key) is None:
-                if key not in given:
-                    below.left_plain("it is left out", NOTHING)
-                hole = True
-            elif key not in given:
-                below.fails(f"the required key {key!r} is missing", NOTHING)
+        has_gap = False  # an item was left out, so no further item may follow
+        for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
+            child = cursor.encoded_child(key, cursor.plain.child(index))
+            if isinstance(codec, NullableCodec) and members.get(key) is None:
+                if key not in members:
+                    child.unencoded("it is left out", ABSENT)
+                has_gap = True
+            elif key not in members:
+                child.fail(f"the required key {key!r} is missing", ABSENT)
                 items.append(None)
-            elif hole:
-                below.fails("an item before it is left out", given[key])
+            elif has_gap:
+                child.fail("an item before it is left out", members[key])
             else:
-                items.append(code.undo(given[key], below))
-        return items + self._rest(given, at, hole=hole)
+                items.append(codec.decode(members[key], child))
+        return items + self._decode_rest(members, cursor, has_gap=has_gap)
 
-    def _rest(self, given: dict[str, Json], at: Spot, *, hole: bool) -> list[Json]:
+    def _decode_rest(self, members: dict[str, Json], cursor: DecodeCursor, *, has_gap: bool) -> list[Json]:
         if self.rest is None:
             return []
-        below = at.under("rest")
-        if "rest" not in given:
-            below.left_plain("it is left out", NOTHING)
+        child = cursor.encoded_child("rest")
+        if "rest" not in members:
+            child.unencoded("it is left out", ABSENT)
             return []
-        found = below.opened(given["rest"], "[")
-        if not isinstance(found, list) or (hole and found):
-            below.fails("an item before it is left out" if hole else "expected an array", given["rest"])
+        items = child.parse_json_string(members["rest"], "[")
+        if not isinstance(items, list) or (has_gap and items):
+            message = "an item before it is left out" if has_gap else "expected an array"
+            child.fail(message, members["rest"])
             return []
-        at_rest = [below.under(i, at.plain.child(len(self.items) + i)) for i in range(len(found))]
-        return [self.rest.item.undo(item, spot) for item, spot in zip(found, at_rest, strict=True)]
+        first = len(self.items)
+        cursors = [child.encoded_child(i, cursor.plain.child(first + i)) for i in range(len(items))]
+        return [self.rest.item.decode(item, below) for item, below in zip(items, cursors, strict=True)]
 
-    def _code(self, index: int) -> Code:
+    def _codec_at(self, index: int) -> Codec:
         if index < len(self.items):
-            code = self.items[index]
-            return code.bare if isinstance(code, NullableCode) else code
-        return AnyCode() if self.rest is None else self.rest.item
+            codec = self.items[index]
+            return codec.unwrapped if isinstance(codec, NullableCodec) else codec
+        return AnyCodec() if self.rest is None else self.rest.item
 
 
-def _undone(value: Json, at: Spot, code: Callable[[int], Code]) -> Json:
-    found = at.opened(value, "[")
-    if not isinstance(found, list):
-        at.leaf("expected an array", value, heavy=True)
-        return value
-    return [code(index).undo(item, at.child(index)) for index, item in enumerate(found)]
-
-
-def _array(value: Json, at: Cursor) -> list[Json]:
+def _array(value: Json, cursor: Cursor) -> list[Json]:
     if not isinstance(value, list):
-        raise EncodingFault(at.path, f"expected an array, found {describe_value(value)}")
+        raise EncodingError(cursor.path, f"expected an array, found {describe_value(value)}")
     return value
 
 
-_PAIR = ("key", "value")
+# --- objects
+
+_PAIR_KEYS = ("key", "value")
 
 
-class PairsCode(Code):
-    """An object whose keys are data, as an array of ``{"key": …, "value": …}``."""
+class PairsCodec(Codec):
+    """An object whose keys are data, sent as a list of ``{"key": ..., "value": ...}``.
 
-    plain = False
+    Attributes:
+        key: The codec of the keys.
+        value: The codec of the values.
+        keywords: The bounds of the length that are sent.
+    """
 
-    def __init__(self, key: Code, value: Code, keywords: Mapping[str, Any]) -> None:
+    is_identity = False
+
+    def __init__(self, key: Codec, value: Codec, keywords: Mapping[str, Any]) -> None:
         self.key = key
         self.value = value
         self.keywords = keywords
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (self.key, self.value)
 
     @property
@@ -202,100 +235,121 @@ class PairsCode(Code):
         pair = closed_object({"key": self.key.schema(), "value": self.value.schema()})
         return {"type": "array", "items": pair, **self.keywords}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
+    def encode(self, value: Json, cursor: Cursor) -> Json:
         if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {describe_value(value)}")
-        broken = breaks(self.keywords, value)
-        if broken:
-            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
-        return [self.pair(key, item, at.child(key)) for key, item in value.items()]
+            raise EncodingError(cursor.path, f"expected an object, found {describe_value(value)}")
+        violation = violated_keyword(self.keywords, value)
+        if violation:
+            raise EncodingError(cursor.path, f"{violation}, found {describe_value(value)}")
+        return [self.encode_pair(key, item, cursor.child(key)) for key, item in value.items()]
 
-    def pair(self, key: str, item: Json, at: Cursor) -> Json:
-        """One key with its value."""
-        return {"key": self.key.encode(key, at), "value": self.value.encode(item, at)}
+    def encode_pair(self, key: str, item: Json, cursor: Cursor) -> Json:
+        """Encode one key with its value."""
+        return {"key": self.key.encode(key, cursor), "value": self.value.encode(item, cursor)}
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        found = at.opened(value, "[")
-        if isinstance(found, dict):
-            return self._without(found, at)
-        if not isinstance(found, list):
-            at.fails("expected an array of keys and values", value, Kind.FOREIGN)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        pairs = cursor.parse_json_string(value, "[")
+        if isinstance(pairs, dict):
+            return self._decode_plain_object(pairs, cursor)
+        if not isinstance(pairs, list):
+            cursor.fail("expected an array of keys and values", value, DeviationKind.UNKNOWN_FORM)
             return value
         items: dict[str, Json] = {}
-        for index, pair in enumerate(found):
-            here = at.under(index)
-            given = keyed(pair, _PAIR, here.apart()) if isinstance(pair, dict) else {}
-            if set(given) != set(_PAIR):
-                here.fails("expected an object with key and value", pair)
+        for index, pair in enumerate(pairs):
+            child = cursor.encoded_child(index)
+            members = match_keys(pair, _PAIR_KEYS, child.trial()) if isinstance(pair, dict) else {}
+            if set(members) != set(_PAIR_KEYS):
+                child.fail("expected an object with key and value", pair)
                 continue
-            given = keyed(pair, _PAIR, here)
-            key = self._key(given["key"], here.under("key"))
+            members = match_keys(pair, _PAIR_KEYS, child)
+            key = self._decode_key(members["key"], child.encoded_child("key"))
             if key is None:
                 continue
             if key in items:
-                here.under("key").fails("the key stands twice", key)
+                child.encoded_child("key").fail("the key stands twice", key)
                 continue
-            items[key] = self.value.undo(given["value"], here.under("value", at.plain.child(key)))
+            item_cursor = child.encoded_child("value", cursor.plain.child(key))
+            items[key] = self.value.decode(members["value"], item_cursor)
         return items
 
-    def _key(self, found: Json, at: Spot) -> str | None:
-        if isinstance(found, (int, float, Decimal)) and not isinstance(found, bool):
-            at.noted("number as text", found, dump_json(found))
-            return dump_json(found)
-        if not isinstance(found, str):
-            at.fails("expected a key in a string", found)
+    def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
+        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+            cursor.coerced("number as text", value, dump_json(value))
+            return dump_json(value)
+        if not isinstance(value, str):
+            cursor.fail("expected a key in a string", value)
             return None
-        key = self.key.undo(found, at)
-        return key if isinstance(key, str) else found
+        key = self.key.decode(value, cursor)
+        return key if isinstance(key, str) else value
 
-    def _without(self, found: dict[str, Json], at: Spot) -> Json:
-        if {plain_key(key) for key in found} == set(_PAIR):  # a pair that is no list, or two keys of data
-            at.fails(MORE_THAN_ONE_WAY, found, Kind.DOUBT)
-            return found
-        at.left_plain("expected an array of keys and values", found)
-        return {key: self.value.undo(item, at.child(key)) for key, item in found.items()}
+    def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
+        # {"key": ..., "value": ...} is either one pair outside of a list, or a dict with these two keys
+        if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
+            cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
+            return members
+        cursor.unencoded("expected an array of keys and values", members)
+        return {key: self.value.decode(item, cursor.child(key)) for key, item in members.items()}
 
 
 class Absence(Enum):
-    """How it is written that a property is left out."""
+    """How the model writes that a property is left out."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"
     NULL = "it is null"
 
 
-class Field(NamedTuple):
-    """A property with a key of its own."""
+class ObjectProperty(NamedTuple):
+    """A known property of an object.
 
-    code: Code
+    Attributes:
+        codec: The codec of its value.
+        absence: How the model writes that the property is left out.
+    """
+
+    codec: Codec
     absence: Absence
 
-    def left_out(self, item: Json) -> bool:
-        """Whether what stands under the key says that nothing does."""
-        return item is None and isinstance(self.code, NullableCode) and not self.code.keeps_null
+    def marks_absence(self, value: Json) -> bool:
+        """Return True if this value means that the property is left out."""
+        return value is None and isinstance(self.codec, NullableCodec) and not self.codec.keeps_null
 
 
-class Extra(NamedTuple):
-    """Properties with free keys: the name that their pairs stand under, and the pattern of their keys."""
+class FreeProperties(NamedTuple):
+    """Properties of an object whose keys are data.
+
+    Attributes:
+        name: The key under which the model writes them, as a list of pairs.
+        pattern: The pattern of their keys. None if any key is allowed.
+        pairs: The codec of the list.
+    """
 
     name: str
     pattern: str | None
-    pairs: PairsCode
+    pairs: PairsCodec
 
 
-class ObjectCode(Code):
-    """An object with known keys. ``extras`` hold what has other keys as pairs; ``open`` takes it as it is."""
+class ObjectCodec(Codec):
+    """An object with known keys, and perhaps others.
 
-    def __init__(self, fields: Mapping[str, Field], extras: Sequence[Extra], rest: Code | None) -> None:
+    Attributes:
+        fields: The known properties by key.
+        extras: Where the other properties are sent as pairs.
+        rest: The codec of other properties that are sent unchanged. None if there are none.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, ObjectProperty], extras: Sequence[FreeProperties], rest: Codec | None
+    ) -> None:
         self.fields = dict(fields)
         self.extras = tuple(extras)
         self.rest = rest
-        self.plain = not extras  # what is null where it is left out says so itself
+        self.is_identity = not extras  # a NullableCodec among the fields reports for itself
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         rest = () if self.rest is None else (self.rest,)
-        return (*(f.code for f in self.fields.values()), *(extra.pairs for extra in self.extras), *rest)
+        return (*(f.codec for f in self.fields.values()), *(extra.pairs for extra in self.extras), *rest)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -308,129 +362,132 @@ class ObjectCode(Code):
         return [*own, *(extra.name for extra in self.extras)]
 
     def bare_schema(self) -> JsonSchema:
-        properties = {key: field.code.schema() for key, field in self.fields.items()}
+        properties = {key: field.codec.schema() for key, field in self.fields.items()}
         properties |= {extra.name: extra.pairs.schema() for extra in self.extras}
         schema = {**closed_object(properties), "required": self.required}
         if self.rest is not None:
             schema["additionalProperties"] = self.rest.schema() or True
         return schema
 
-    def encode(self, value: Json, at: Cursor) -> Json:
+    def encode(self, value: Json, cursor: Cursor) -> Json:
         if not isinstance(value, dict):
-            raise EncodingFault(at.path, f"expected an object, found {describe_value(value)}")
-        found: dict[str, Json] = {}
-        for key, (code, absence) in self.fields.items():
+            raise EncodingError(cursor.path, f"expected an object, found {describe_value(value)}")
+        encoded: dict[str, Json] = {}
+        for key, (codec, absence) in self.fields.items():
             if key in value:
-                found[key] = code.encode(value[key], at.child(key))
+                encoded[key] = codec.encode(value[key], cursor.child(key))
             elif absence is Absence.NEVER:
-                raise EncodingFault(at.child(key).path, "it is required, and left out")
+                raise EncodingError(cursor.child(key).path, "it is required, and left out")
             elif absence is not Absence.MISSING:
-                found[key] = None
+                encoded[key] = None
         others = {key: item for key, item in value.items() if key not in self.fields}
-        return {**found, **self._encode_others(others, at)}
+        return {**encoded, **self._encode_others(others, cursor)}
 
-    def _encode_others(self, others: dict[str, Json], at: Cursor) -> dict[str, Json]:
+    def _encode_others(self, others: dict[str, Json], cursor: Cursor) -> dict[str, Json]:
         if not self.extras:
-            return {key: self._open(at.child(key)).encode(item, at.child(key)) for key, item in others.items()}
-        parts: dict[str, list[Json]] = {extra.name: [] for extra in self.extras}
+            if others and self.rest is None:
+                raise _unexpected_property(cursor.child(next(iter(others))))
+            rest = self.rest or NeverCodec()
+            return {key: rest.encode(item, cursor.child(key)) for key, item in others.items()}
+        lists: dict[str, list[Json]] = {extra.name: [] for extra in self.extras}
         for key, item in others.items():
-            name, pair = self._pair(key, item, at.child(key))
-            parts[name].append(pair)
-        return dict(parts)
+            name, pair = self._encode_free_property(key, item, cursor.child(key))
+            lists[name].append(pair)
+        return dict(lists)
 
-    def _pair(self, key: str, item: Json, at: Cursor) -> tuple[str, Json]:
-        """The pair of a free key, and the name of the list that it goes to."""
-        last = EncodingFault(at.path, "no property of this name is expected")
+    def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
+        """Return the name of the list that a property belongs to, and its pair."""
+        last_error = _unexpected_property(cursor)
         for name, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
                 try:
-                    return name, pairs.pair(key, item, at)
-                except EncodingFault as fault:
-                    last = fault
-        raise last
+                    return name, pairs.encode_pair(key, item, cursor)
+                except EncodingError as error:
+                    last_error = error
+        raise last_error
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        given = at.opened(value, "{")
-        if not isinstance(given, dict):
-            at.leaf("expected an object", value, heavy=True)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        members = cursor.parse_json_string(value, "{")
+        if not isinstance(members, dict):
+            cursor.mismatch("expected an object", value, changes_shape=True)
             return value
-        found: dict[str, Json] = {}
-        parts: dict[str, Json] = {}
-        for key, item in given.items():
-            name = self._meant(key, given)
-            if name in self._pairs:
+        decoded: dict[str, Json] = {}
+        lists: dict[str, Json] = {}
+        for key, item in members.items():
+            name = self._name_of(key, members)
+            if name in self._pairs_by_name:
                 if name != key:
-                    at.under(key).noted("key in another form", key, name)
-                if name in parts:
-                    at.under(key).fails(f"another key means {name!r} too", key)
-                parts[name] = item
+                    cursor.encoded_child(key).coerced("key in another form", key, name)
+                if name in lists:
+                    cursor.encoded_child(key).fail(f"another key means {name!r} too", key)
+                lists[name] = item
             elif name is None:
-                found[key] = self._undone_other(key, item, at.child(key))
+                decoded[key] = self._decode_other(key, item, cursor.child(key))
             else:
-                below = at.child(key)
+                child = cursor.child(key)
                 if name != key:
-                    below.leaf(f"expected the key {name!r}", key)
-                if not self.fields[name].left_out(item):
-                    found[key] = self.fields[name].code.undo(item, below)
-        self._missing(given, parts, at)
-        for name, item in parts.items():
-            self._undo_pairs(name, item, found, at)
-        return found
+                    child.mismatch(f"expected the key {name!r}", key)
+                if not self.fields[name].marks_absence(item):
+                    decoded[key] = self.fields[name].codec.decode(item, child)
+        self._report_missing(members, lists, cursor)
+        for name, item in lists.items():
+            self._decode_list(name, item, decoded, cursor)
+        return decoded
 
-    def _meant(self, key: str, given: dict[str, Json]) -> str | None:
-        """The name that a key means: its own, or one in another form that is not given by itself."""
-        if key in self.fields or key in self._pairs:
+    def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
+        """Return the known name that a key means: itself, or another spelling that is not given as well."""
+        if key in self.fields or key in self._pairs_by_name:
             return key
-        name = self._by_plain.get(plain_key(key))
-        return None if name is None or name in given else name
+        name = self._names_by_plain_key.get(normalize_key(key))
+        return None if name is None or name in members else name
 
     @cached_property
-    def _pairs(self) -> dict[str, PairsCode]:
+    def _pairs_by_name(self) -> dict[str, PairsCodec]:
         return {extra.name: extra.pairs for extra in self.extras}
 
     @cached_property
-    def _by_plain(self) -> dict[str, str | None]:
+    def _names_by_plain_key(self) -> dict[str, str | None]:
         names: dict[str, str | None] = {}
-        for name in (*self.fields, *self._pairs):
-            plain = plain_key(name)
+        for name in (*self.fields, *self._pairs_by_name):
+            plain = normalize_key(name)
             names[plain] = None if plain in names else name
         return names
 
-    def _missing(self, given: dict[str, Json], parts: dict[str, Json], at: Spot) -> None:
-        meant = {self._meant(key, given) for key in given}
+    def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
+        present = {self._name_of(key, members) for key in members}
         for key, field in self.fields.items():
-            if key in meant or field.absence is Absence.MISSING:
+            if key in present or field.absence is Absence.MISSING:
                 continue
             if field.absence is Absence.NEVER:
-                at.child(key).leaf("it is required, and left out", NOTHING)
+                cursor.child(key).mismatch("it is required, and left out", ABSENT)
             else:
-                at.child(key).left_plain("it is left out", NOTHING)
-        for name in self._pairs.keys() - parts.keys():
-            at.under(name).left_plain("it is left out", NOTHING)
+                cursor.child(key).unencoded("it is left out", ABSENT)
+        for name in self._pairs_by_name.keys() - lists.keys():
+            cursor.encoded_child(name).unencoded("it is left out", ABSENT)
 
-    def _undone_other(self, key: str, item: Json, at: Spot) -> Json:
-        """What stands under a key that is none of the object's own."""
-        if self.rest is not None and not isinstance(self.rest, NeverCode):
-            return self.rest.undo(item, at)
+    def _decode_other(self, key: str, item: Json, cursor: DecodeCursor) -> Json:
+        """Decode the value under a key that is not one of the known names."""
+        if self.rest is not None and not isinstance(self.rest, NeverCodec):
+            return self.rest.decode(item, cursor)
         for _, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
-                at.left_plain("no property of this name is expected", item)
-                return pairs.value.undo(item, at)
-        at.leaf("no property of this name is expected", key)
+                cursor.unencoded("no property of this name is expected", item)
+                return pairs.value.decode(item, cursor)
+        cursor.mismatch("no property of this name is expected", key)
         return item
 
-    def _undo_pairs(self, name: str, item: Json, found: dict[str, Json], at: Spot) -> None:
-        below = at.under(name)
-        undone = self._pairs[name].undo(item, below)
-        if not isinstance(undone, dict):
-            below.fails("expected an array of keys and values", item)
+    def _decode_list(self, name: str, item: Json, decoded: dict[str, Json], cursor: DecodeCursor) -> None:
+        """Decode a list of pairs and add its members to the object."""
+        child = cursor.encoded_child(name)
+        members = self._pairs_by_name[name].decode(item, child)
+        if not isinstance(members, dict):
+            child.fail("expected an array of keys and values", item)
             return
-        for key, value in undone.items():
-            if key in found or key in self.fields:
-                below.fails("the key stands twice", key)
-            found.setdefault(key, value)
+        for key, value in members.items():
+            if key in decoded or key in self.fields:
+                child.fail("the key stands twice", key)
+            decoded.setdefault(key, value)
 
-    def _open(self, at: Cursor) -> Code:
-        if self.rest is None:
-            raise EncodingFault(at.path, "no property of this name is expected")
-        return self.rest
+
+def _unexpected_property(cursor: Cursor) -> EncodingError:
+    return EncodingError(cursor.path, "no property of this name is expected")

@@ -1,4 +1,18 @@
-"""Encodes a whole JSON Schema for a profile, and gives up where it cannot be kept."""
+"""Encodes a whole JSON Schema, or the parser of a type, for a provider's strict mode.
+
+``encode`` returns an ``Encoding``: the schema to send, and functions that translate values. OpenAI, for
+example, requires every property, so that an optional one becomes nullable::
+
+    schema in:     {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+                    "required": ["name"]}
+    schema out:    the same with "age": {"anyOf": [{"type": "integer"}, {"type": "null"}], ...} and
+                   "required": ["name", "age"], "additionalProperties": false
+    model writes:  {"name": "Ada", "age": null}   ->   decoded: {"name": "Ada"}
+
+If a schema cannot be sent without loss, strict mode is given up, and the findings tell why. ``encode_parser``
+does the same for the parser of a Python type; its ``EncodedNode`` also accepts replies that ignore the
+encoding.
+"""
 
 from __future__ import annotations
 
@@ -12,138 +26,40 @@ from typing import Any, NamedTuple, TypeVar
 from ..parser.type_parser import TypeParser
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Cursor, Json, ValidationFailure, describe_value, strict_equal
-from ..types.node import Definitions, JsonSchema, Node, described
+from ..types.node import Definitions, JsonSchema, Node, with_description
 from ..types.records import EnvelopeNode, ObjectNode
-from .build import Builder, Thrift, is_sent, keywords_of
-from .codec import Code, EncodingFault, Finding, Kind, Notes, RefCode, Spot, Undone, Where, walk
+from .build import CodecBuilder, SizeLimits, is_keyword_enforced, keywords_of
+from .codec import (
+    Codec,
+    DecodeCursor,
+    DecodeResult,
+    DeviationKind,
+    EncodingError,
+    Finding,
+    FindingLog,
+    RefCodec,
+    SchemaLocation,
+    walk,
+)
 from .profiles import Profile
-from .scalars import BoxCode, NeverCode, closed_object
-from .schema_queries import Document, exceeded, kind_of, same_json
-from .unions import is_plain, told_apart
+from .scalars import NeverCodec, WrapperCodec, closed_object
+from .schema_queries import SchemaDocument, exceeded_limits, json_equal, kind_of
+from .unions import disambiguate_unions, is_identity
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_REFERENCE = "#/$defs/"
-_KINDS = frozenset("object array string integer number boolean null".split())
-_OF_OBJECTS = frozenset("type title description properties required additionalProperties".split())
-_OF_UNIONS = frozenset("anyOf description".split())
-
-
-def says(schema: JsonSchema | bool, profile: Profile) -> bool:
-    """Whether a schema can be sent as it is, decoding changes nothing, and there is nothing to be told.
-
-    Of what it is not sure it says no.
-    """
-    if not isinstance(schema, dict):
-        return False
-    root = {key: value for key, value in schema.items() if key != "$defs"}
-    definitions = schema.get("$defs", {})
-    if root.get("type") != "object" and (profile.object_root or "type" not in root):
-        return False
-    if not isinstance(definitions, dict) or not all(map(_is_definition, definitions.items())):
-        return False
-    look = _Look(profile, definitions)
-    return all(map(look.says, (root, *definitions.values()))) and not exceeded(schema, profile.limits)
-
-
-def _is_definition(named: tuple[str, Any]) -> bool:
-    name, part = named
-    return bool(_NAME.fullmatch(name)) and isinstance(part, dict) and "type" in part
-
-
-class _Look:
-    """One look at a schema, with the definitions that its parts may refer to."""
-
-    def __init__(self, profile: Profile, definitions: JsonSchema) -> None:
-        self._profile = profile
-        self._definitions = definitions
-
-    def says(self, part: Any) -> bool:
-        if not isinstance(part, dict):
-            return False
-        if "$ref" in part:
-            return self._refers(part)
-        if "description" in part and not str(part["description"]).strip():
-            return False
-        if "anyOf" in part:
-            return part.keys() <= _OF_UNIONS and self._chooses(part["anyOf"])
-        kind = part.get("type")
-        if not isinstance(kind, str) or kind not in _KINDS:
-            return False
-        if kind == "object":
-            return self._is_closed(part)
-        if kind == "array" and not self.says(part.get("items")):
-            return False
-        own = part.keys() - {"type", "description", "items"} if kind == "array" else part.keys() - _OF_LEAVES
-        if "enum" in own:
-            return own == {"enum"} and self._lists(kind, part["enum"])
-        known = keywords_of(kind)
-        return all(keyword in known and is_sent(self._profile, kind, keyword, part) for keyword in own)
-
-    def _refers(self, part: JsonSchema) -> bool:
-        reference = part["$ref"]
-        return (
-            len(part) == 1
-            and self._profile.recursion
-            and isinstance(reference, str)
-            and reference.startswith(_REFERENCE)
-            and reference.removeprefix(_REFERENCE) in self._definitions
-        )
-
-    def _chooses(self, options: Any) -> bool:
-        if not isinstance(options, list) or len(options) < 2:
-            return False
-        plain = all(isinstance(option, dict) and "anyOf" not in option for option in options)
-        return (
-            plain
-            and all(option not in options[:at] for at, option in enumerate(options))
-            and all(map(self.says, options))
-        )
-
-    def _lists(self, kind: str, values: Any) -> bool:
-        of_kind = "number" if kind == "integer" else kind
-        limit = self._profile.limits.long_enum
-        return (
-            isinstance(values, list)
-            and 0 < len(values) <= (limit or len(values))
-            and of_kind in self._profile.enum_kinds
-            and all(kind_of(value) == of_kind for value in values)
-            and (kind != "integer" or all(isinstance(value, int) for value in values))
-        )
-
-    def _is_closed(self, part: JsonSchema) -> bool:
-        """Whether it is an object with these keys alone, required as the profile wants them."""
-        properties, required = part.get("properties"), part.get("required")
-        if not isinstance(properties, dict) or not isinstance(required, list):
-            return False
-        strict_equal = set(required) == set(properties)
-        return (
-            part.keys() <= _OF_OBJECTS
-            and part.get("additionalProperties") is False
-            and (strict_equal or (not self._profile.all_required and set(required) <= set(properties)))
-            and all(map(self.says, properties.values()))
-        )
-
-
-_OF_LEAVES = frozenset(("type", "description"))
-
-
-Result = TypeVar("Result")
-
-# What is saved first where a schema is too large: long enums, then what lies deep.
-_THRIFTS = [
-    Thrift(),
-    *(Thrift(most) for most in (250, 50, 10)),
-    *(Thrift(50, deepest) for deepest in (9, 7, 5, 3)),
-]
+# --- the encoding of a schema
 
 
 class Encoding(NamedTuple):
-    """A schema as a profile can say it, and the way of its values there and back.
+    """A schema that a profile supports, and the translation of its values.
 
-    ``identity`` says that decoding changes nothing, for any value; ``fits`` is False where strict mode has
-    to be given up: then the schema is the one that was given, and nothing is encoded. ``decode`` and
-    ``encode`` raise EncodingFault for a value that does not fit; ``undo`` decodes what it can, and tells the
-    rest.
+    Attributes:
+        schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
+        identity: True if decoding never changes a value.
+        decode: Decodes a value. Raises EncodingError if it does not have the encoded form.
+        encode: Encodes a plain value. Raises EncodingError if it does not fit the schema.
+        findings: What the profile does not support, and what was done about it.
+        lossless: False if strict mode has to be given up. Then nothing is encoded.
+        decode_leniently: Decodes what it can and returns all deviations. The cursor says where the value is.
     """
 
     schema: JsonSchema
@@ -151,79 +67,103 @@ class Encoding(NamedTuple):
     decode: Callable[[Json], Json]
     encode: Callable[[Json], Json]
     findings: tuple[Finding, ...]
-    fits: bool
-    undo: Callable[[Json, Cursor], Undone]
+    lossless: bool
+    decode_leniently: Callable[[Json, Cursor], DecodeResult]
 
 
 def encode(schema: JsonSchema, profile: Profile) -> Encoding:
-    """The encoding of a JSON Schema of any draft; what it says of itself by ``$schema``, else 2020-12."""
-    return encode_at(schema, profile, Where("#", named=False))
+    """Encode a JSON Schema for a profile. A schema without ``$schema`` is read as draft 2020-12."""
+    return encode_at(schema, profile, SchemaLocation("#", of_type=False))
 
 
-def encode_at(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
-    """The encoding of a schema whose findings are told from a place on."""
-    if says(schema, profile):
-        return _as_it_stands(schema, profile, at)
-    return taken_apart(schema, profile, at)
+def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
+    """Encode a schema, with findings whose paths begin at a location."""
+    if is_supported(schema, profile):
+        return _unchanged(schema, profile, location)
+    return build_encoding(schema, profile, location)
 
 
-def _as_it_stands(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
-    """The encoding of a schema that a profile can say: it is taken apart when a value is to be checked."""
+def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
+    """Return the encoding of a schema that is sent unchanged. Its codecs are built for the first value."""
 
     @cache
-    def made() -> Encoding:
-        return taken_apart(schema, profile, at)
+    def built() -> Encoding:
+        return build_encoding(schema, profile, location)
 
     return Encoding(
         schema,
-        True,
-        lambda value: made().decode(value),
-        lambda value: made().encode(value),
-        (),
-        True,
-        lambda value, at: made().undo(value, at),
+        identity=True,
+        decode=lambda value: built().decode(value),
+        encode=lambda value: built().encode(value),
+        findings=(),
+        lossless=True,
+        decode_leniently=lambda value, cursor: built().decode_leniently(value, cursor),
     )
 
 
-def taken_apart(schema: JsonSchema, profile: Profile, at: Where) -> Encoding:
-    """The encoding of a schema that may say more than the profile can."""
-    notes = Notes()
-    for thrift in _THRIFTS:
-        encoding, notes, too_large = _attempt(schema, profile, at, thrift)
+# What is left out of a schema that is too large, one step after the other: long enums, then deep objects.
+_SIZE_LIMITS = [
+    SizeLimits(),
+    *(SizeLimits(max_enum) for max_enum in (250, 50, 10)),
+    *(SizeLimits(50, max_depth) for max_depth in (9, 7, 5, 3)),
+]
+
+
+def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
+    """Encode a schema by building its codecs, also if the profile supports it unchanged."""
+    log = FindingLog()
+    for size_limits in _SIZE_LIMITS:
+        encoding, log, too_large = _try_encode(schema, profile, location, size_limits)
         if encoding is not None:
             return encoding
         if not too_large:
             break
-    return Encoding(schema, True, _as_it_is, _as_it_is, notes.findings, False, _nothing_undone)
+    return Encoding(
+        schema,
+        identity=True,
+        decode=lambda value: value,
+        encode=lambda value: value,
+        findings=log.findings,
+        lossless=False,
+        decode_leniently=lambda value, cursor: DecodeResult(value, ()),
+    )
 
 
-def _attempt(
-    schema: JsonSchema, profile: Profile, at: Where, thrift: Thrift
-) -> tuple[Encoding | None, Notes, bool]:
-    """The encoding if there is one, what was found, and whether it failed for its size alone."""
-    builder = Builder(profile, Document(schema), thrift)
+def _try_encode(
+    schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
+) -> tuple[Encoding | None, FindingLog, bool]:
+    """Return the encoding or None, the findings, and True if only the size of the schema was the obstacle."""
+    builder = CodecBuilder(profile, SchemaDocument(schema), size_limits)
+    log = builder.findings
     try:
-        root = _rooted(builder, builder.root(at), at)
+        root = _prepare_root(builder, builder.build_root(location), location)
     except RecursionError:
-        builder.notes.give_up(at, "nesting beyond all measure")
-        return None, builder.notes, False
-    except (ValueError, *USER_CODE_ERRORS) as error:  # whoever wrote a schema may have written something else
-        builder.notes.give_up(at, f"what is no JSON Schema ({type(error).__name__}: {error})")
-        return None, builder.notes, False
-    if not all(finding.lossless for finding in builder.notes.findings):
-        return None, builder.notes, False
-    sent = _sent(root)
-    faults = exceeded(sent, profile.limits)
-    for name, limit, count in faults:
-        builder.notes.give_up(at, f"{count} {_MEASURES[name]}, where {profile.name} takes {limit}")
-    if faults:
-        return None, builder.notes, True
-    found = builder.notes.findings
-    whole = Encoding(sent, is_plain(root), _decoder(root), _encoder(root), found, True, _undoer(root))
-    return whole, builder.notes, False
+        log.give_up(location, "nesting that is too deep")
+        return None, log, False
+    except (ValueError, *USER_CODE_ERRORS) as error:  # the dict may be anything, so any of these may happen
+        log.give_up(location, f"an invalid JSON Schema ({type(error).__name__}: {error})")
+        return None, log, False
+    if not all(finding.lossless for finding in log.findings):
+        return None, log, False
+    sent = _schema_with_definitions(root)
+    exceeded = exceeded_limits(sent, profile.limits)
+    for name, limit, count in exceeded:
+        log.give_up(location, f"{count} {_LIMITS_IN_WORDS[name]}, where {profile.name} takes {limit}")
+    if exceeded:
+        return None, log, True
+    encoding = Encoding(
+        sent,
+        identity=is_identity(root),
+        decode=_make_decode(root),
+        encode=_make_encode(root),
+        findings=log.findings,
+        lossless=True,
+        decode_leniently=_make_lenient_decode(root),
+    )
+    return encoding, log, False
 
 
-_MEASURES = {
+_LIMITS_IN_WORDS = {
     "depth": "levels of objects",
     "properties": "properties",
     "enum_values": "enum values",
@@ -233,190 +173,247 @@ _MEASURES = {
 }
 
 
-def _rooted(builder: Builder, root: Code, at: Where) -> Code:
-    if isinstance(root, NeverCode):
-        builder.notes.give_up(at, "a schema that nothing fits")
+def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) -> Codec:
+    """Make unions unambiguous, and wrap a root that the profile does not allow."""
+    if isinstance(root, NeverCodec):
+        builder.findings.give_up(location, "a schema that no value fits")
         return root
-    apart = told_apart(root)
-    if apart is None:
-        builder.notes.give_up(at, "unions in which branches cannot be told apart")
-    for union in apart or ():
-        done = "branches that look alike are sent in objects of their own"
-        builder.notes.note(union.child or at, "a union", done)
-    target = root.target if isinstance(root, RefCode) else root
-    shown = target.bare_schema()
-    if builder.profile.object_root and shown.get("type") != "object":
-        builder.notes.note(at, "a root that is no object", "sent in an object under 'value'")
-        return BoxCode(root)
-    if "anyOf" in shown and not builder.profile.any_of_root:
-        return BoxCode(root)
+    changed_unions = disambiguate_unions(root)
+    if changed_unions is None:
+        builder.findings.give_up(location, "unions in which branches cannot be told apart")
+    for union in changed_unions or ():
+        action = "branches that look alike are sent in objects of their own"
+        builder.findings.add(union.location or location, "a union", action)
+    target = root.target if isinstance(root, RefCodec) else root
+    schema = target.bare_schema()
+    if builder.profile.object_root and schema.get("type") != "object":
+        builder.findings.add(location, "a root that is not an object", "sent in an object under 'value'")
+        return WrapperCodec(root)
+    if "anyOf" in schema and not builder.profile.any_of_root:
+        return WrapperCodec(root)
     return target
 
 
-def _sent(root: Code) -> JsonSchema:
+def _schema_with_definitions(root: Codec) -> JsonSchema:
     schema = root.schema()
     definitions = {
-        code.definition.name: code.target_schema() for code in walk(root) if isinstance(code, RefCode)
+        codec.definition.name: codec.target_schema() for codec in walk(root) if isinstance(codec, RefCodec)
     }
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _undoer(root: Code) -> Callable[[Json, Cursor], Undone]:
-    def undo(value: Json, at: Cursor) -> Undone:
-        spot = Spot(at, Cursor(path=at.path), {})
-        undone = root.undo(value, spot)
-        return Undone(undone, spot.steps)
+def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
+    def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
+        decode_cursor = DecodeCursor(cursor, Cursor(path=cursor.path), {})
+        decoded = root.decode(value, decode_cursor)
+        return DecodeResult(decoded, decode_cursor.deviations)
 
-    return undo
+    return decode_leniently
 
 
-def _decoder(root: Code) -> Callable[[Json], Json]:
-    undo = _undoer(root)
+def _make_decode(root: Codec) -> Callable[[Json], Json]:
+    decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
-        undone = _within_depth(undo, value)
-        if undone.steps:
-            step = next((step for step in undone.steps if step.heavy), undone.steps[0])
-            problem = step.problem
-            raise EncodingFault(problem.path, str(problem).removeprefix(f"{problem.path}: "))
-        return undone.value
+        result = _check_depth(decode_leniently, value)
+        if result.deviations:
+            worst = next((one for one in result.deviations if one.changes_shape), result.deviations[0])
+            problem = worst.problem
+            raise EncodingError(problem.path, str(problem).removeprefix(f"{problem.path}: "))
+        return result.value
 
     return decode
 
 
-def _encoder(root: Code) -> Callable[[Json], Json]:
-    decode = _decoder(root)
+def _make_encode(root: Codec) -> Callable[[Json], Json]:
+    decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
-        encoded = _within_depth(root.encode, value)
-        back = decode(encoded)
-        # what is left out may come back as null, where the schema says that this is the same
-        if not same_json(back, value) and not same_json(_within_depth(root.encode, back), encoded):
-            raise EncodingFault("$", "it does not come back as it was")
+        encoded = _check_depth(root.encode, value)
+        decoded = decode(encoded)
+        # A missing property may be decoded as null if that is its default, so compare the encoded forms too.
+        if not json_equal(decoded, value) and not json_equal(_check_depth(root.encode, decoded), encoded):
+            raise EncodingError("$", "it does not come back as it was")
         return encoded
 
     return encode
 
 
-def _within_depth(bring: Callable[[Json, Cursor], Result], value: Json) -> Result:
+Result = TypeVar("Result")
+
+
+def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
     try:
-        return bring(value, Cursor())
+        return translate(value, Cursor())
     except RecursionError as error:
-        raise EncodingFault("$", "it is nested too deeply") from error
+        raise EncodingError("$", "it is nested too deeply") from error
 
 
-def _as_it_is(value: Json) -> Json:
-    return value
+# --- schemas that need no encoding
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_REFERENCE = "#/$defs/"
+_TYPES = frozenset("object array string integer number boolean null".split())
+_OBJECT_KEYWORDS = frozenset("type title description properties required additionalProperties".split())
+_UNION_KEYWORDS = frozenset("anyOf description".split())
+_SCALAR_KEYWORDS = frozenset(("type", "description"))
 
 
-def _nothing_undone(value: Json, at: Cursor) -> Undone:
-    return Undone(value, ())
+def is_supported(schema: JsonSchema | bool, profile: Profile) -> bool:
+    """Return True if a schema can be sent unchanged and has nothing that deserves a finding.
+
+    This is a quick check for the usual schemas of records. It returns False for all that it does not know.
+    """
+    if not isinstance(schema, dict):
+        return False
+    root = {key: value for key, value in schema.items() if key != "$defs"}
+    definitions = schema.get("$defs", {})
+    if root.get("type") != "object" and (profile.object_root or "type" not in root):
+        return False
+    if not isinstance(definitions, dict) or not all(map(_is_definition, definitions.items())):
+        return False
+    check = _SupportCheck(profile, definitions)
+    parts = (root, *definitions.values())
+    return all(map(check.is_supported, parts)) and not exceeded_limits(schema, profile.limits)
 
 
-_NONE = object()
+def _is_definition(item: tuple[str, object]) -> bool:
+    name, part = item
+    return bool(_NAME.fullmatch(name)) and isinstance(part, dict) and "type" in part
 
 
-def schema_with_defaults(node: Node[Any]) -> JsonSchema:
-    """The JSON Schema of a whole type as ``schema_of`` gives it, with ``default`` where a field has one."""
-    first = _Definitions()
-    root = node.schema(first)
-    if not first.repeated and not first.schemas:
-        return root
-    definitions = _Definitions(frozenset(first.repeated))
-    root = node.schema(definitions)
-    if set(root) == {"$ref"}:
-        root = dict(definitions.schemas[root["$ref"].rpartition("/")[2]])
-    return {**root, "$defs": definitions.schemas}
+class _SupportCheck:
+    """Checks the parts of one schema, whose references lead to the given definitions."""
+
+    def __init__(self, profile: Profile, definitions: JsonSchema) -> None:
+        self._profile = profile
+        self._definitions = definitions
+
+    def is_supported(self, part: object) -> bool:
+        """Return True if a part of the schema can be sent unchanged."""
+        if not isinstance(part, dict):
+            return False
+        if "$ref" in part:
+            return self._is_supported_reference(part)
+        if "description" in part and not str(part["description"]).strip():
+            return False
+        if "anyOf" in part:
+            return part.keys() <= _UNION_KEYWORDS and self._are_supported_options(part["anyOf"])
+        kind = part.get("type")
+        if not isinstance(kind, str) or kind not in _TYPES:
+            return False
+        if kind == "object":
+            return self._is_closed_object(part)
+        if kind == "array" and not self.is_supported(part.get("items")):
+            return False
+        keywords = part.keys() - _SCALAR_KEYWORDS - ({"items"} if kind == "array" else set())
+        if "enum" in keywords:
+            return keywords == {"enum"} and self._is_supported_enum(kind, part["enum"])
+        bounds = keywords_of(kind)
+        return all(
+            keyword in bounds and is_keyword_enforced(self._profile, kind, keyword, part)
+            for keyword in keywords
+        )
+
+    def _is_supported_reference(self, part: JsonSchema) -> bool:
+        reference = part["$ref"]
+        return (
+            len(part) == 1
+            and self._profile.recursion
+            and isinstance(reference, str)
+            and reference.startswith(_REFERENCE)
+            and reference.removeprefix(_REFERENCE) in self._definitions
+        )
+
+    def _are_supported_options(self, options: object) -> bool:
+        if not isinstance(options, list) or len(options) < 2:
+            return False
+        is_flat = all(isinstance(option, dict) and "anyOf" not in option for option in options)
+        return (
+            is_flat
+            and all(option not in options[:index] for index, option in enumerate(options))
+            and all(map(self.is_supported, options))
+        )
+
+    def _is_supported_enum(self, kind: str, values: object) -> bool:
+        enum_kind = "number" if kind == "integer" else kind
+        limit = self._profile.limits.long_enum
+        return (
+            isinstance(values, list)
+            and 0 < len(values) <= (limit or len(values))
+            and enum_kind in self._profile.enum_kinds
+            and all(kind_of(value) == enum_kind for value in values)
+            and (kind != "integer" or all(isinstance(value, int) for value in values))
+        )
+
+    def _is_closed_object(self, part: JsonSchema) -> bool:
+        """Return True for an object that allows no other keys and requires what the profile requires."""
+        properties, required = part.get("properties"), part.get("required")
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            return False
+        all_required = set(required) == set(properties)
+        return (
+            part.keys() <= _OBJECT_KEYWORDS
+            and part.get("additionalProperties") is False
+            and (all_required or (not self._profile.all_required and set(required) <= set(properties)))
+            and all(map(self.is_supported, properties.values()))
+        )
 
 
-class _Definitions(Definitions):
-    """Named schemas, those of records with their defaults."""
-
-    def place(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
-        if not isinstance(node, ObjectNode):
-            return super().place(node, name, build)
-
-        def with_defaults(definitions: Definitions) -> JsonSchema:
-            schema: JsonSchema = build(definitions)
-            return _with_defaults(schema, node)
-
-        return super().place(node, name, with_defaults)
-
-
-def _with_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
-    properties = dict(schema["properties"])
-    for field in node.spec.fields:
-        default = _NONE if field.required else _default(node.spec.cls, field.name)
-        if default is not _NONE:
-            below = properties[field.keys[0]]
-            below = {"anyOf": [below]} if "$ref" in below else below
-            properties[field.keys[0]] = {**below, "default": default}
-    return {**schema, "properties": properties}
-
-
-def _default(cls: Any, name: str) -> Any:
-    """The default of a field as JSON; none where it is made anew each time, or is no plain JSON."""
-    found: Any = _NONE
-    fields = getattr(cls, "__pydantic_fields__", None)
-    if fields is not None and name in fields:
-        found = fields[name].default
-    elif dataclasses.is_dataclass(cls):
-        found = next((field.default for field in dataclasses.fields(cls) if field.name == name), _NONE)
-    elif hasattr(cls, "_field_defaults"):
-        found = cls._field_defaults.get(name, _NONE)
-    elif hasattr(cls, "__attrs_attrs__"):
-        found = next((a.default for a in cls.__attrs_attrs__ if a.name == name), _NONE)
-    elif hasattr(cls, "__struct_fields__"):
-        names = cls.__struct_fields__[len(cls.__struct_fields__) - len(cls.__struct_defaults__) :]
-        found = dict(zip(names, cls.__struct_defaults__, strict=True)).get(name, _NONE)
-    return found if found is None or type(found) in (bool, int, float, str) else _NONE
-
-
-_ANY = "any JSON"
-
-
-def hint_of(schema: JsonSchema) -> str:
-    """A short description of a schema for a prompt; what refers to itself goes by its name."""
-    return _hint(schema, schema.get("$defs", {}), frozenset())
-
-
-def _hint(schema: Any, definitions: dict[str, JsonSchema], within: frozenset[str]) -> str:
-    if not isinstance(schema, dict) or not schema:
-        return _ANY
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return name if name in within else _hint(definitions[name], definitions, within | {name})
-    if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_hint(option, definitions, within) for option in schema["anyOf"]))
-    if "enum" in schema:
-        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
-    if schema.get("type") == "object":
-        return _object_hint(schema, definitions, within)
-    if schema.get("type") == "array":
-        first = [_hint(item, definitions, within) for item in schema.get("prefixItems", ())]
-        rest = schema.get("items", True)
-        more = [] if rest is False else [_hint(rest, definitions, within), "..."]
-        return f"[{', '.join([*first, *more])}]"
-    return str(schema.get("type", _ANY))
-
-
-def _object_hint(schema: JsonSchema, definitions: dict[str, JsonSchema], within: frozenset[str]) -> str:
-    required = schema.get("required", ())
-    parts = [
-        f'"{key}"{"" if key in required else "?"}: {_hint(below, definitions, within)}'
-        for key, below in schema.get("properties", {}).items()
-    ]
-    rest = schema.get("additionalProperties", False)
-    if rest is not False:
-        parts.append(f"string: {_hint(rest, definitions, within)}, ...")
-    return "{" + ", ".join(parts) + "}"
-
+# --- the encoding of a parser
 
 T = TypeVar("T")
 
 
+def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
+    """Return a parser of the same type whose schema the profile supports, and the encoding.
+
+    A type that is not an object is put into an envelope first if the profile requires an object. So is plain
+    text, because a JSON string differs from the text. If strict mode has to be given up, the same parser is
+    returned.
+    """
+    inner_parser, schema = parser, schema_with_defaults(parser.node)
+    if parser.plain_text or (profile.object_root and not _is_record(schema)):
+        inner_parser = parser.enveloped()
+        can_be_nested = "$defs" not in schema
+        schema = (
+            closed_object({"value": schema}) if can_be_nested else schema_with_defaults(inner_parser.node)
+        )
+    schema = with_description(schema, parser.target.description)
+    encoding = encode_at(schema, profile, SchemaLocation(parser.name, of_type=True))
+    return (EncodedParser(inner_parser, encoding) if encoding.lossless else parser), encoding
+
+
+def _is_record(schema: JsonSchema) -> bool:
+    """Return True for an object with known keys. An object with free keys only is sent as a list of pairs."""
+    return schema.get("type") == "object" and "properties" in schema
+
+
+class EncodedParser(TypeParser[T]):
+    """A parser that asks for the encoded form of its type."""
+
+    def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
+        node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
+        super().__init__(parser._target, parser._node if encoding.identity else node, field=None)
+        if encoding.identity:
+            # nothing is encoded, so read with the parser's own envelope
+            self._read_node = node
+            self._field = parser._field
+        self._encoding = encoding
+
+    @property
+    def schema(self) -> JsonSchema | None:
+        """The JSON Schema of the reply that the model is asked for."""
+        return self._encoding.schema
+
+
 class EncodedNode(Node[T]):
-    """A value in its encoded form; a model that leaves the encoding out is understood."""
+    """Reads replies in the encoded form of a type, and replies that ignore the encoding.
+
+    Attributes:
+        inner: The node of the type.
+        encoding: The encoding of its schema.
+    """
 
     def __init__(self, inner: Node[T], encoding: Encoding) -> None:
         self.inner = inner
@@ -434,67 +431,68 @@ class EncodedNode(Node[T]):
         return schema
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return hint_of(self.encoding.schema)
+        return schema_hint(self.encoding.schema)
 
     def read(self, found: Json, at: Cursor) -> T:
-        field = self._missing_envelope(found)
-        undone = self.encoding.undo(found if field is None else {field: found}, at)
-        doubts = undone.of(Kind.DOUBT)
-        if doubts:
-            raise Ambiguity(*(step.problem for step in doubts))
+        missing_field = self._missing_envelope(found)
+        wrapped = found if missing_field is None else {missing_field: found}
+        result = self.encoding.decode_leniently(wrapped, at)
+        ambiguities = result.of_kind(DeviationKind.AMBIGUOUS)
+        if ambiguities:
+            raise Ambiguity(*(deviation.problem for deviation in ambiguities))
         before = len(at.coercions)
         try:
-            value = self._read_undone(undone, at)
-        except ValidationFailure as misfit:
+            value = self._read_decoded(result, at)
+        except ValidationFailure as failure:
             del at.coercions[before:]
-            return self._read_plain(found, at, misfit)
-        if undone.of(Kind.PLAIN, Kind.FOREIGN) and not same_json(undone.value, found):
-            self._agrees(value, found, at)
-        if field is not None:
+            return self._read_unencoded(found, at, failure)
+        partly_plain = result.of_kind(DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM)
+        if partly_plain and not json_equal(result.value, found):
+            self._check_unambiguous(value, found, at)
+        if missing_field is not None:
             at.record("envelope left out", found, value)
         return value
 
-    def _missing_envelope(self, found: Json) -> str | None:
-        """The field of the envelope that a reply lacks; None where it has one, or needs none."""
+    def _missing_envelope(self, reply: Json) -> str | None:
+        """Return the field of the envelope if the reply should have one and has not."""
         inner = self.inner
-        if not isinstance(inner, EnvelopeNode) or (isinstance(found, dict) and set(found) == {inner.field}):
+        if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
         return inner.field
 
-    def _read_undone(self, undone: Undone, at: Cursor) -> T:
-        """The value of a reply without its encoding. Raises Misfit with all that is wrong."""
-        for step in undone.steps:
-            step.note()
+    def _read_decoded(self, result: DecodeResult, cursor: Cursor) -> T:
+        """Read a decoded reply. Raises ValidationFailure with all that is wrong."""
+        for deviation in result.deviations:
+            deviation.record()
         try:
-            value = self.inner.read(undone.value, at)
-        except ValidationFailure as misfit:
-            problems = undone.problems(misfit.problems)
-            raise type(misfit)(*problems) from misfit
-        faults = undone.problems(())
-        if faults:
-            raise ValidationFailure(*faults)
+            value = self.inner.read(result.value, cursor)
+        except ValidationFailure as failure:
+            raise type(failure)(*result.problems(failure.problems)) from failure
+        problems = result.problems(())
+        if problems:
+            raise ValidationFailure(*problems)
         return value
 
-    def _read_plain(self, found: Json, at: Cursor, misfit: ValidationFailure) -> T:
-        """The value of a reply in the form that the type has without the encoding."""
-        before = len(at.coercions)
+    def _read_unencoded(self, reply: Json, cursor: Cursor, failure: ValidationFailure) -> T:
+        """Read a reply that ignores the encoding. Raises the failure if it has not that form either."""
+        before = len(cursor.coercions)
         try:
-            value = self.inner.read(found, at)
-            at.record("encoding left out", found, value)
+            value = self.inner.read(reply, cursor)
+            cursor.record("encoding left out", reply, value)
         except ValidationFailure:
-            del at.coercions[before:]
-            raise misfit from None
+            del cursor.coercions[before:]
+            raise failure from None
         return value
 
-    def _agrees(self, value: T, found: Json, at: Cursor) -> None:
-        """Raise Ambiguity when a reply that leaves some of the encoding out has another value without it."""
+    def _check_unambiguous(self, value: T, reply: Json, cursor: Cursor) -> None:
+        """Raise Ambiguity if a partly encoded reply has another value when it is read without decoding."""
         try:
-            other = self.inner.read(found, Cursor(at.leniency, at.path))
+            other = self.inner.read(reply, Cursor(cursor.leniency, cursor.path))
         except ValidationFailure:
             return
         if not strict_equal(other, value):
             message = "it can be read in more than one way: with its encoding and without"
-            raise Ambiguity(Problem(at.path, message, describe_value(found)))
+            raise Ambiguity(Problem(cursor.path, message, describe_value(reply)))
 
     def write(self, value: Any) -> Json:
         return self.encoding.encode(self.inner.write(value))
@@ -505,40 +503,110 @@ class EncodedNode(Node[T]):
         return value
 
 
-class EncodedParser(TypeParser[T]):
-    """A parser that asks for the encoded form of its type. Where that is plain, it reads as before."""
+# --- schemas with defaults
 
-    def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
-        plain = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
-        super().__init__(parser._target, parser._node if encoding.identity else plain, field=None)
-        if encoding.identity:
-            self._read_node = plain
-            self._field = parser._field
-        self._encoding = encoding
-
-    @property
-    def schema(self) -> JsonSchema | None:
-        """The JSON Schema of what a model is to write."""
-        return self._encoding.schema
+_NO_DEFAULT = object()
 
 
-def encoded(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T], Encoding]:
-    """A parser of the same type whose schema is one that the profile can say, and the encoding.
+def schema_with_defaults(node: Node[Any]) -> JsonSchema:
+    """Return the JSON Schema of a type like ``schema_of``, with ``default`` for fields that have one."""
+    first = _DefinitionsWithDefaults()
+    root = node.schema(first)
+    if not first.repeated and not first.schemas:
+        return root
+    definitions = _DefinitionsWithDefaults(frozenset(first.repeated))
+    root = node.schema(definitions)
+    if set(root) == {"$ref"}:
+        root = dict(definitions.schemas[root["$ref"].rpartition("/")[2]])
+    return {**root, "$defs": definitions.schemas}
 
-    A type that is no object is put into an envelope first, where the profile wants an object; so is text,
-    which in JSON is not what it is by itself. Where strict mode has to be given up, the parser is the one
-    that was given.
+
+class _DefinitionsWithDefaults(Definitions):
+    """Named schemas in which the properties of records have their defaults."""
+
+    def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
+        if not isinstance(node, ObjectNode):
+            return super().define(node, name, build)
+
+        def build_with_defaults(definitions: Definitions) -> JsonSchema:
+            schema: JsonSchema = build(definitions)
+            return _add_defaults(schema, node)
+
+        return super().define(node, name, build_with_defaults)
+
+
+def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
+    properties = dict(schema["properties"])
+    for field in node.spec.fields:
+        default = _NO_DEFAULT if field.required else _field_default(node.spec.cls, field.name)
+        if default is not _NO_DEFAULT:
+            below = properties[field.keys[0]]
+            below = {"anyOf": [below]} if "$ref" in below else below
+            properties[field.keys[0]] = {**below, "default": default}
+    return {**schema, "properties": properties}
+
+
+def _field_default(cls: Any, name: str) -> object:
+    """Return the default of a field if it is a JSON scalar, else ``_NO_DEFAULT``."""
+    default: object = _NO_DEFAULT
+    fields = getattr(cls, "__pydantic_fields__", None)
+    if fields is not None and name in fields:
+        default = fields[name].default
+    elif dataclasses.is_dataclass(cls):
+        default = next(
+            (field.default for field in dataclasses.fields(cls) if field.name == name), _NO_DEFAULT
+        )
+    elif hasattr(cls, "_field_defaults"):
+        default = cls._field_defaults.get(name, _NO_DEFAULT)
+    elif hasattr(cls, "__attrs_attrs__"):
+        default = next((a.default for a in cls.__attrs_attrs__ if a.name == name), _NO_DEFAULT)
+    elif hasattr(cls, "__struct_fields__"):
+        # msgspec lists the defaults of the last fields only, as the fields with defaults come last
+        names = cls.__struct_fields__[len(cls.__struct_fields__) - len(cls.__struct_defaults__) :]
+        default = dict(zip(names, cls.__struct_defaults__, strict=True)).get(name, _NO_DEFAULT)
+    return default if default is None or type(default) in (bool, int, float, str) else _NO_DEFAULT
+
+
+# --- hints
+
+_ANY = "any JSON"
+
+
+def schema_hint(schema: JsonSchema) -> str:
+    """Describe a schema briefly for a prompt, for example ``{"name": string, "age"?: integer}``.
+
+    A recursive definition is with_description by its name.
     """
-    carried, schema = parser, schema_with_defaults(parser.node)
-    if parser.plain_text or (profile.object_root and not _is_record(schema)):
-        carried = parser.enveloped()
-        inside = "$defs" not in schema
-        schema = closed_object({"value": schema}) if inside else schema_with_defaults(carried.node)
-    schema = described(schema, parser.target.description)
-    encoding = encode_at(schema, profile, Where(parser.name, named=True))
-    return (EncodedParser(carried, encoding) if encoding.fits else parser), encoding
+    return _hint(schema, schema.get("$defs", {}), frozenset())
 
 
-def _is_record(schema: JsonSchema) -> bool:
-    """Whether a schema is of an object with keys of its own, the rest of which stay objects."""
-    return schema.get("type") == "object" and "properties" in schema
+def _hint(schema: Any, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+    if not isinstance(schema, dict) or not schema:
+        return _ANY
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return name if name in entered else _hint(definitions[name], definitions, entered | {name})
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_hint(option, definitions, entered) for option in schema["anyOf"]))
+    if "enum" in schema:
+        return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    if schema.get("type") == "object":
+        return _object_hint(schema, definitions, entered)
+    if schema.get("type") == "array":
+        first = [_hint(item, definitions, entered) for item in schema.get("prefixItems", ())]
+        rest = schema.get("items", True)
+        more = [] if rest is False else [_hint(rest, definitions, entered), "..."]
+        return f"[{', '.join([*first, *more])}]"
+    return str(schema.get("type", _ANY))
+
+
+def _object_hint(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+    required = schema.get("required", ())
+    parts = [
+        f'"{key}"{"" if key in required else "?"}: {_hint(below, definitions, entered)}'
+        for key, below in schema.get("properties", {}).items()
+    ]
+    rest = schema.get("additionalProperties", False)
+    if rest is not False:
+        parts.append(f"string: {_hint(rest, definitions, entered)}, ...")
+    return "{" + ", ".join(parts) + "}"

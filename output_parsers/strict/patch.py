@@ -1,4 +1,11 @@
-"""Has only those parts of a reply written anew that do not fit their types."""
+"""Repairs a reply by asking only for the parts that do not fit their types.
+
+For a large reply with one wrong field it is cheaper to ask for that field than for everything again::
+
+    reply:      {"people": [{"name": "Ann", "age": "old"}, ...]}     problem at $.people[0].age
+    asked for:  {"people_0_age": <integer>}                          Patch.parts reads {"people_0_age": 31}
+    result:     {"people": [{"name": "Ann", "age": 31}, ...]}        Patch.read puts it in its place
+"""
 
 from __future__ import annotations
 
@@ -10,118 +17,124 @@ from urllib.parse import unquote
 
 from ..json_schema.parser import schema_parser
 from ..parser.extract import strip_reasoning
-from ..parser.registry import DEFAULT_REGISTRY
 from ..parser.type_parser import TypeParser
 from ..result.errors import Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
-from ..types.containers import opened
-from ..types.node import Definitions, JsonSchema, Node, described, schema_of
-from ..types.records import plain_key
+from ..types.containers import parse_json_string
+from ..types.node import Definitions, JsonSchema, Node, schema_of, with_description
+from ..types.records import normalize_key
 from ..types.target import Target
-from . import Finding, encode, encoded
 from .encode import EncodedNode
-from .profiles import OPENAI, PROFILES, Profile
 
 T = TypeVar("T")
-_STEP = re.compile(r"\.([^\W\d]\w*)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 Path = tuple[str | int, ...]
-_MOST_REFERENCES = 100  # one after the other, which no schema needs that is not a circle
+_STEP = re.compile(r"\.([^\W\d]\w*)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+_MAX_REFERENCES = 100  # a longer chain of references must be a cycle
 
 
 class Patch(NamedTuple, Generic[T]):
-    """A reply with parts to be replaced. ``parts`` reads the new ones: an object with a key for each."""
+    """A reply of which some parts are to be replaced.
+
+    Attributes:
+        parts: The parser of the new parts: an object with one key for each.
+        paths_by_name: Where each part belongs, by its key in that object.
+        original: The JSON value of the reply.
+        whole: The parser of the whole reply.
+    """
 
     parts: TypeParser[Any]
-    places: dict[str, Path]
-    found: Json
+    paths_by_name: dict[str, Path]
+    original: Json
     whole: TypeParser[T]
 
     @property
     def paths(self) -> list[str]:
         """The JSON paths of the parts."""
-        return [_told(path) for path in self.places.values()]
+        return [_json_path(path) for path in self.paths_by_name.values()]
 
     def text(self, parts: dict[str, Json]) -> str:
-        """The reply with its parts replaced, as JSON."""
-        found = self.found
-        for name, path in self.places.items():
-            found = _replaced(found, path, parts[name])
-        return dump_json(found)
+        """Return the reply with its parts replaced, as JSON."""
+        value = self.original
+        for name, path in self.paths_by_name.items():
+            value = _replace(value, path, parts[name])
+        return dump_json(value)
 
     def read(self, parts: dict[str, Json]) -> Reading[T]:
-        """The value of the reply with its parts replaced. Raises OutputParsingError."""
+        """Read the reply with its parts replaced. Raises OutputParsingError."""
         return self.whole.read(self.text(parts))
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """The patch that puts ``problems`` of a reply right; None where all of it has to be written anew."""
-    found = _json_of(parser, text)
-    if not isinstance(found, (dict, list)):
+    """Return the patch that can solve the problems of a reply. None if all of it must be written again."""
+    original = _json_of(parser, text)
+    if not isinstance(original, (dict, list)):
         return None
-    plain = _plain(parser)
+    plain = _plain_parser(parser)
     schema = schema_of(plain.node)
-    paths = {path for problem in problems if (path := _path(problem.path)) is not None}
-    wanted: dict[Path, JsonSchema] = {}
-    for path in sorted(paths, key=len):
-        path, part = _part(schema, found, path)
+    paths = {path for problem in problems if (path := _parse_path(problem.path)) is not None}
+    if len(paths) < len({problem.path for problem in problems}):  # some path could not be parsed
+        return None
+    schemas: dict[Path, JsonSchema] = {}
+    for problem_path in sorted(paths, key=len):
+        path, part_schema = _part_schema(schema, original, problem_path)
         if not path:
             return None
-        if not any(path[: len(above)] == above for above in wanted):
-            wanted[path] = part
-    if not wanted or len(paths) < len({problem.path for problem in problems}):
-        return None
-    places = {_name(path): path for path in wanted}
-    if len(places) < len(wanted):
+        if not any(path[: len(ancestor)] == ancestor for ancestor in schemas):
+            schemas[path] = part_schema
+    paths_by_name = {_name(path): path for path in schemas}
+    if not schemas or len(paths_by_name) < len(schemas):  # two paths got the same name
         return None
     try:
-        return Patch(_parser(schema, wanted), places, found, plain)
-    except UnsupportedTypeError:  # the schema of a part refers to what only the whole one has
+        return Patch(_parts_parser(schema, schemas), paths_by_name, original, plain)
+    except UnsupportedTypeError:  # a part has a reference that only the whole schema can resolve
         return None
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """The parts as they are written, to the last digit: whether they fit is seen in the whole."""
+    """Reads the new parts as plain JSON, digit by digit. Their types are checked with the whole reply."""
 
-    def __init__(self, names: Sequence[str], shown: TypeParser[Any]) -> None:
+    def __init__(self, names: Sequence[str], described_by: TypeParser[Any]) -> None:
         self.kind = f"an object with {', '.join(names)}"
-        self._names = {plain_key(name): name for name in names}
-        self._shown = shown
+        self._names = {normalize_key(name): name for name in names}
+        self._described_by = described_by  # the source of the schema and the hint
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        schema = dict(self._shown.schema or {})
+        schema = dict(self._described_by.schema or {})
         definitions.schemas.update(schema.pop("$defs", {}))
         return schema
 
     def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self._shown.hint
+        return self._described_by.hint
 
-    def read(self, found: Json, at: Cursor) -> dict[str, Json]:
-        found = opened(found, "{", at)
-        if not isinstance(found, dict):
-            raise at.failure(f"expected {self.kind}", found)
+    def read(self, found: Json, cursor: Cursor) -> dict[str, Json]:
+        members = parse_json_string(found, "{", cursor)
+        if not isinstance(members, dict):
+            raise cursor.failure(f"expected {self.kind}", members)
         parts: dict[str, Json] = {}
-        for key, value in found.items():
-            name = key if key in self._names.values() else self._names.get(plain_key(key))
+        for key, value in members.items():
+            name = key if key in self._names.values() else self._names.get(normalize_key(key))
             if name is None:
-                at.child(key).record_dropped("unknown key left out")
+                cursor.child(key).record_dropped("unknown key left out")
             elif name in parts:
-                raise at.child(key).failure("expected each key once; another key means the same", key)
+                message = "expected each key once; another key means the same"
+                raise cursor.child(key).failure(message, key)
             else:
                 parts[name] = value
         missing = [name for name in self._names.values() if name not in parts]
         if missing:
-            raise ValidationFailure(*(Problem(at.child(name).path, "this part is missing") for name in missing))
+            problems = (Problem(cursor.child(name).path, "this part is missing") for name in missing)
+            raise ValidationFailure(*problems)
         return parts
 
 
-def _plain(parser: TypeParser[T]) -> TypeParser[T]:
-    """The parser of the type in its own form."""
+def _plain_parser(parser: TypeParser[T]) -> TypeParser[T]:
+    """Return the parser of the type without the encoding for a strict mode."""
     node = parser.node
     return TypeParser(parser.target, node.inner) if isinstance(node, EncodedNode) else parser
 
 
 def _json_of(parser: TypeParser[Any], text: str) -> Json:
-    """The one JSON value in a reply, in the form that the type itself has; None where there is none."""
+    """Return the only JSON value in a reply, decoded to its plain form. None if there is no single one."""
     try:
         reply = strip_reasoning(text, Cursor())
         whole = reply.whole()
@@ -132,55 +145,52 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         value = candidates[0].value
         if not isinstance(node, EncodedNode):
             return value
-        undone = node.encoding.undo(value, Cursor())
-        return None if undone.problems(()) else undone.value
+        result = node.encoding.decode_leniently(value, Cursor())
+        return None if result.problems(()) else result.value
     except (ValidationFailure, ValueError, RecursionError):
         return None
 
 
-def _path(path: str) -> Path | None:
-    """The steps of a JSON path as ``Problem`` has it; None where a key was too long to be told whole."""
+def _parse_path(path: str) -> Path | None:
+    """Split the JSON path of a ``Problem`` into steps. None if it contains a shortened key."""
     steps: list[str | int] = []
-    at = 1
-    while at < len(path):
-        step = _STEP.match(path, at)
+    position = 1
+    while position < len(path):
+        step = _STEP.match(path, position)
         if step is None or " ... " in step[0]:
             return None
         name, index, key = step.groups()
         steps.append(name or (int(index) if index else json.loads(key)))
-        at = step.end()
+        position = step.end()
     return tuple(steps)
 
 
-def _part(schema: JsonSchema, found: Json, path: Path) -> tuple[Path, JsonSchema]:
-    """The schema of the part at a path, or of the nearest one around it that can be told."""
-    part, at = schema, found
+def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
+    """Return the schema of the part at a path, or the path and schema of its nearest known ancestor."""
+    part: JsonSchema = schema
+    value: Any = reply
     for depth, step in enumerate(path):
-        below = _below(_resolved(schema, part), step)
-        last = depth == len(path) - 1
-        there = _has(at, step)
-        if below is None or not (there or (last and isinstance(at, dict) and isinstance(step, str))):
+        below = _child_schema(_resolve(schema, part), step)
+        exists = _has_child(value, step)
+        may_be_added = depth == len(path) - 1 and isinstance(value, dict) and isinstance(step, str)
+        if below is None or not (exists or may_be_added):
             return path[:depth], part
-        part, at = below, _at(at, step) if there else None
+        part, value = below, value[step] if exists else None
     return path, part
 
 
-def _has(found: Json, step: str | int) -> bool:
-    if isinstance(found, dict):
-        return step in found
-    return isinstance(found, list) and isinstance(step, int) and step < len(found)
+def _has_child(value: Json, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and step < len(value)
 
 
-def _at(found: Any, step: str | int) -> Json:
-    return found[step]
-
-
-def _resolved(root: JsonSchema, part: JsonSchema) -> JsonSchema:
-    """A schema without a reference around it; of null and another, the other."""
-    for _ in range(_MOST_REFERENCES):
-        options = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+def _resolve(root: JsonSchema, part: JsonSchema) -> JsonSchema:
+    """Follow references, and remove null from a union of null and one other schema."""
+    for _ in range(_MAX_REFERENCES):
+        options = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if "$ref" in part:
-            part = _target(root, part["$ref"])
+            part = _reference_target(root, part["$ref"])
         elif len(options) == 1:
             part = options[0]
         else:
@@ -188,23 +198,23 @@ def _resolved(root: JsonSchema, part: JsonSchema) -> JsonSchema:
     return {}
 
 
-def _target(root: JsonSchema, reference: str) -> JsonSchema:
-    """What a reference leads to inside of its schema; nothing where it leads elsewhere."""
+def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
+    """Return the schema that a reference means. Empty if it leads out of the document."""
     part: Any = root
-    start, _, pointer = reference.partition("#")
+    document, _, pointer = reference.partition("#")
     for step in unquote(pointer).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         part = part.get(key) if isinstance(part, dict) else None
-    return part if isinstance(part, dict) and not start and pointer[:1] in ("", "/") else {}
+    return part if isinstance(part, dict) and not document and pointer[:1] in ("", "/") else {}
 
 
-def _below(part: JsonSchema, step: str | int) -> JsonSchema | None:
+def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:
     if isinstance(step, str):
         known: JsonSchema | None = part.get("properties", {}).get(step)
         others = part.get("additionalProperties")
         return known if known is not None else others if isinstance(others, dict) else None
-    first = part.get("prefixItems", ())
-    items = first[step] if step < len(first) else part.get("items")
+    prefix = part.get("prefixItems", ())
+    items = prefix[step] if step < len(prefix) else part.get("items")
     return items if isinstance(items, dict) else None
 
 
@@ -212,53 +222,35 @@ def _name(path: Path) -> str:
     return re.sub(r"\W+", "_", "_".join(map(str, path))).strip("_") or "part"
 
 
-def _parser(schema: JsonSchema, wanted: dict[Path, JsonSchema]) -> TypeParser[Any]:
+def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
     parts: JsonSchema = {
         "type": "object",
         "properties": {
-            _name(path): described(part, f"the part at {_told(path)}") for path, part in wanted.items()
+            _name(path): with_description(part, f"the part at {_json_path(path)}")
+            for path, part in schemas.items()
         },
-        "required": [_name(path) for path in wanted],
+        "required": [_name(path) for path in schemas],
         "additionalProperties": False,
     }
     if "$defs" in schema:
         parts["$defs"] = schema["$defs"]
-    shown = schema_parser(parts, name="parts")
-    return TypeParser(Target(Any, alias="parts"), PartsNode(list(parts["properties"]), shown))
+    described_by = schema_parser(parts, name="parts")
+    return TypeParser(Target(Any, alias="parts"), PartsNode(list(parts["properties"]), described_by))
 
 
-def _told(path: Path) -> str:
-    place = Cursor()
+def _json_path(path: Path) -> str:
+    cursor = Cursor()
     for step in path:
-        place = place.child(step)
-    return place.path
+        cursor = cursor.child(step)
+    return cursor.path
 
 
-def _replaced(found: Json, path: Path, part: Json) -> Json:
+def _replace(value: Json, path: Path, part: Json) -> Json:
+    """Return a copy of a JSON value in which the part at a path is replaced."""
     if not path:
         return part
     step, *rest = path
-    if isinstance(found, dict):
-        return {**found, step: _replaced(found.get(step), tuple(rest), part)}
-    assert isinstance(step, int), "only items of a list are known by a number"
-    return [*found[:step], _replaced(found[step], tuple(rest), part), *found[step + 1 :]]
-
-
-def lint(form_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """What of a Python type, a TypeParser or a JSON Schema (a dict) a profile does not say by itself.
-
-    A finding that is not ``lossless`` means that strict mode is given up. Raises UnsupportedTypeError
-    for a type that nothing reads, and ValueError for a profile that is not known.
-    """
-    if isinstance(profile, str):
-        if profile not in PROFILES:
-            raise ValueError(f"no profile is named {profile!r}; there are: {', '.join(PROFILES)}")
-        profile = PROFILES[profile]
-    if isinstance(form_or_schema, dict):
-        return list(encode(form_or_schema, profile).findings)
-    parser = form_or_schema
-    if not isinstance(parser, TypeParser):
-        parser = DEFAULT_REGISTRY.parser_for(form_or_schema)
-    if not isinstance(parser, TypeParser):
-        return list(encode(dict(parser.schema or {"type": "string"}), profile).findings)
-    return list(encoded(parser, profile)[1].findings)
+    if isinstance(value, dict):
+        return {**value, step: _replace(value.get(step), tuple(rest), part)}
+    assert isinstance(step, int), "items of a list have a number in the path"
+    return [*value[:step], _replace(value[step], tuple(rest), part), *value[step + 1 :]]

@@ -1,4 +1,8 @@
-"""What providers enforce of a JSON Schema, each as its own documents say."""
+"""What the strict mode of each provider enforces of a JSON Schema, as its own documentation says.
+
+A new provider needs one ``Profile`` here, with the source of its facts in a comment, and an entry in
+``PROFILES``.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +12,62 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """How large a schema may be; None where no limit is published."""
+    """How large a schema may be. None stands for a limit that is not published.
 
-    depth: int | None = None  # objects inside of objects, the root being the first
-    properties: int | None = None  # of all objects together
-    enum_values: int | None = None  # of all enums together
-    long_enum: int | None = None  # values from which on the text of one enum of strings is limited ...
-    long_enum_text: int | None = None  # ... to so many characters
-    text: int | None = None  # characters of all names, enum values and const values together
-    optional: int | None = None  # properties that are not required
-    unions: int | None = None  # properties that are a union
+    Attributes:
+        depth: Objects nested in one another, the root included.
+        properties: Properties of all objects together.
+        enum_values: Values of all enums together.
+        long_enum: The number of strings from which on an enum is limited by ``long_enum_text``.
+        long_enum_text: Characters of all strings in such a long enum.
+        text: Characters of all names, enum values and const values together.
+        optional: Properties that are not required.
+        unions: Properties that are a union.
+    """
+
+    depth: int | None = None
+    properties: int | None = None
+    enum_values: int | None = None
+    long_enum: int | None = None
+    long_enum_text: int | None = None
+    text: int | None = None
+    optional: int | None = None
+    unions: int | None = None
 
 
 class Profile(NamedTuple):
-    """The part of JSON Schema that a provider enforces while a model writes."""
+    """The part of JSON Schema that a provider enforces while a model writes.
+
+    Attributes:
+        name: The name of the profile in ``PROFILES``.
+        keywords: The keywords that may be sent and are enforced.
+        formats: The values of ``format`` that may be sent.
+        closed_objects: True if ``additionalProperties`` must be false.
+        all_required: True if every property must be required.
+        object_root: True if the root must be an object.
+        any_of_root: True if the root may be an ``anyOf``.
+        any_json: True if ``{}`` is accepted as a schema for any JSON.
+        recursion: True if a definition may refer to itself.
+        enum_kinds: The JSON types whose enums may be sent.
+        whole_patterns: True if a pattern must begin with ``^`` and end with ``$``.
+        bounds_of_numbers: False if ``minimum`` and the like are enforced for integers only.
+        max_min_items: The greatest ``minItems`` that is enforced. None if there is no limit.
+        limits: How large a schema may be.
+    """
 
     name: str
-    keywords: frozenset[str]  # what may be sent at all, and is enforced
-    formats: frozenset[str]  # values of ``format`` that may be sent
-    closed_objects: bool  # additionalProperties must be false
-    all_required: bool  # each property must be required
-    object_root: bool  # the root must be an object
-    any_of_root: bool  # the root may be an anyOf
-    any_json: bool  # ``{}`` stands for any JSON
-    recursion: bool  # a definition may refer to itself
-    enum_kinds: frozenset[str] = frozenset(("boolean", "number", "string"))  # whose enums may be sent
-    whole_patterns: bool = False  # a pattern must begin with ^ and end with $
-    bounds_of_numbers: bool = True  # minimum and its kin hold for numbers too, not for integers alone
-    most_min_items: int | None = None  # the greatest minItems that is enforced
+    keywords: frozenset[str]
+    formats: frozenset[str]
+    closed_objects: bool
+    all_required: bool
+    object_root: bool
+    any_of_root: bool
+    any_json: bool
+    recursion: bool
+    enum_kinds: frozenset[str] = frozenset(("boolean", "number", "string"))
+    whole_patterns: bool = False
+    bounds_of_numbers: bool = True
+    max_min_items: int | None = None
     limits: Limits = Limits()
 
 
@@ -70,9 +102,9 @@ OPENAI = Profile(
     ),
 )
 
-# Google, "Structured outputs" and the reference of GenerationConfig.responseJsonSchema: anyOf and oneOf are
-# one, enums are of strings and numbers, cyclic references are unrolled to a degree, and that only
-# in properties that are not required; no const, no pattern.
+# Google, "Structured outputs" and the reference of GenerationConfig.responseJsonSchema: anyOf and oneOf mean
+# the same, enums are of strings and numbers, and cyclic references are unrolled to a limited depth, only in
+# properties that are not required. There is no const and no pattern.
 GEMINI = Profile(
     name="gemini",
     keywords=_words(
@@ -101,12 +133,12 @@ ANTHROPIC = Profile(
     any_of_root=False,
     any_json=False,
     recursion=False,
-    most_min_items=1,
+    max_min_items=1,
     limits=Limits(optional=24, unions=16),
 )
 
 # llama.cpp, grammars/README.md, "JSON Schemas → GBNF": prefixItems is broken, bounds hold for integers only,
-# patterns are of the whole text, and what is not supported is passed over in silence.
+# patterns must match the whole text, and unsupported keywords are silently ignored.
 LLAMA_CPP = Profile(
     name="llama.cpp",
     keywords=_words(_CORE + _BOUNDS + "minLength maxLength pattern format minItems maxItems"),
@@ -122,7 +154,7 @@ LLAMA_CPP = Profile(
 )
 
 # vLLM with xgrammar, has_xgrammar_unsupported_json_features in vllm/v1/structured_output/backend_xgrammar.py:
-# no multipleOf, no uniqueItems, no contains; patternProperties and propertyNames only where they stand alone.
+# no multipleOf, no uniqueItems, no contains; patternProperties and propertyNames only without other keywords.
 VLLM = Profile(
     name="vllm",
     keywords=_words(_CORE + _BOUNDS + "prefixItems minLength maxLength pattern format minItems maxItems"),

@@ -1,4 +1,12 @@
-"""How parts without parts are written: scalars, choices, and JSON text for what nothing else can say."""
+"""Codecs for values without parts (numbers, strings, enums, JSON text) and for single wrapped values.
+
+Each of them replaces something that a strict mode cannot express::
+
+    enum member {"x": 1}                   -> the string '{"x": 1}' in an enum of strings
+    any JSON value 3.5                     -> the string '3.5'                (JsonTextCodec)
+    an optional property that is missing   -> null                            (NullableCodec)
+    a branch of a union, or a bare list    -> {"option_1": ...}, {"value": ...}  (WrapperCodec)
+"""
 
 from __future__ import annotations
 
@@ -11,16 +19,28 @@ from ..json.reader import read_exact
 from ..json.result import JsonSyntaxError
 from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
-from ..types.records import plain_key
-from .codec import Code, EncodingFault, Kind, Spot, keyed, likeliest
-from .schema_queries import KINDS, breaks, is_integral, kind_of
+from ..types.records import normalize_key
+from .codec import (
+    Codec,
+    DecodeCursor,
+    DeviationKind,
+    EncodingError,
+    decode_with_fewest_deviations,
+    match_keys,
+)
+from .schema_queries import KINDS, is_integral, kind_of, violated_keyword
 
-_OPENINGS = ("{", "[", '"', "'", "`")
-_WORDS_OF_JSON = ("", "true", "false", "null", "none", "nan")
+_JSON_OPENINGS = ("{", "[", '"', "'", "`")
+_JSON_LITERALS = ("", "true", "false", "null", "none", "nan")
 
 
-class ScalarCode(Code):
-    """null, a boolean, a number or a text, as it is."""
+class ScalarCodec(Codec):
+    """null, a boolean, a number or a string, sent unchanged.
+
+    Attributes:
+        kind: The JSON type, or ``"integer"``.
+        keywords: The bounds that are sent with it.
+    """
 
     def __init__(self, kind: str, keywords: Mapping[str, Any]) -> None:
         self.kind = kind
@@ -33,102 +53,111 @@ class ScalarCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": self.kind, **self.keywords}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        broken = breaks(self.keywords, value) if self._fits(value) else f"expected {self.kind}"
-        if broken:
-            raise EncodingFault(at.path, f"{broken}, found {describe_value(value)}")
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        has_type = self._has_type(value)
+        violation = violated_keyword(self.keywords, value) if has_type else f"expected {self.kind}"
+        if violation:
+            raise EncodingError(cursor.path, f"{violation}, found {describe_value(value)}")
         return value
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        if not self._fits(value):
-            at.leaf(f"expected {self.kind}", value, heavy=not self._resembles(value))
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        if not self._has_type(value):
+            cursor.mismatch(f"expected {self.kind}", value, changes_shape=not self._may_be_coerced(value))
         return value
 
-    def _resembles(self, value: Json) -> bool:
-        """Whether a reader may know what is meant: many a value is read from a text."""
+    def _may_be_coerced(self, value: Json) -> bool:
+        """Return True if the reader of the type may accept the value: it reads numbers from text, too."""
         if self.kind == "null":
-            return isinstance(value, str) and value.casefold() in _WORDS_OF_JSON
+            return isinstance(value, str) and value.casefold() in _JSON_LITERALS
         return self.kind == "string" or isinstance(value, str) or kind_of(value) in self.kinds
 
-    def _fits(self, value: Json) -> bool:
+    def _has_type(self, value: Json) -> bool:
         return kind_of(value) in self.kinds and (self.kind != "integer" or is_integral(value))
 
 
-class ChoiceCode(Code):
-    """One of several values; those that are objects or arrays stand as their JSON text.
+class ChoiceCodec(Codec):
+    """One of several values. Members that are objects or arrays are sent as their JSON text.
 
-    ``listed`` names the kinds of values whose enums are sent; of others their type is.
+    Attributes:
+        enum_kinds: The JSON types whose enums are sent. For members of other types only the type is sent.
+        all_as_text: True if every member is sent as JSON text.
     """
 
-    def __init__(self, values: Sequence[Json], listed: frozenset[str] = frozenset(KINDS)) -> None:
-        self.listed = listed
+    def __init__(self, values: Sequence[Json], enum_kinds: frozenset[str] = frozenset(KINDS)) -> None:
+        self.enum_kinds = enum_kinds
         structured = {dump_json(value) for value in values if isinstance(value, (dict, list))}
-        # a text that is the JSON text of another member must not stand for both
+        # a string member that equals the JSON text of another member must not stand for both
         self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
-        self.plain = not structured
-        self._shown = {_key(self._show(value)): self._show(value) for value in values}
-        self._values = {_key(self._show(value)): value for value in values}
+        self.is_identity = not structured
+        self._encoded = {_hashable(self._encode(value)): self._encode(value) for value in values}
+        self._plain = {_hashable(self._encode(value)): value for value in values}
 
-    def _show(self, value: Json) -> Json:
+    def _encode(self, value: Json) -> Json:
         return dump_json(value) if self.all_as_text or isinstance(value, (dict, list)) else value
 
     @property
-    def shown(self) -> frozenset[tuple[str, Json]]:
-        """What stands for the members, as it can be compared."""
-        return frozenset(self._shown)
+    def encoded_members(self) -> frozenset[tuple[str, Json]]:
+        """The encoded members, each with its JSON type, so that 1 and true differ."""
+        return frozenset(self._encoded)
 
     @property
     def kinds(self) -> frozenset[str]:
-        return frozenset(kind for kind, _ in self._shown)
+        return frozenset(kind for kind, _ in self._encoded)
 
     def bare_schema(self) -> JsonSchema:
-        listed = (self.listed | ({"integer"} if "number" in self.listed else set())) - {"null"}
+        listed = (self.enum_kinds | ({"integer"} if "number" in self.enum_kinds else set())) - {"null"}
         by_type: dict[str, list[Json]] = {}
-        for value in self._shown.values():
-            by_type.setdefault(_type_of(value), []).append(value)
+        for value in self._encoded.values():
+            by_type.setdefault(_schema_type(value), []).append(value)
         schemas = [
             {"type": kind} if kind not in listed else {"type": kind, "enum": values}
             for kind, values in by_type.items()
         ]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        key = _key(self._show(value))
-        if key not in self._shown or kind_of(self._values[key]) != kind_of(value):
-            raise EncodingFault(at.path, f"expected one of {len(self._shown)} values, found {describe_value(value)}")
-        return self._shown[key]
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        key = _hashable(self._encode(value))
+        if key not in self._encoded or kind_of(self._plain[key]) != kind_of(value):
+            message = f"expected one of {len(self._encoded)} values, found {describe_value(value)}"
+            raise EncodingError(cursor.path, message)
+        return self._encoded[key]
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        key = _key(value)
-        if key not in self._values:
-            at.leaf(f"expected one of {len(self._shown)} values", value, heavy=not self._resembles(value))
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        key = _hashable(value)
+        if key not in self._plain:
+            message = f"expected one of {len(self._encoded)} values"
+            cursor.mismatch(message, value, changes_shape=not self._resembles_member(value))
             return value
-        return value if self.plain else self._values[key]
+        return value if self.is_identity else self._plain[key]
 
-    def _resembles(self, value: Json) -> bool:
-        """Whether a value is a member in another form."""
+    def _resembles_member(self, value: Json) -> bool:
+        """Return True if a value is a member in another spelling."""
         if isinstance(value, (dict, list)):
             return False
-        return plain_key(str(value)) in {plain_key(str(shown)) for _, shown in self._shown}
+        return normalize_key(str(value)) in {normalize_key(str(member)) for _, member in self._encoded}
 
 
-def _key(value: Json) -> tuple[str, Json]:
+def _hashable(value: Json) -> tuple[str, Json]:
     kind = kind_of(value)
     return (kind, dump_json(value) if kind in ("array", "object") else value)
 
 
-def _type_of(value: Json) -> str:
+def _schema_type(value: Json) -> str:
     kind = kind_of(value)
     return "integer" if kind == "number" and not isinstance(value, (float, Decimal)) else kind
 
 
-class TextCode(Code):
-    """A JSON value as its JSON text; ``only`` names the kinds of value where not any may be meant."""
+class JsonTextCodec(Codec):
+    """A JSON value that is sent as its JSON text in a string.
 
-    plain = False
+    Attributes:
+        kinds_inside: The JSON types that the text may contain, None for all.
+    """
 
-    def __init__(self, only: frozenset[str] | None = None) -> None:
-        self.only = only
+    is_identity = False
+
+    def __init__(self, kinds_inside: frozenset[str] | None = None) -> None:
+        self.kinds_inside = kinds_inside
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -137,39 +166,41 @@ class TextCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "string"}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        if not self._takes(value):
-            raise EncodingFault(at.path, f"expected the text of another kind of value, found {describe_value(value)}")
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        if not self._accepts(value):
+            message = f"expected the text of another kind of value, found {describe_value(value)}"
+            raise EncodingError(cursor.path, message)
         return dump_json(value)
 
-    def undo(self, value: Json, at: Spot) -> Json:
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         if not isinstance(value, str):
-            return self._as_it_is("expected JSON text in a string", value, at)
+            return self._keep_plain("expected JSON text in a string", value, cursor)
         try:
-            inside = read_exact(value)
-        except JsonSyntaxError as fault:
-            said = f"expected JSON text in a string: {fault}"
-            if value.strip()[:1] in _OPENINGS or value.strip().casefold() in _WORDS_OF_JSON:
-                at.fails(said, value)  # JSON was meant, and it is broken
+            inner = read_exact(value)
+        except JsonSyntaxError as error:
+            message = f"expected JSON text in a string: {error}"
+            if value.strip()[:1] in _JSON_OPENINGS or value.strip().casefold() in _JSON_LITERALS:
+                cursor.fail(message, value)  # it was meant as JSON, and it is broken
                 return value
-            return self._as_it_is(said, value, at)
-        if not self._takes(inside):
-            at.fails("expected the text of another kind of value", inside)
-        return inside
+            return self._keep_plain(message, value, cursor)
+        if not self._accepts(inner):
+            cursor.fail("expected the text of another kind of value", inner)
+        return inner
 
-    def _as_it_is(self, said: str, value: Json, at: Spot) -> Json:
-        if self._takes(value):
-            at.left_plain(said, value)
+    def _keep_plain(self, message: str, value: Json, cursor: DecodeCursor) -> Json:
+        """Return a value that is not JSON text unchanged, if it may be the plain value."""
+        if self._accepts(value):
+            cursor.unencoded(message, value)
         else:
-            at.fails(said, value, Kind.FOREIGN)
+            cursor.fail(message, value, DeviationKind.UNKNOWN_FORM)
         return value
 
-    def _takes(self, value: Json) -> bool:
-        return self.only is None or kind_of(value) in self.only
+    def _accepts(self, value: Json) -> bool:
+        return self.kinds_inside is None or kind_of(value) in self.kinds_inside
 
 
-class AnyCode(Code):
-    """Any JSON, as it is."""
+class AnyCodec(Codec):
+    """Any JSON value, sent unchanged, for profiles that accept the empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -178,15 +209,15 @@ class AnyCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
+    def encode(self, value: Json, cursor: Cursor) -> Json:
         return value
 
-    def undo(self, value: Json, at: Spot) -> Json:
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         return value
 
 
-class NeverCode(Code):
-    """What no value fits."""
+class NeverCodec(Codec):
+    """A part of a schema that no value fits."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -195,25 +226,30 @@ class NeverCode(Code):
     def bare_schema(self) -> JsonSchema:
         return {"type": "null"}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        raise EncodingFault(at.path, f"expected nothing here, found {describe_value(value)}")
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        raise EncodingError(cursor.path, f"expected nothing here, found {describe_value(value)}")
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        at.leaf("expected nothing here", value, heavy=True)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        cursor.mismatch("expected nothing here", value, changes_shape=True)
         return value
 
 
-class BoxCode(Code):
-    """``{"value": …}``."""
+class WrapperCodec(Codec):
+    """A value that is sent in an object of its own: ``{"value": ...}``.
 
-    plain = False
+    Attributes:
+        inner: The codec of the value.
+        key: The only key of the object.
+    """
 
-    def __init__(self, inner: Code, key: str = "value") -> None:
+    is_identity = False
+
+    def __init__(self, inner: Codec, key: str = "value") -> None:
         self.inner = inner
         self.key = key
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (self.inner,)
 
     @property
@@ -223,83 +259,72 @@ class BoxCode(Code):
     def bare_schema(self) -> JsonSchema:
         return closed_object({self.key: self.inner.schema()})
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        return {self.key: self.inner.encode(value, at)}
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        return {self.key: self.inner.encode(value, cursor)}
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        found = at.apart().opened(value, "{")
-        if not isinstance(found, dict) or [plain_key(key) for key in found] != [plain_key(self.key)]:
-            return self._without(value, at)
-        trial = at.apart()
-        inside = self._inside(value, trial)
-        content = trial.under(self.key).written.path
-        if not any(step.heavy and step.written.path == content for step in trial.steps):
-            at.steps.extend(trial.steps)
-            return inside
-        # what is in it is of another shape: what has this one key may be the value itself, without its box
-        return likeliest([partial(self._inside, value), partial(self._without, value)], value, at)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        wrapper = cursor.trial().parse_json_string(value, "{")
+        if not isinstance(wrapper, dict) or [normalize_key(key) for key in wrapper] != [
+            normalize_key(self.key)
+        ]:
+            return self._decode_without_wrapper(value, cursor)
+        trial = cursor.trial()
+        decoded = self._decode_wrapped(value, trial)
+        path = trial.encoded_child(self.key).encoded.path
+        if not any(step.changes_shape and step.encoded.path == path for step in trial.deviations):
+            cursor.deviations.extend(trial.deviations)
+            return decoded
+        # the content has another shape: an object with this one key may be the value itself, not wrapped
+        decoders = [partial(self._decode_wrapped, value), partial(self._decode_without_wrapper, value)]
+        return decode_with_fewest_deviations(decoders, value, cursor)
 
-    def _inside(self, value: Json, at: Spot) -> Json:
-        given = keyed(at.opened(value, "{"), [self.key], at)
-        return self.inner.undo(given[self.key], at.under(self.key))
+    def _decode_wrapped(self, value: Json, cursor: DecodeCursor) -> Json:
+        members = match_keys(cursor.parse_json_string(value, "{"), [self.key], cursor)
+        return self.inner.decode(members[self.key], cursor.encoded_child(self.key))
 
-    def _without(self, value: Json, at: Spot) -> Json:
-        at.left_plain(f"expected an object with {self.key!r} alone", value)
-        return self.inner.undo(value, at)
-
-
-def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
-    """The schema of an object with all of these keys and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    def _decode_without_wrapper(self, value: Json, cursor: DecodeCursor) -> Json:
+        cursor.unencoded(f"expected an object with {self.key!r} alone", value)
+        return self.inner.decode(value, cursor)
 
 
-def nullable(schema: JsonSchema) -> JsonSchema:
-    """A schema that takes null too; what is said of the value is said of both."""
-    null = {"type": "null"}
-    description = schema.get("description")
-    said = {} if description is None else {"description": description}
-    rest = {key: value for key, value in schema.items() if key != "description"}
-    options = rest["anyOf"] if set(rest) == {"anyOf"} else [rest]
-    return {"anyOf": [*options, *([] if null in options else [null])], **said}
+class NullableCodec(Codec):
+    """An optional value where the profile requires every key: null stands for "left out".
 
+    A value that may itself be null is wrapped, so that null has one meaning only::
 
-class NullableCode(Code):
-    """A value, or null where it is left out: what stands in a place that must not be empty.
+        int | None, may be left out:  left out -> null;  None -> {"value": null};  3 -> {"value": 3}
 
-    A value that may be null itself stands in a box, so that null says one thing; but with
-    ``null_default`` to be null and to be left out is the same, and null stays null.
+    With ``null_default`` the default of the value is null. Then "left out" and null mean the same, and
+    nothing is wrapped.
     """
 
-    def __init__(self, value: Code, *, null_default: bool = False) -> None:
+    def __init__(self, value: Codec, *, null_default: bool = False) -> None:
         self._value = value
         self._null_default = null_default
 
     @property
-    def bare(self) -> Code:
-        """The code of what is there, as it is where nothing may be left out."""
+    def unwrapped(self) -> Codec:
+        """The codec of the value where it cannot be left out."""
         return self._value
 
     @cached_property
-    def inner(self) -> Code:
-        """The code of what is there; known when all definitions are."""
-        return BoxCode(self._value) if "null" in self._value.kinds and not self.keeps_null else self._value
+    def inner(self) -> Codec:
+        """The codec of a value that is not left out. Use it only when all definitions are known."""
+        return (
+            WrapperCodec(self._value) if "null" in self._value.kinds and not self.keeps_null else self._value
+        )
 
     @cached_property
     def keeps_null(self) -> bool:
-        """Whether null is a value, and not the sign that there is none."""
+        """True if null is a value of its own, and not the sign of a value that is left out."""
         return self._null_default and "null" in self._value.kinds
 
     @property
-    def plain(self) -> bool:  # type: ignore[override]
+    def is_identity(self) -> bool:  # type: ignore[override]  # known only when all definitions are
         return self.keeps_null
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return (self.inner,)
 
     @property
@@ -309,8 +334,28 @@ class NullableCode(Code):
     def bare_schema(self) -> JsonSchema:
         return nullable(self.inner.schema())
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        return self.inner.encode(value, at)
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        return self.inner.encode(value, cursor)
 
-    def undo(self, value: Json, at: Spot) -> Json:
-        return self.inner.undo(value, at)
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        return self.inner.decode(value, cursor)
+
+
+def closed_object(properties: dict[str, JsonSchema]) -> JsonSchema:
+    """Return the schema of an object that has exactly these keys."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def nullable(schema: JsonSchema) -> JsonSchema:
+    """Return a schema that accepts null too, with the description moved outside."""
+    null = {"type": "null"}
+    description = schema.get("description")
+    outside = {} if description is None else {"description": description}
+    inner = {key: value for key, value in schema.items() if key != "description"}
+    options = inner["anyOf"] if set(inner) == {"anyOf"} else [inner]
+    return {"anyOf": [*options, *([] if null in options else [null])], **outside}

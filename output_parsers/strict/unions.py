@@ -1,4 +1,14 @@
-"""How a union is written: its branches side by side, those apart that could be taken for one another."""
+"""How a union is encoded: as an ``anyOf``, with similar branches wrapped so that they can be told apart.
+
+Decoding tries every branch. That is only safe if no encoded value fits two branches and means something
+different in each. Two branches that encode as strings, for example, are ambiguous::
+
+    branches:     any JSON (sent as JSON text in a string) | a string
+    schema sent:  {"anyOf": [{"properties": {"option_1": {"type": "string"}}, ...}, {"type": "string"}]}
+
+``make_union`` builds the codec of a union. ``disambiguate_unions`` adds the wrappers when the whole schema is
+known.
+"""
 
 from __future__ import annotations
 
@@ -7,137 +17,41 @@ from functools import partial
 
 from ..result.reading import Cursor, Json, describe_value
 from ..types.node import JsonSchema
-from .codec import Code, EncodingFault, RefCode, Spot, Where, likeliest, walk
-from .containers import ListCode, NativeTupleCode, ObjectCode, PairsCode, TupleCode
-from .scalars import AnyCode, BoxCode, ChoiceCode, NeverCode, NullableCode, ScalarCode, TextCode
-
-# Pairs that are being compared. What is assumed of them holds below them too, since values are finite.
-_Open = frozenset[tuple[int, int]]
-
-
-class BranchesCode(Code):
-    """What has branches, each of which an encoded value may belong to."""
-
-    branches: tuple[Code, ...]
-
-
-def is_plain(code: Code) -> bool:
-    """Whether decoding changes nothing."""
-    return all(part.plain for part in walk(code))
-
-
-def clear(one: Code, other: Code, within: _Open = frozenset()) -> bool:
-    """Whether what fits both means the same in both, whatever it is."""
-    pair = (id(one), id(other))
-    if pair in within or one is other or (is_plain(one) and is_plain(other)):
-        return True
-    within = within | {pair}
-    lefts, rights = list(_branches(one)), list(_branches(other))
-    if len(lefts) > 1 or len(rights) > 1:
-        return all(clear(left, right, within) for left in lefts for right in rights)
-    return _clear(lefts[0], rights[0], within) if lefts and rights else True
+from .codec import (
+    Codec,
+    DecodeCursor,
+    EncodingError,
+    RefCodec,
+    SchemaLocation,
+    decode_with_fewest_deviations,
+    walk,
+)
+from .containers import ListCodec, NativeTupleCodec, ObjectCodec, PairsCodec, TupleCodec
+from .scalars import (
+    AnyCodec,
+    ChoiceCodec,
+    JsonTextCodec,
+    NeverCodec,
+    NullableCodec,
+    ScalarCodec,
+    WrapperCodec,
+)
 
 
-def _clear(one: Code, other: Code, within: _Open) -> bool:
-    if one is other or (is_plain(one) and is_plain(other)) or _disjoint(one, other, frozenset()):
-        return True
-    if isinstance(one, TextCode) and isinstance(other, TextCode):
-        return True
-    if isinstance(one, ChoiceCode) and isinstance(other, ChoiceCode):
-        return one.all_as_text == other.all_as_text
-    if isinstance(one, PairsCode) and isinstance(other, PairsCode):
-        return clear(one.key, other.key, within) and clear(one.value, other.value, within)
-    if isinstance(one, ListCode) and isinstance(other, ListCode):
-        tuples = isinstance(one, NativeTupleCode) or isinstance(other, NativeTupleCode)
-        return not tuples and clear(one.item, other.item, within)
-    if isinstance(one, BoxCode) and isinstance(other, BoxCode):
-        return clear(one.inner, other.inner, within)
-    if isinstance(one, ObjectCode) and isinstance(other, ObjectCode):
-        return _clear_objects(one, other, within)
-    return False
+class UnionCodec(Codec):
+    """A value that belongs to one of several branches.
 
+    Attributes:
+        branches: The codecs of the branches.
+        location: Where the schema has the union.
+    """
 
-def _clear_objects(one: ObjectCode, other: ObjectCode, within: _Open) -> bool:
-    if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
-        return False
-    lefts, rights = ({e.name: e.pairs for e in code.extras} for code in (one, other))
-    if lefts.keys() != rights.keys():
-        return False
-    same_absence = all(
-        field.left_out(None) == other.fields[key].left_out(None) for key, field in one.fields.items()
-    )
-    return (
-        same_absence
-        and all(clear(field.code, other.fields[key].code, within) for key, field in one.fields.items())
-        and all(clear(pairs, rights[name], within) for name, pairs in lefts.items())
-    )
-
-
-def _disjoint(one: Code, other: Code, within: _Open) -> bool:
-    """Whether nothing fits both, as far as kinds, keys and choices tell."""
-    pair = (id(one), id(other))
-    if pair in within:
-        return True
-    within = within | {pair}
-    lefts, rights = list(_branches(one)), list(_branches(other))
-    if len(lefts) != 1 or len(rights) != 1:
-        return all(_disjoint(left, right, within) for left in lefts for right in rights)
-    one, other = lefts[0], rights[0]
-    if one.kinds.isdisjoint(other.kinds):
-        return True
-    if isinstance(one, ChoiceCode) and isinstance(other, ChoiceCode):
-        return one.shown.isdisjoint(other.shown)
-    keys, others = _keys(one), _keys(other)
-    if keys is None or others is None:
-        return False
-    (known, needed, is_open), (known2, needed2, is_open2) = keys, others
-    if not (needed <= known2.keys() or is_open2) or not (needed2 <= known.keys() or is_open):
-        return True
-    return any(
-        _disjoint(known[key], known2[key], within)
-        for key in needed & needed2
-        if key in known and key in known2
-    )
-
-
-def _keys(code: Code) -> tuple[dict[str, Code], frozenset[str], bool] | None:
-    """The codes of an encoded object by key, the keys that it must have, and whether it takes others."""
-    if isinstance(code, BoxCode):
-        return {code.key: code.inner}, frozenset((code.key,)), False
-    if isinstance(code, TupleCode):
-        known: dict[str, Code] = dict(zip(code.keys, code.items, strict=True))
-        known |= {} if code.rest is None else {"rest": code.rest}
-        return known, frozenset(known), False
-    if isinstance(code, ObjectCode):
-        known = {key: field.code for key, field in code.fields.items()}
-        known |= {extra.name: extra.pairs for extra in code.extras}
-        return known, frozenset(code.required), code.rest is not None
-    return None
-
-
-def _branches(code: Code) -> Iterator[Code]:
-    if isinstance(code, RefCode):
-        yield from _branches(code.target)
-    elif isinstance(code, BranchesCode):
-        for branch in code.branches:
-            yield from _branches(branch)
-    elif isinstance(code, NullableCode):
-        yield ScalarCode("null", {})
-        yield from _branches(code.inner)
-    else:
-        yield code
-
-
-class UnionCode(BranchesCode):
-    """One of several branches."""
-
-    def __init__(self, branches: Sequence[Code]) -> None:
+    def __init__(self, branches: Sequence[Codec]) -> None:
         self.branches = tuple(branches)
-        self.plain = True
-        self.child: Where | None = None
+        self.location: SchemaLocation | None = None
 
     @property
-    def parts(self) -> Sequence[Code]:
+    def parts(self) -> Sequence[Codec]:
         return self.branches
 
     @property
@@ -153,113 +67,235 @@ class UnionCode(BranchesCode):
                     schemas.append(option)
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
-    def encode(self, value: Json, at: Cursor) -> Json:
-        """The value encoded by the first branch that it fits."""
+    def encode(self, value: Json, cursor: Cursor) -> Json:
+        """Encode a value by the first branch that it fits."""
         if not isinstance(value, (dict, list)):
-            return self._encoded(value, at)
-        # branches that hold this union again would ask it once each, and each level below twice as often
+            return self._encode_by_branch(value, cursor)
+        # A recursive union is asked about the same value once by each branch: without a cache the time
+        # doubles with every level.
         key = (id(self), id(value))
-        if key not in at.union_cache:
+        if key not in cursor.union_cache:
             try:
-                at.union_cache[key] = (value, self._encoded(value, at), None)
-            except EncodingFault as fault:
-                at.union_cache[key] = (value, None, fault)
-        _, outcome, refusal = at.union_cache[key]
-        if refusal is not None:
-            raise refusal
-        return outcome
+                cursor.union_cache[key] = (value, self._encode_by_branch(value, cursor), None)
+            except EncodingError as error:
+                cursor.union_cache[key] = (value, None, error)
+        _, encoded, cached_error = cursor.union_cache[key]
+        if cached_error is not None:
+            raise cached_error
+        return encoded
 
-    def _encoded(self, value: Json, at: Cursor) -> Json:
-        faults: list[EncodingFault] = []
+    def _encode_by_branch(self, value: Json, cursor: Cursor) -> Json:
+        errors: list[EncodingError] = []
         for branch in self.branches:
             try:
-                return branch.encode(value, at)
-            except EncodingFault as fault:
-                faults.append(fault)
-        raise _nearest(faults, value, at)
+                return branch.encode(value, cursor)
+            except EncodingError as error:
+                errors.append(error)
+        raise _deepest_error(errors, value, cursor)
 
-    def undo(self, value: Json, at: Spot) -> Json:
+    def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         if not isinstance(value, (dict, list)):
-            return self._undone(value, at)
+            return self._decode_by_branch(value, cursor)
         key = (id(self), id(value))
-        if key not in at.union_cache:
-            trial = at.apart()
-            undone = self._undone(value, trial)
-            at.union_cache[key] = (value, undone, trial.steps)
-        _, undone, steps = at.union_cache[key]
-        at.steps.extend(steps)
-        return undone
+        if key not in cursor.union_cache:
+            trial = cursor.trial()
+            decoded = self._decode_by_branch(value, trial)
+            # the cache holds the value too: while it is alive, no other value gets its id
+            cursor.union_cache[key] = (value, decoded, trial.deviations)
+        _, decoded, deviations = cursor.union_cache[key]
+        cursor.deviations.extend(deviations)
+        return decoded
 
-    def _undone(self, value: Json, at: Spot) -> Json:
-        return likeliest([partial(branch.undo, value) for branch in self.branches], value, at)
+    def _decode_by_branch(self, value: Json, cursor: DecodeCursor) -> Json:
+        decoders = [partial(branch.decode, value) for branch in self.branches]
+        return decode_with_fewest_deviations(decoders, value, cursor)
 
 
-def _nearest(faults: list[EncodingFault], value: Json, at: Cursor) -> EncodingFault:
-    """The fault that lies deepest: that of the branch which was meant, as like as not."""
-    deepest = max(faults, key=lambda fault: len(fault.path), default=None)
-    if deepest is None or len(deepest.path) <= len(at.path):
-        return EncodingFault(at.path, f"it fits no branch, found {describe_value(value)}")
+def _deepest_error(errors: list[EncodingError], value: Json, cursor: Cursor) -> EncodingError:
+    """Return the error that lies deepest: most likely it comes from the branch that was meant."""
+    deepest = max(errors, key=lambda error: len(error.path), default=None)
+    if deepest is None or len(deepest.path) <= len(cursor.path):
+        return EncodingError(cursor.path, f"it fits no branch, found {describe_value(value)}")
     return deepest
 
 
-def union_of(branches: Sequence[Code]) -> Code:
-    """The code of a union of these; one that nothing fits is none of them, any JSON is all of them."""
-    flat: list[Code] = []
+def make_union(branches: Sequence[Codec]) -> Codec:
+    """Build the codec of a union, flattened and without branches that add nothing."""
+    flat: list[Codec] = []
     for branch in branches:
-        if isinstance(branch, UnionCode) and branch.description is None:
+        if isinstance(branch, UnionCodec) and branch.description is None:
             flat += branch.branches
         else:
             flat.append(branch)
-    left = [branch for branch in flat if not isinstance(branch, NeverCode)]
-    wide = next((branch for branch in left if _takes_all(branch)), None)
-    if wide is not None:
-        return wide
-    if len(left) < 2:
-        return left[0] if left else NeverCode()
-    return UnionCode(left)
+    possible = [branch for branch in flat if not isinstance(branch, NeverCodec)]
+    catch_all = next((branch for branch in possible if _accepts_all(branch)), None)
+    if catch_all is not None:
+        return catch_all
+    if len(possible) < 2:
+        return possible[0] if possible else NeverCodec()
+    return UnionCodec(possible)
 
 
-def _takes_all(code: Code) -> bool:
-    return isinstance(code, AnyCode) or (isinstance(code, TextCode) and code.only is None)
+def _accepts_all(codec: Codec) -> bool:
+    return isinstance(codec, AnyCodec) or (isinstance(codec, JsonTextCodec) and codec.kinds_inside is None)
 
 
-_MOST_ROUNDS = 8  # a box inside of a branch may make that branch look like another
+_MAX_PASSES = 8  # a wrapper inside of a branch may make that branch look like another one
 
 
-def told_apart(root: Code) -> list[UnionCode] | None:
-    """Put branches that could be taken for one another into boxes of their own; the unions that have some.
+def disambiguate_unions(root: Codec) -> list[UnionCodec] | None:
+    """Wrap the branches of unions that could be mistaken for one another. Return the changed unions.
 
-    It waits until all definitions are known, and begins with what lies deepest. Boxes with different keys
-    have nothing in common; the last resort is to put each branch into one. None where there is no end to it.
+    Call it when all definitions are known. It begins with the innermost unions. Wrappers with different keys
+    have nothing in common, so wrapping every branch of a union is the last resort. Returns None if that does
+    not come to an end.
     """
-    changed: list[UnionCode] = []
-    for _ in range(_MOST_ROUNDS):
-        unions = [code for code in walk(root) if isinstance(code, UnionCode)]
-        now = [union for union in reversed(unions) if _told_apart(union)]
-        if not now:
+    changed: list[UnionCodec] = []
+    for _ in range(_MAX_PASSES):
+        unions = [codec for codec in walk(root) if isinstance(codec, UnionCodec)]
+        changed_now = [union for union in reversed(unions) if _wrap_ambiguous_branches(union)]
+        if not changed_now:
             return changed
-        changed += now
+        changed += changed_now
     return None
 
 
-def _told_apart(union: UnionCode) -> bool:
-    """Put those branches of one union into boxes that could be taken for others; whether there were any."""
-    kept: list[Code] = []
-    boxed: list[int] = []
-    for index in sorted(range(len(union.branches)), key=lambda i: not is_plain(union.branches[i])):
+def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
+    """Wrap the branches of a union that could be mistaken for others. Return True if there were any."""
+    distinct: list[Codec] = []
+    ambiguous: list[int] = []
+    for index in sorted(range(len(union.branches)), key=lambda i: not is_identity(union.branches[i])):
         branch = union.branches[index]
-        if all(clear(branch, other) for other in kept):
-            kept.append(branch)
+        if all(decode_alike(branch, other) for other in distinct):
+            distinct.append(branch)
         else:
-            boxed.append(index)
-    if boxed:
-        union.branches = _boxed(union.branches, boxed)
-    return bool(boxed)
+            ambiguous.append(index)
+    if ambiguous:
+        union.branches = _wrapped(union.branches, ambiguous)
+    return bool(ambiguous)
 
 
-def _boxed(branches: Sequence[Code], boxed: list[int]) -> tuple[Code, ...]:
-    boxes = {index: BoxCode(branches[index], f"option_{index + 1}") for index in boxed}
-    kept = [branch for index, branch in enumerate(branches) if index not in boxes]
-    if not all(clear(box, branch) for box in boxes.values() for branch in kept):
-        return tuple(BoxCode(branch, f"option_{index + 1}") for index, branch in enumerate(branches))
-    return tuple(boxes.get(index, branch) for index, branch in enumerate(branches))
+def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
+    wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
+    others = [branch for index, branch in enumerate(branches) if index not in wrappers]
+    if not all(decode_alike(wrapper, branch) for wrapper in wrappers.values() for branch in others):
+        return tuple(WrapperCodec(branch, f"option_{index + 1}") for index, branch in enumerate(branches))
+    return tuple(wrappers.get(index, branch) for index, branch in enumerate(branches))
+
+
+# --- comparing branches
+
+# Pairs of codecs that are being compared further up. For recursive types they are assumed to be fine: values
+# are finite, so a difference must show up at another pair.
+_ComparedPairs = frozenset[tuple[int, int]]
+
+
+def is_identity(codec: Codec) -> bool:
+    """Return True if decoding changes nothing, in this codec and all its parts."""
+    return all(part.is_identity for part in walk(codec))
+
+
+def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset()) -> bool:
+    """Return True if every value that fits both codecs is decoded to the same value by both."""
+    pair = (id(one), id(other))
+    if pair in compared or one is other or (is_identity(one) and is_identity(other)):
+        return True
+    compared = compared | {pair}
+    lefts, rights = list(_branches(one)), list(_branches(other))
+    if len(lefts) > 1 or len(rights) > 1:
+        return all(decode_alike(left, right, compared) for left in lefts for right in rights)
+    return _single_branches_decode_alike(lefts[0], rights[0], compared) if lefts and rights else True
+
+
+def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
+    if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
+        return True
+    if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
+        return True
+    if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
+        return one.all_as_text == other.all_as_text
+    if isinstance(one, PairsCodec) and isinstance(other, PairsCodec):
+        return decode_alike(one.key, other.key, compared) and decode_alike(one.value, other.value, compared)
+    if isinstance(one, ListCodec) and isinstance(other, ListCodec):
+        tuples = isinstance(one, NativeTupleCodec) or isinstance(other, NativeTupleCodec)
+        return not tuples and decode_alike(one.item, other.item, compared)
+    if isinstance(one, WrapperCodec) and isinstance(other, WrapperCodec):
+        return decode_alike(one.inner, other.inner, compared)
+    if isinstance(one, ObjectCodec) and isinstance(other, ObjectCodec):
+        return _objects_decode_alike(one, other, compared)
+    return False
+
+
+def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
+    if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
+        return False
+    lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
+    if lefts.keys() != rights.keys():
+        return False
+    same_absence = all(
+        field.marks_absence(None) == other.fields[key].marks_absence(None)
+        for key, field in one.fields.items()
+    )
+    return (
+        same_absence
+        and all(
+            decode_alike(field.codec, other.fields[key].codec, compared) for key, field in one.fields.items()
+        )
+        and all(decode_alike(pairs, rights[name], compared) for name, pairs in lefts.items())
+    )
+
+
+def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
+    """Return True if types, keys or choices show that no value fits both codecs."""
+    pair = (id(one), id(other))
+    if pair in compared:
+        return True
+    compared = compared | {pair}
+    lefts, rights = list(_branches(one)), list(_branches(other))
+    if len(lefts) != 1 or len(rights) != 1:
+        return all(_are_disjoint(left, right, compared) for left in lefts for right in rights)
+    one, other = lefts[0], rights[0]
+    if one.kinds.isdisjoint(other.kinds):
+        return True
+    if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
+        return one.encoded_members.isdisjoint(other.encoded_members)
+    keys1, keys2 = _object_keys(one), _object_keys(other)
+    if keys1 is None or keys2 is None:
+        return False
+    (known1, required1, is_open1), (known2, required2, is_open2) = keys1, keys2
+    if not (required1 <= known2.keys() or is_open2) or not (required2 <= known1.keys() or is_open1):
+        return True
+    return any(
+        _are_disjoint(known1[key], known2[key], compared)
+        for key in required1 & required2
+        if key in known1 and key in known2
+    )
+
+
+def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] | None:
+    """Return an encoded object's codecs by key, its required keys, and True if it accepts other keys."""
+    if isinstance(codec, WrapperCodec):
+        return {codec.key: codec.inner}, frozenset((codec.key,)), False
+    if isinstance(codec, TupleCodec):
+        known: dict[str, Codec] = dict(zip(codec.keys, codec.items, strict=True))
+        known |= {} if codec.rest is None else {"rest": codec.rest}
+        return known, frozenset(known), False
+    if isinstance(codec, ObjectCodec):
+        known = {key: field.codec for key, field in codec.fields.items()}
+        known |= {extra.name: extra.pairs for extra in codec.extras}
+        return known, frozenset(codec.required), codec.rest is not None
+    return None
+
+
+def _branches(codec: Codec) -> Iterator[Codec]:
+    """Yield the codecs that a value may belong to, with references and unions resolved."""
+    if isinstance(codec, RefCodec):
+        yield from _branches(codec.target)
+    elif isinstance(codec, UnionCodec):
+        for branch in codec.branches:
+            yield from _branches(branch)
+    elif isinstance(codec, NullableCodec):
+        yield ScalarCodec("null", {})
+        yield from _branches(codec.inner)
+    else:
+        yield codec

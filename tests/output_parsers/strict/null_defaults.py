@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from output_parsers.strict.schema_queries import same_json
+from output_parsers.strict.schema_queries import json_equal
 
 
 def null_by_default(schema: Any) -> set[str]:
@@ -29,4 +29,4 @@ def same_but_for(names: set[str], back: Any, value: Any) -> bool:
         return len(back) == len(value) and all(
             same_but_for(names, one, other) for one, other in zip(back, value, strict=True)
         )
-    return same_json(back, value)
+    return json_equal(back, value)

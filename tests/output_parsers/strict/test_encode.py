@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from output_parsers.profiles import OPENAI
-from output_parsers.strict import EncodingFault, Finding, encode
+from output_parsers.strict import EncodingError, Finding, encode
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -37,7 +37,8 @@ def goes_and_comes(schema: Any, plain: Any, encoded: Any) -> None:
 def test_a_strict_schema_is_sent_as_it_is() -> None:
     schema = closed(name=STRING, ages={"type": "array", "items": INTEGER, "minItems": 1})
     encoding = encode(schema, OPENAI)
-    assert (encoding.schema, encoding.identity, encoding.fits, encoding.findings) == (schema, True, True, ())
+    assert (encoding.schema, encoding.findings) == (schema, ())
+    assert (encoding.identity, encoding.lossless) == (True, True)
 
 
 def test_what_may_be_left_out_is_null_then() -> None:
@@ -85,7 +86,7 @@ def test_a_map_is_a_list_of_keys_and_values() -> None:
 
 def test_a_key_that_stands_twice_is_an_error() -> None:
     decode = encode({"type": "object", "additionalProperties": INTEGER}, OPENAI).decode
-    with pytest.raises(EncodingFault) as caught:
+    with pytest.raises(EncodingError) as caught:
         decode({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]})
     assert str(caught.value) == '$.value[1].key: the key stands twice, found "a"'
 
@@ -105,7 +106,7 @@ def test_further_properties_have_a_list_of_their_own_whose_name_is_free() -> Non
         {"additional_properties": 1, "additional_properties_": [{"key": "b", "value": "x"}]},
     )
     pair = {"key": "additional_properties", "value": "x"}
-    with pytest.raises(EncodingFault) as caught:
+    with pytest.raises(EncodingError) as caught:
         encoding.decode({"additional_properties": 1, "additional_properties_": [pair]})
     assert (
         str(caught.value) == '$.additional_properties_: the key stands twice, found "additional_properties"'
@@ -139,7 +140,7 @@ def test_a_tuple_may_be_short_and_may_go_on() -> None:
     schema = {"type": "array", "prefixItems": [INTEGER, STRING], "items": {"type": "boolean"}, "minItems": 1}
     goes_and_comes(schema, [1], {"item_0": 1, "item_1": None, "rest": []})
     goes_and_comes(schema, [1, "x", True], {"item_0": 1, "item_1": "x", "rest": [True]})
-    with pytest.raises(EncodingFault) as caught:
+    with pytest.raises(EncodingError) as caught:
         encode(schema, OPENAI).decode({"item_0": 1, "item_1": None, "rest": [True]})
     assert str(caught.value) == "$.rest: an item before it is left out, found an array of 1"
 
@@ -150,7 +151,7 @@ def test_any_json_is_its_text() -> None:
     assert encode(schema, OPENAI).schema == closed(data={"type": "string", "description": said})
     goes_and_comes(schema, {"data": {"a": [1, None]}}, {"data": '{"a": [1, null]}'})
     goes_and_comes(schema, {"data": "1"}, {"data": '"1"'})
-    with pytest.raises(EncodingFault) as caught:
+    with pytest.raises(EncodingError) as caught:
         encode(schema, OPENAI).decode({"data": "{"})
     assert caught.value.path == "$.data"
     assert caught.value.message.startswith("expected JSON text in a string")
@@ -193,5 +194,5 @@ def test_branches_that_look_alike_are_put_apart() -> None:
     assert encoding.decode({"value": {"option_2": []}}) == {}
     assert encoding.findings[-2:] == (
         Finding("#", "a union", "branches that look alike are sent in objects of their own"),
-        Finding("#", "a root that is no object", "sent in an object under 'value'"),
+        Finding("#", "a root that is not an object", "sent in an object under 'value'"),
     )

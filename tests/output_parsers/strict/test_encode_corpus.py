@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from output_parsers.profiles import OPENAI
-from output_parsers.strict import Encoding, EncodingFault, encode
+from output_parsers.strict import Encoding, EncodingError, encode
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus" / "schemas.jsonl"
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed; it judges the schemas")
@@ -56,7 +56,7 @@ def trouble(case: dict[str, Any], encoding: Encoding) -> list[str]:
         value = exact(test["data"])
         try:
             written = encoding.encode(value)
-        except EncodingFault as fault:
+        except EncodingError as fault:
             if asked.is_valid(value):
                 found.append(f"{number}: a valid instance is refused: {fault}")
             continue
@@ -74,7 +74,7 @@ def trouble(case: dict[str, Any], encoding: Encoding) -> list[str]:
 
 def judged(case: dict[str, Any]) -> tuple[Outcome, list[str]]:
     encoding = encode(case["schema"], OPENAI)
-    if not encoding.fits:
+    if not encoding.lossless:
         lost = [str(finding) for finding in encoding.findings if not finding.lossless]
         return (Outcome.GIVEN_UP if lost else Outcome.WRONG), lost
     found = [*faults(encoding.schema), *trouble(case, encoding)]

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from output_parsers import Leniency, OutputParsingError, ParserRegistry, TypeParser
 from output_parsers.profiles import OPENAI
-from output_parsers.strict import encoded
+from output_parsers.strict import encode_parser
 
 
 class Color(enum.Enum):
@@ -58,7 +58,7 @@ class Loose(BaseModel):
 def parser_of(form: Any) -> TypeParser[Any]:
     parser = ParserRegistry().parser_for(form)
     assert isinstance(parser, TypeParser)
-    return encoded(parser, OPENAI)[0]
+    return encode_parser(parser, OPENAI)[0]
 
 
 PAIRS = '[{"key": "x", "value": 1}]'

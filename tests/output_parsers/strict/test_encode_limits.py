@@ -86,19 +86,19 @@ def test_a_pattern_that_looks_around_is_not_sent() -> None:
 def test_a_reference_out_of_the_document_gives_strict_mode_up() -> None:
     schema = closed(a={"$ref": "https://example.org/other.json"})
     encoding = encode(schema, OPENAI)
-    assert (encoding.schema, encoding.fits, encoding.identity) == (schema, False, True)
+    assert (encoding.schema, encoding.lossless, encoding.identity) == (schema, False, True)
     what = "a reference out of the document (https://example.org/other.json)"
     assert Finding("#/properties/a", what, "strict mode is given up", lossless=False) in encoding.findings
 
 
 def test_nothing_at_all_gives_strict_mode_up() -> None:
     encoding = encode({"not": {}, "enum": []}, OPENAI)
-    assert not encoding.fits
+    assert not encoding.lossless
 
 
 def test_too_many_properties_give_strict_mode_up() -> None:
     encoding = encode(closed(**{f"p{number}": INTEGER for number in range(5001)}), OPENAI)
-    assert not encoding.fits
+    assert not encoding.lossless
     assert [str(finding) for finding in encoding.findings if not finding.lossless] == [
         "#: 5001 properties, where openai takes 5000: strict mode is given up"
     ]
@@ -107,7 +107,7 @@ def test_too_many_properties_give_strict_mode_up() -> None:
 def test_a_long_enum_is_left_to_the_reader() -> None:
     schema = closed(a={"type": "string", "enum": [f"value {number}" for number in range(1001)]})
     encoding = encode(schema, OPENAI)
-    assert encoding.fits
+    assert encoding.lossless
     assert "enum" not in encoding.schema["properties"]["a"]
     assert encoding.findings == (
         Finding("#/properties/a", "an enum of 1001 values", "not sent; enforced when read"),
@@ -120,7 +120,7 @@ def test_what_lies_too_deep_is_json_text() -> None:
     for _ in range(12):
         schema, value = closed(a=schema), {"a": value}
     encoding = encode(schema, OPENAI)
-    assert encoding.fits
+    assert encoding.lossless
     assert encoding.decode(encoding.encode(value)) == value
 
 
@@ -191,4 +191,4 @@ def test_where_there_is_no_recursion_it_ends_in_json_text() -> None:
 )
 def test_what_is_no_schema_is_refused_in_words_or_taken_for_less(schema: Any) -> None:
     encoding = encode(schema, OPENAI)
-    assert encoding.fits or any(not finding.lossless for finding in encoding.findings)
+    assert encoding.lossless or any(not finding.lossless for finding in encoding.findings)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from output_parsers import Coercion, OutputParsingError, ParserRegistry, TypeParser
 from output_parsers.profiles import LLAMA_CPP, OPENAI
-from output_parsers.strict import EncodedNode, encoded
+from output_parsers.strict import EncodedNode, encode_parser
 
 
 class Person(BaseModel):
@@ -40,7 +40,7 @@ def parser_of(form: Any) -> TypeParser[Any]:
 
 
 def test_the_encoded_form_is_read_without_a_step() -> None:
-    parser, encoding = encoded(parser_of(Person), OPENAI)
+    parser, encoding = encode_parser(parser_of(Person), OPENAI)
     reading = parser.read('{"name": "Ann", "tags": [{"key": "a", "value": 1}], "nick": null}')
     assert reading.value == Person(name="Ann", tags={"a": 1})
     assert reading.value.nick == "joe"
@@ -49,14 +49,14 @@ def test_the_encoded_form_is_read_without_a_step() -> None:
 
 
 def test_the_plain_form_is_understood_and_noted() -> None:
-    parser, _ = encoded(parser_of(Pair), OPENAI)
+    parser, _ = encode_parser(parser_of(Pair), OPENAI)
     reading = parser.read('{"both": [1, "x"]}')
     assert reading.value == Pair((1, "x"))
     assert reading.coercions == (Coercion("$.both", "encoding left out", "", ""),)
 
 
 def test_what_is_neither_is_refused_with_what_was_expected() -> None:
-    parser, _ = encoded(parser_of(Pair), OPENAI)
+    parser, _ = encode_parser(parser_of(Pair), OPENAI)
     with pytest.raises(OutputParsingError) as caught:
         parser.parse('{"both": {"item_0": 1}}')
     assert [str(problem) for problem in caught.value.problems] == [
@@ -65,13 +65,13 @@ def test_what_is_neither_is_refused_with_what_was_expected() -> None:
 
 
 def test_what_the_schema_does_not_enforce_the_reader_does() -> None:
-    parser, _ = encoded(parser_of(Person), OPENAI)
+    parser, _ = encode_parser(parser_of(Person), OPENAI)
     with pytest.raises(OutputParsingError, match=r"\$\.name: string should have at least 2 characters"):
         parser.parse('{"name": "A", "tags": [], "nick": null}')
 
 
 def test_a_type_that_decoding_does_not_change_keeps_its_clean_path() -> None:
-    parser, encoding = encoded(parser_of(Plain), OPENAI)
+    parser, encoding = encode_parser(parser_of(Plain), OPENAI)
     assert encoding.identity
     assert not isinstance(parser.node, EncodedNode)
     assert parser.clean is not None
@@ -81,15 +81,15 @@ def test_a_type_that_decoding_does_not_change_keeps_its_clean_path() -> None:
 
 
 def test_what_is_no_object_travels_in_an_envelope() -> None:
-    parser, encoding = encoded(parser_of(list[int]), OPENAI)
+    parser, encoding = encode_parser(parser_of(list[int]), OPENAI)
     assert encoding.identity
     assert parser.parse('{"value": [1, 2]}') == [1, 2]
-    text, _ = encoded(parser_of(str), LLAMA_CPP)
+    text, _ = encode_parser(parser_of(str), LLAMA_CPP)
     assert text.parse('{"value": "a"}') == "a"
 
 
 def test_the_hint_shows_what_is_to_be_written() -> None:
-    parser, _ = encoded(parser_of(Person), OPENAI)
+    parser, _ = encode_parser(parser_of(Person), OPENAI)
     assert parser.hint == (
         '{"name": string, "tags": [{"key": string, "value": integer}, ...], "nick": string | null}'
     )
@@ -100,14 +100,14 @@ def test_a_schema_that_is_given_up_leaves_the_parser_as_it_is() -> None:
         __annotations__ = {f"field_{number}": int for number in range(5001)}
 
     parser = parser_of(Wide)
-    same, encoding = encoded(parser, OPENAI)
+    same, encoding = encode_parser(parser, OPENAI)
     assert same is parser
-    assert not encoding.fits
+    assert not encoding.lossless
 
 
 def test_an_encoded_parser_is_encoded_no_further() -> None:
-    parser, _ = encoded(parser_of(Pair), OPENAI)
-    again, encoding = encoded(parser, OPENAI)
+    parser, _ = encode_parser(parser_of(Pair), OPENAI)
+    again, encoding = encode_parser(parser, OPENAI)
     assert encoding.identity
     assert again.schema == parser.schema
     assert again.parse(json.dumps({"both": {"item_0": 1, "item_1": "x"}})) == Pair((1, "x"))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from output_parsers.profiles import OPENAI, PROFILES, Profile
-from output_parsers.strict import EncodingFault, encode
-from output_parsers.strict.schema_queries import kind_of, same_json
+from output_parsers.strict import EncodingError, encode
+from output_parsers.strict.schema_queries import json_equal, kind_of
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed; it judges the schemas")
 
@@ -126,15 +126,15 @@ def is_valid(schema: Any, value: Any) -> bool | None:
 
 def shows(schema: Any, value: Any, profile: Profile) -> None:
     encoding = encode(schema, profile)
-    if not encoding.fits:
-        lost = [finding.what for finding in encoding.findings if not finding.lossless]
+    if not encoding.lossless:
+        lost = [finding.feature for finding in encoding.findings if not finding.lossless]
         assert lost
-        assert not any("no JSON Schema" in what for what in lost)
+        assert not any("an invalid JSON Schema" in what for what in lost)
         return
     valid = is_valid(schema, value)
     try:
         written = encoding.encode(value)
-    except EncodingFault:
+    except EncodingError:
         assert not valid, f"a valid value is refused: {json.dumps(encoding.schema)}"
         return
     assert is_valid(encoding.schema, written), f"{written} does not fit {json.dumps(encoding.schema)}"
@@ -158,7 +158,7 @@ def test_what_is_valid_goes_there_and_back(schema: Any, values: list[Any]) -> No
 @given(SCHEMAS)
 def test_what_is_sent_lies_in_the_strict_subset(schema: Any) -> None:
     encoding = encode(schema, OPENAI)
-    assert not encoding.fits or strict_subset.faults(encoding.schema) == []
+    assert not encoding.lossless or strict_subset.faults(encoding.schema) == []
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -175,7 +175,7 @@ def test_any_json_is_decoded_or_refused(schema: Any, value: Any) -> None:
     encoding = encode(schema, OPENAI)
     try:
         encoding.decode(value)
-    except EncodingFault:
+    except EncodingError:
         return
 
 
@@ -243,7 +243,7 @@ def has_twins(written: Any) -> bool:
 @given(SCHEMAS, st.data())
 def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.DataObject) -> None:
     encoding = encode(schema, OPENAI)
-    assume(encoding.fits)
+    assume(encoding.lossless)
     try:
         values = written_by_a_model(encoding.schema, encoding.schema.get("$defs", {}))
     except RecursionError:  # an object that holds itself without end
@@ -251,10 +251,10 @@ def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.Da
     written = data.draw(values)
     try:
         back = encoding.decode(written)
-    except EncodingFault as fault:
+    except EncodingError as fault:
         # of a key that stands twice, a union may tell what is wrong with its next branch instead
         refusal = "" if has_twins(written) else fault.message.partition(", found ")[0]
     else:
         refusal = ""
-        assert not is_valid(schema, back) or same_json(encoding.decode(encoding.encode(back)), back)
+        assert not is_valid(schema, back) or json_equal(encoding.decode(encoding.encode(back)), back)
     assert refusal in {"", *REFUSALS}

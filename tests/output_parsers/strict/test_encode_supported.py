@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from output_parsers import ParserRegistry, TypeParser
 from output_parsers.profiles import ANTHROPIC, OPENAI, PROFILES, Profile
-from output_parsers.strict import EncodingFault, encoded
-from output_parsers.strict.codec import Where
-from output_parsers.strict.encode import says, taken_apart
+from output_parsers.strict import EncodingError, encode_parser
+from output_parsers.strict.codec import SchemaLocation
+from output_parsers.strict.encode import build_encoding, is_supported
 
 
 class Size(Enum):
@@ -59,29 +59,29 @@ FORMS = [
 def schema_of(form: Any, profile: Profile) -> Any:
     parser = ParserRegistry().parser_for(form)
     assert isinstance(parser, TypeParser)
-    return encoded(parser.enveloped(), profile)[1].schema
+    return encode_parser(parser.enveloped(), profile)[1].schema
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_one_look_and_taking_apart_agree(form: Any, profile: Profile) -> None:
     schema = schema_of(form, profile)
-    if says(schema, profile):
-        whole = taken_apart(schema, profile, Where("#", named=False))
-        assert (whole.schema, whole.identity, whole.fits, whole.findings) == (schema, True, True, ())
+    if is_supported(schema, profile):
+        whole = build_encoding(schema, profile, SchemaLocation("#", of_type=False))
+        assert (whole.schema, whole.identity, whole.lossless, whole.findings) == (schema, True, True, ())
 
 
 def test_one_look_is_enough_for_closed_records() -> None:
-    assert [form for form in FORMS if not says(schema_of(form, OPENAI), OPENAI)] == []
-    assert not says(schema_of(Person, OPENAI), ANTHROPIC)  # it has no recursion, and no bounds
+    assert [form for form in FORMS if not is_supported(schema_of(form, OPENAI), OPENAI)] == []
+    assert not is_supported(schema_of(Person, OPENAI), ANTHROPIC)  # it has no recursion, and no bounds
 
 
 def test_values_are_checked_all_the_same() -> None:
     parser = ParserRegistry().parser_for(Address)
     assert isinstance(parser, TypeParser)
-    encoding = encoded(parser, OPENAI)[1]
+    encoding = encode_parser(parser, OPENAI)[1]
     value = {"street": "a", "number": 1}
     assert encoding.encode(value) == encoding.decode(value) == value
-    with pytest.raises(EncodingFault) as caught:
+    with pytest.raises(EncodingError) as caught:
         encoding.encode({"street": "a", "number": 0})
     assert str(caught.value) == "$.number: expected at least 1, found 0"

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from output_parsers import OutputParsingError, ParserRegistry, TypeParser
 from output_parsers.profiles import OPENAI, PROFILES, Profile
-from output_parsers.strict import encoded
+from output_parsers.strict import encode_parser
 
 _spec = importlib.util.spec_from_file_location("strict_subset", Path(__file__).with_name("strict_subset.py"))
 assert _spec is not None
@@ -218,8 +218,8 @@ def carried(form: Any, value: Any, profile: Profile) -> Any:
 @given(typed_values())
 def test_what_is_written_in_the_encoded_form_is_read_back(typed: tuple[Any, Any]) -> None:
     form, value = typed
-    parser, encoding = encoded(parser_of(form), OPENAI)
-    assert encoding.fits
+    parser, encoding = encode_parser(parser_of(form), OPENAI)
+    assert encoding.lossless
     assert strict_subset.faults(encoding.schema) == []
     assert parser.schema == encoding.schema
     text = json.dumps(encoding.encode(carried(form, value, OPENAI)))
@@ -234,8 +234,8 @@ def test_what_is_written_in_the_encoded_form_is_read_back(typed: tuple[Any, Any]
 @given(typed_values())
 def test_it_is_so_for_each_profile(profile: Profile, typed: tuple[Any, Any]) -> None:
     form, value = typed
-    parser, encoding = encoded(parser_of(form), profile)
-    if not encoding.fits:
+    parser, encoding = encode_parser(parser_of(form), profile)
+    if not encoding.lossless:
         assert any(not finding.lossless for finding in encoding.findings)
         return
     assert set(keywords_of(encoding.schema)) <= profile.keywords
@@ -260,7 +260,7 @@ def keywords_of(schema: Any) -> list[str]:
 @given(typed_values())
 def test_what_is_written_in_the_plain_form_is_understood_or_refused(typed: tuple[Any, Any]) -> None:
     form, value = typed
-    parser, encoding = encoded(parser_of(form), OPENAI)
+    parser, encoding = encode_parser(parser_of(form), OPENAI)
     try:
         reading = parser.read(json.dumps(plain(value)))
     except OutputParsingError:
@@ -272,6 +272,6 @@ def test_what_is_written_in_the_plain_form_is_understood_or_refused(typed: tuple
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 @pytest.mark.parametrize("shape", LEAVES, ids=lambda shape: str(shape.form))
 def test_each_type_keeps_strict_mode(shape: Shape, profile: Profile) -> None:
-    encoding = encoded(parser_of(shape.form), profile)[1]
+    encoding = encode_parser(parser_of(shape.form), profile)[1]
     assert [str(finding) for finding in encoding.findings if not finding.lossless] == []
-    assert encoding.fits
+    assert encoding.lossless

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from output_parsers import OutputParsingError, TypeParser, parser_for
 from output_parsers.json_schema.parser import schema_parser
 from output_parsers.profiles import OPENAI
-from output_parsers.strict import encoded
+from output_parsers.strict import encode_parser
 from output_parsers.strict.patch import Patch, patch_for
 
 
@@ -108,11 +108,11 @@ def test_an_enveloped_reply_is_mended_inside_of_its_envelope() -> None:
 
 
 def test_an_encoded_reply_is_mended_in_the_form_of_the_type() -> None:
-    parser, _ = encoded(parser_for(dict[str, Person]), OPENAI)
+    parser, _ = encode_parser(parser_for(dict[str, Person]), OPENAI)
     pair = '{"key": "a", "value": {"name": "Ann", "age": %s, "born": null, "paid": null}}'
     patch = patch_of(parser, '{"value": [' + pair % '"x"' + "]}")
     assert patch is not None
-    assert list(patch.places.values()) == [("value", "a", "age")]
+    assert list(patch.paths_by_name.values()) == [("value", "a", "age")]
     assert patch.read({"value_a_age": 31}).value == {"a": Person("Ann", 31)}
 
 

@@ -71,8 +71,8 @@ def test_too_many_optional_fields_are_told() -> None:
 
 
 def test_an_unknown_profile_is_refused() -> None:
-    with pytest.raises(ValueError, match="no profile is named 'opena'; there are: openai, gemini") as caught:
+    with pytest.raises(ValueError, match="there is no profile named 'opena'") as caught:
         lint(int, "opena")
     assert str(caught.value) == (
-        "no profile is named 'opena'; there are: openai, gemini, anthropic, llama.cpp, vllm"
+        "there is no profile named 'opena'; the profiles are: openai, gemini, anthropic, llama.cpp, vllm"
     )
