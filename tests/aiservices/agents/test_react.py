@@ -36,7 +36,7 @@ from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.tools.tool import tool
 from output_parsers.profiles import PROFILES
-from output_parsers.strict import encoded
+from output_parsers.strict import encode_parser
 
 
 class Person(BaseModel):
@@ -505,8 +505,8 @@ def _as_sent(form: Any, written: str, capabilities: Capabilities) -> str:
     """The arguments as a model writes them in strict mode, or without it."""
     if not capabilities.strict_schema:
         return written
-    parser, encoding = encoded(finish_parser(form), PROFILES["openai"])
-    return parser.write(finish_parser(form).parse(written)) if encoding.fits else written
+    parser, encoding = encode_parser(finish_parser(form), PROFILES["openai"])
+    return parser.write(finish_parser(form).parse(written)) if encoding.lossless else written
 
 
 def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:

@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from output_parsers import OutputParsingError, Problem, TypeParser, parser_for
 from output_parsers.profiles import OPENAI
 from output_parsers.result.reading import strict_equal
-from output_parsers.strict import encoded
+from output_parsers.strict import encode_parser
 
 T = TypeVar("T")
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,7 +34,7 @@ ANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthChe
 FORMS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
     "plain": lambda parser: parser,
     "enveloped": lambda parser: parser.enveloped(),
-    "encoded": lambda parser: encoded(parser, OPENAI)[0],
+    "encoded": lambda parser: encode_parser(parser, OPENAI)[0],
 }
 every_form = pytest.mark.parametrize("form", FORMS)
 
@@ -401,7 +401,7 @@ def test_text_in_an_envelope_is_json() -> None:
 
 
 def test_an_encoded_value_is_written_in_its_encoding() -> None:
-    parser, _ = encoded(parser_for(dict[str, int]), OPENAI)
+    parser, _ = encode_parser(parser_for(dict[str, int]), OPENAI)
     assert parser.write({"a": 1}) == '{"value": [{"key": "a", "value": 1}]}'
 
 
