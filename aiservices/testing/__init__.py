@@ -1,14 +1,14 @@
-"""For the tests of services: made-up and recorded answers, golden prompts, evaluation.
+"""Tools for testing services: made-up and recorded answers, golden prompts, evaluation.
 
-The plugin for pytest adds the fixtures ``fake_model``, ``cassette`` and ``golden``, the marker
-``real_model``, and a guard against real calls. Nothing is loaded here before it is asked for; ``strategy_of``
-and ``FakeChatModel(draw=…)`` need Hypothesis.
+The pytest plugin adds the fixtures ``fake_model``, ``cassette`` and ``golden``, the marker ``real_model``,
+and a guard against real calls. A name is imported on first use. ``strategy_of`` and
+``FakeChatModel(draw=…)`` need Hypothesis.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .cassette import CassetteChatModel, CassetteError, CassetteMode
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from .guard import RealModelCallError
     from .hypothesis_values import strategy_of
     from .report import Interval, Outcome, Report, Summary, mean_interval, wilson_interval
-    from .scoring import Answered, Scorer, close_to, contains, exact, scored_by
+    from .scoring import Scorer, ScorerInput, close_to, contains, exact, scored_by
 
 __all__ = [
-    "Answered",
     "Case",
     "CassetteChatModel",
     "CassetteError",
@@ -34,6 +33,7 @@ __all__ = [
     "RealModelCallError",
     "Report",
     "Scorer",
+    "ScorerInput",
     "Summary",
     "aevaluate",
     "close_to",
@@ -46,7 +46,7 @@ __all__ = [
     "wilson_interval",
 ]
 
-_PLACES = {
+_NAMES_BY_MODULE = {
     "cassette": ("CassetteChatModel", "CassetteError", "CassetteMode"),
     "evaluation": ("Case", "aevaluate", "evaluate"),
     "fake": ("FakeChatModel",),
@@ -54,12 +54,12 @@ _PLACES = {
     "guard": ("RealModelCallError",),
     "hypothesis_values": ("strategy_of",),
     "report": ("Interval", "Outcome", "Report", "Summary", "mean_interval", "wilson_interval"),
-    "scoring": ("Answered", "Scorer", "close_to", "contains", "exact", "scored_by"),
+    "scoring": ("Scorer", "ScorerInput", "close_to", "contains", "exact", "scored_by"),
 }
-_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -68,6 +68,6 @@ def __getattr__(name: str) -> Any:
         if error.name != "hypothesis":
             raise
         raise ImportError(f'{name} needs hypothesis: pip install "aiservices[testing]"') from error
-    value = getattr(module, name)
+    value: object = getattr(module, name)
     globals()[name] = value
     return value

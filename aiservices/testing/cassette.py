@@ -1,11 +1,11 @@
-"""A chat model that records what another one answers, and replays it without asking."""
+"""Cassettes: a chat model that records the replies of another model in a file and replays them later."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher, unified_diff
@@ -19,68 +19,29 @@ from ..models.messages import ChatReply, ReplyDelta
 from ..models.requests import ChatRequest
 from ..models.scripted import ScriptedChatModel
 from .serialization import (
+    canonical_json,
     delta_from_json,
     delta_to_json,
     reply_from_json,
     reply_to_json,
     request_to_json,
-    shown,
     without_secrets,
-    write_whole,
+    write_atomically,
 )
-
-_LONGEST_DIFF = 60  # lines
 
 
 class CassetteError(Exception):
-    """A request that cannot be answered from what was recorded, or a file that is no cassette."""
-
-
-def miss(
-    path: Path, mode: str, recorded: bool, asked: Mapping[str, Any], known: Sequence[Mapping[str, Any]]
-) -> str:
-    """The message for a request without a reply, with what to do."""
-    if not recorded:
-        return (
-            f"{path} does not exist, and in the mode {mode} nothing is recorded; "
-            'record it with the mode "once" (pytest --cassettes=once)'
-        )
-    same = sum(shown(one) == shown(asked) for one in known)
-    advice = 'record what is new with the mode "new" (pytest --cassettes=new), or all of it with "all"'
-    if same:
-        times = "once" if same == 1 else f"{same} times"
-        return f"{path}: this request was recorded {times}, and is asked once more; {advice}"
-    if not known:
-        return f"{path} holds no exchange; {advice}"
-    place, nearest = max(enumerate(known, 1), key=lambda one: _likeness(one[1], asked))
-    lines = unified_diff(
-        shown(nearest).splitlines(), shown(asked).splitlines(), "recorded", "asked", lineterm=""
-    )
-    diff = list(lines)
-    left = len(diff) - _LONGEST_DIFF
-    more = [f"… and {left} more lines"] if left > 0 else []
-    return "\n".join(
-        [
-            f"{path} has no reply to this request; {advice}.",
-            f"The nearest of what was recorded is exchange {place} of {len(known)}:",
-            *diff[:_LONGEST_DIFF],
-            *more,
-        ]
-    )
-
-
-def _likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    return SequenceMatcher(None, shown(one).splitlines(), shown(other).splitlines(), autojunk=False).ratio()
-
-
-_FORMAT = 1
+    """A request has no recorded reply, or the cassette file cannot be read or written."""
 
 
 class CassetteMode(StrEnum):
-    """What is recorded.
+    """Selects which requests are recorded.
 
-    NONE: nothing; a request that was not recorded is an error. ONCE: everything where there is no file yet,
-    else nothing. NEW: what was not recorded. ALL: everything, in the place of what was recorded.
+    Attributes:
+        NONE: Record nothing. A request that was not recorded is an error.
+        ONCE: Record everything if there is no file yet, else nothing.
+        NEW: Replay what was recorded and record the rest.
+        ALL: Record everything and replace the file.
     """
 
     NONE = "none"
@@ -89,122 +50,27 @@ class CassetteMode(StrEnum):
     ALL = "all"
 
 
-@dataclass(eq=False)
-class Exchange:
-    """A request with its model's name, and what came: pieces, a reply, an error; all as plain JSON."""
-
-    request: Mapping[str, Any]
-    pieces: list[Any] = field(default_factory=list)
-    reply: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        said = {"request": self.request, "pieces": self.pieces, "reply": self.reply, "error": self.error}
-        return {name: value for name, value in said.items() if value not in (None, [])}
-
-
-class Tape:
-    """The exchanges of one file. Safe to use from several threads; the file is whole at each moment."""
-
-    def __init__(self, path: Path, mode: CassetteMode) -> None:
-        self.path = path
-        self.mode = mode
-        self._lock = threading.Lock()
-        self.models: dict[str, dict[str, Any]] = {}
-        self._exchanges: list[Exchange | None] = []  # None stands for one that has not come to its end
-        self._waiting: list[Exchange] = []
-        self._text = self._on_disk()
-        self._recorded = self._text is not None and mode is not CassetteMode.ALL
-        if self._text is not None and self._recorded:
-            self._load(self._text)
-
-    @property
-    def plays_only(self) -> bool:
-        """Whether no request reaches a model."""
-        return self.mode is CassetteMode.NONE or (self.mode is CassetteMode.ONCE and self._recorded)
-
-    @property
-    def unplayed(self) -> int:
-        """How many recorded exchanges were not asked for."""
-        return len(self._waiting)
-
-    def play(self, request: Mapping[str, Any]) -> Exchange | None:
-        """The next recorded exchange of a request; None when it is to be recorded. Raises CassetteError."""
-        key = shown(request)
-        with self._lock:
-            found = next((one for one in self._waiting if shown(one.request) == key), None)
-            if found is not None:
-                self._waiting.remove(found)
-                return found
-            if not self.plays_only:
-                return None
-            known = [one.request for one in self._exchanges if one is not None]
-            raise CassetteError(miss(self.path, self.mode, self._recorded, request, known))
-
-    @contextmanager
-    def recording(self, request: Mapping[str, Any]) -> Iterator[Exchange]:
-        """An exchange to be filled, in the order in which they begin; one with nothing in it is not kept."""
-        exchange = Exchange(request)
-        with self._lock:
-            place = len(self._exchanges)
-            self._exchanges.append(None)
-        try:
-            yield exchange
-        finally:
-            if exchange.reply is not None or exchange.error is not None or exchange.pieces:
-                with self._lock:
-                    self._exchanges[place] = exchange
-                    self._save()
-
-    def _on_disk(self) -> str | None:
-        return self.path.read_text("utf-8") if self.path.exists() else None
-
-    def _load(self, text: str) -> None:
-        try:
-            said = json.loads(text)
-            if said["format"] != _FORMAT:
-                raise CassetteError(
-                    f"{self.path} has the format {said['format']}; this version reads {_FORMAT}"
-                )
-            self.models = dict(said["models"])
-            self._exchanges = [Exchange(**one) for one in said["exchanges"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise CassetteError(
-                f"{self.path} is no cassette: {error!r}; delete it and record it anew"
-            ) from error
-        self._waiting = [one for one in self._exchanges if one is not None]
-
-    def _save(self) -> None:
-        if self._on_disk() != self._text:
-            raise CassetteError(
-                f"{self.path} was written by somebody else while it was recorded; give each test a file of "
-                "its own, and models that share one the same cassette: cassette.also(model)"
-            )
-        exchanges = [one.to_json() for one in self._exchanges if one is not None]
-        said = {"format": _FORMAT, "models": self.models, "exchanges": exchanges}
-        written = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
-        # of half a character the escape is left, which JSON reads and UTF-8 can hold
-        text = written.encode("utf-8", "backslashreplace").decode()
-        write_whole(self.path, text)
-        self._text = text
-
-
-_LONGEST_WAIT = 60.0  # seconds; what asks for more was not asked again
-_OF_ERRORS = ("status", "request_id", "retryable", "retry_after", "body")
-
-
 class CassetteChatModel:
-    """Replays the exchanges in the file at ``path``, and records those with ``model`` as ``mode`` says.
+    """A chat model that replays recorded exchanges from a file and records new ones from ``model``.
 
-    A request is known again by its messages, its options, the form of the answer and the tools. Equal
-    requests get what was recorded for them, in its order. Timeouts and headers are neither kept nor compared;
-    keys are removed, by their names, their forms, and as the environment has them. ``redact`` is given each
-    text before it is kept or compared: it removes what else is secret, or differs from run to run. Replies
-    come without ``raw``. ModelErrors are recorded too; what is replayed asks nobody to wait.
+    Requests are compared by messages, options, response format and tools; timeouts and headers are ignored.
+    Equal requests get their recorded replies in the order of recording. API keys are removed by their names,
+    by their form, and by the values of environment variables. A ``ModelError`` is recorded, too; on replay
+    its ``retry_after`` is 0, so that no test waits. Replies have no ``raw``. It is safe to use from several
+    threads.
 
-    Without a model it only plays, with the name and the capabilities of the one that was recorded. Raises
-    CassetteError for a request that is not in the file and not to be recorded, with what differs from the
-    nearest one, and for a file that is no cassette. Safe to use from several threads.
+    Without a model it only replays, with the name and capabilities of the recorded model.
+
+    Arguments:
+        path: The cassette file. Missing folders are created.
+        model: The model to record, or its name.
+        mode: What is recorded, see ``CassetteMode``.
+        redact: Applied to each text before it is stored or compared. It can remove other secrets and text
+            that differs from run to run.
+
+    Raises CassetteError for a file that is not a cassette and for a request that is neither in the file nor
+    may be recorded; the message shows the difference from the most similar recorded request. Raises
+    DefinitionError if the mode needs a model and there is none.
     """
 
     def __init__(
@@ -215,36 +81,38 @@ class CassetteChatModel:
         mode: CassetteMode | str = CassetteMode.ONCE,
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._begin(Tape(Path(path), CassetteMode(mode)), model, redact)
+        if mode not in list(CassetteMode):
+            raise _definition_error(f"mode is {mode!r}; it must be one of {', '.join(CassetteMode)}")
+        self._open(CassetteFile(Path(path), CassetteMode(mode)), model, redact)
 
     def also(self, model: ChatModel | str) -> CassetteChatModel:
-        """A cassette of another model, whose exchanges are in the same file."""
+        """Return a cassette for another model that uses the same file."""
         other = CassetteChatModel.__new__(CassetteChatModel)
-        other._begin(self._tape, model, self._redact)
+        other._open(self._file, model, self._redact)
         return other
 
-    def _begin(self, tape: Tape, model: ChatModel | str | None, redact: Callable[[str], str]) -> None:
-        self._tape, self._redact = tape, redact
-        self._model = None if model is None else find_model(model)
+    def _open(self, file: CassetteFile, model: ChatModel | str | None, redact: Callable[[str], str]) -> None:
+        self._file, self._redact = file, redact
+        self._model = None if model is None else find_model(model, "CassetteChatModel")
         if self._model is None:
             self._name, self._capabilities = self._recorded_model()
         else:
             self._name, self._capabilities = self._model.name, self._model.capabilities
-            tape.models[self._name] = asdict(self._capabilities)
+            file.models[self._name] = asdict(self._capabilities)
 
     def _recorded_model(self) -> tuple[str, Capabilities]:
-        tape, models = self._tape, self._tape.models
-        if not tape.plays_only:
-            said = f"to record to {tape.path}, pass the model that is to be asked"
-            raise CassetteError(f'{said}; with mode="none" none is needed')
+        file, models = self._file, self._file.models
+        if not file.only_replays:
+            message = f'to record to {file.path}, pass the model to record; mode="none" needs no model'
+            raise _definition_error(message)
         if not models:
-            raise CassetteError(miss(tape.path, tape.mode, tape.path.exists(), {}, []))
+            raise CassetteError(_no_reply_message(file.path, file.mode, file.path.exists(), {}, []))
         if len(models) != 1:
-            raise CassetteError(
-                f"{tape.path} holds the models {', '.join(models)}; pass the model that is meant"
+            raise _definition_error(
+                f"{file.path} contains the models {', '.join(models)}; pass the model to replay"
             )
-        ((name, can),) = models.items()
-        return name, Capabilities(**can)
+        ((name, capabilities),) = models.items()
+        return name, Capabilities(**capabilities)
 
     @property
     def name(self) -> str:
@@ -256,76 +124,83 @@ class CassetteChatModel:
 
     @property
     def unplayed(self) -> int:
-        """How many recorded exchanges of the file were not asked for so far."""
-        return self._tape.unplayed
+        """The number of recorded exchanges of the file that were not replayed yet."""
+        return self._file.unplayed
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        asked = self._asked(request)
-        played = self._tape.play(asked)
-        if played is not None:
-            return self._reply(played)
-        with self._recording(asked) as exchange:
-            reply = self._asks.complete(request)
+        request_json = self._request_json(request)
+        recorded = self._file.replay(request_json)
+        if recorded is not None:
+            return self._reply(recorded)
+        with self._recording(request_json) as exchange:
+            reply = self._real_model.complete(request)
             exchange.reply = self._public(reply_to_json(reply))
             return reply
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        asked = self._asked(request)
-        played = self._tape.play(asked)
-        if played is not None:
-            return self._reply(played)
-        with self._recording(asked) as exchange:
-            reply = await self._asks.acomplete(request)
+        request_json = self._request_json(request)
+        recorded = self._file.replay(request_json)
+        if recorded is not None:
+            return self._reply(recorded)
+        with self._recording(request_json) as exchange:
+            reply = await self._real_model.acomplete(request)
             exchange.reply = self._public(reply_to_json(reply))
             return reply
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        asked = self._asked(request)
-        played = self._tape.play(asked)
-        if played is not None:
-            yield from self._deltas(played, request)
+        request_json = self._request_json(request)
+        recorded = self._file.replay(request_json)
+        if recorded is not None:
+            yield from self._deltas(recorded, request)
             return
-        with self._recording(asked) as exchange, closing(_generator(self._asks.stream(request))) as deltas:
+        with (
+            self._recording(request_json) as exchange,
+            closing(_closeable(self._real_model.stream(request))) as deltas,
+        ):
             for delta in deltas:
-                self._keep(exchange, delta)
+                self._record_delta(exchange, delta)
                 yield delta
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        asked = self._asked(request)
-        played = self._tape.play(asked)
-        if played is not None:
-            for delta in self._deltas(played, request):
+        request_json = self._request_json(request)
+        recorded = self._file.replay(request_json)
+        if recorded is not None:
+            for delta in self._deltas(recorded, request):
                 yield delta
             return
-        with self._recording(asked) as exchange:
-            async with aclosing(_agenerator(self._asks.astream(request))) as deltas:
+        with self._recording(request_json) as exchange:
+            async with aclosing(_closeable_async(self._real_model.astream(request))) as deltas:
                 async for delta in deltas:
-                    self._keep(exchange, delta)
+                    self._record_delta(exchange, delta)
                     yield delta
 
     @property
-    def _asks(self) -> ChatModel:
-        assert self._model is not None, "what has no model only plays"
+    def _real_model(self) -> ChatModel:
+        assert self._model is not None, "a cassette without a model only replays"
         return self._model
 
-    def _asked(self, request: ChatRequest) -> dict[str, Any]:
-        asked: dict[str, Any] = self._public({"model": self._name, **request_to_json(request)})
-        return asked
+    def _request_json(self, request: ChatRequest) -> dict[str, Any]:
+        # The model is part of the request: one file can hold the exchanges of several models.
+        data: dict[str, Any] = self._public({"model": self._name, **request_to_json(request)})
+        return data
 
-    def _public(self, said: Any) -> Any:
-        return without_secrets(said, self._redact)
+    def _public(self, data: Any) -> Any:
+        return without_secrets(data, self._redact)
 
     @contextmanager
-    def _recording(self, asked: dict[str, Any]) -> Iterator[Exchange]:
-        with self._tape.recording(asked) as exchange:
+    def _recording(self, request_json: dict[str, Any]) -> Iterator[Exchange]:
+        with self._file.recording(request_json) as exchange:
             try:
                 yield exchange
             except errors.ModelError as error:
-                told = {name: getattr(error, name) for name in _OF_ERRORS if getattr(error, name) is not None}
-                exchange.error = self._public({"type": type(error).__name__, "message": str(error), **told})
+                fields = {name: getattr(error, name) for name in _ERROR_FIELDS}
+                set_fields = {name: value for name, value in fields.items() if value is not None}
+                exchange.error = self._public(
+                    {"type": type(error).__name__, "message": str(error), **set_fields}
+                )
                 raise
 
-    def _keep(self, exchange: Exchange, delta: ReplyDelta) -> None:
+    def _record_delta(self, exchange: Exchange, delta: ReplyDelta) -> None:
         if delta.reply is not None:
             exchange.reply = self._public(reply_to_json(delta.reply))
         else:
@@ -333,16 +208,16 @@ class CassetteChatModel:
 
     def _reply(self, exchange: Exchange) -> ChatReply:
         if exchange.error is not None:
-            raise _error(exchange.error)
+            raise _recorded_error(exchange.error)
         if exchange.reply is None:
             raise CassetteError(
-                f"{self._tape.path}: the stream of this request was left before its end when it was "
-                "recorded, and its whole reply is not known; record it anew"
+                f"{self._file.path}: the stream of this request was closed before its end when it was "
+                "recorded, so its whole reply is unknown; record it again"
             )
         return reply_from_json(exchange.reply)
 
     def _deltas(self, exchange: Exchange, request: ChatRequest) -> Iterator[ReplyDelta]:
-        if not exchange.pieces and exchange.reply is not None:  # it was recorded as a whole
+        if not exchange.pieces and exchange.reply is not None:  # recorded by complete(), replayed as a stream
             yield from ScriptedChatModel([reply_from_json(exchange.reply)]).stream(request)
             return
         for piece in exchange.pieces:
@@ -350,18 +225,26 @@ class CassetteChatModel:
         yield ReplyDelta(reply=self._reply(exchange))
 
 
-def _error(said: Any) -> errors.ModelError:
-    """The error that was recorded; one that was asked again after a while may be asked again at once."""
-    fields = dict(said)
-    kind = getattr(errors, fields.pop("type"), errors.ModelError)
-    if fields.get("retryable") and fields.get("retry_after", 0.0) <= _LONGEST_WAIT:
+def _definition_error(message: str) -> errors.DefinitionError:
+    return errors.DefinitionError([errors.DefinitionProblem("CassetteChatModel", message)])
+
+
+_ERROR_FIELDS = ("status", "request_id", "retryable", "retry_after", "body")
+_MAX_RETRY_AFTER = 60.0  # seconds; a call does not retry if the provider asks for a longer wait
+
+
+def _recorded_error(data: Mapping[str, Any]) -> errors.ModelError:
+    """Return the recorded error. An error that was retried after a wait can be retried at once."""
+    fields = dict(data)
+    error_type = getattr(errors, fields.pop("type"), errors.ModelError)
+    if fields.get("retryable") and fields.get("retry_after", 0.0) <= _MAX_RETRY_AFTER:
         fields["retry_after"] = 0.0
-    error: errors.ModelError = kind(fields.pop("message"), **fields)
+    error: errors.ModelError = error_type(fields.pop("message"), **fields)
     return error
 
 
-def _generator(deltas: Iterator[ReplyDelta]) -> Generator[ReplyDelta, None, None]:
-    """An iterator that can be closed, be it one that cannot."""
+# A model may return a plain iterator. closing() and aclosing() need one that can be closed.
+def _closeable(deltas: Iterator[ReplyDelta]) -> Generator[ReplyDelta, None, None]:
     try:
         yield from deltas
     finally:
@@ -370,7 +253,7 @@ def _generator(deltas: Iterator[ReplyDelta]) -> Generator[ReplyDelta, None, None
             close()
 
 
-async def _agenerator(deltas: Any) -> AsyncGenerator[ReplyDelta, None]:
+async def _closeable_async(deltas: AsyncIterator[ReplyDelta]) -> AsyncGenerator[ReplyDelta, None]:
     try:
         async for delta in deltas:
             yield delta
@@ -378,3 +261,181 @@ async def _agenerator(deltas: Any) -> AsyncGenerator[ReplyDelta, None]:
         close = getattr(deltas, "aclose", None)
         if close is not None:
             await close()
+
+
+# --- The file ---
+
+_FORMAT_VERSION = 1
+
+
+@dataclass(eq=False)
+class Exchange:
+    """One request and what the model returned, as plain JSON.
+
+    Attributes:
+        request: The request, with the name of the model.
+        pieces: The deltas of a stream.
+        reply: The whole reply; None if it failed, or if the stream was closed early.
+        error: The type, message and fields of the ModelError that was raised.
+    """
+
+    request: Mapping[str, Any]
+    pieces: list[Any] = field(default_factory=list)
+    reply: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        data = {"request": self.request, "pieces": self.pieces, "reply": self.reply, "error": self.error}
+        return {name: value for name, value in data.items() if value not in (None, [])}
+
+
+class CassetteFile:
+    """The exchanges of one cassette file. Safe to use from several threads; the file is written atomically.
+
+    Attributes:
+        path: The path of the file.
+        mode: What is recorded.
+        models: The capabilities of each recorded model, by its name.
+    """
+
+    def __init__(self, path: Path, mode: CassetteMode) -> None:
+        self.path = path
+        self.mode = mode
+        self.models: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._exchanges: list[Exchange | None] = []  # None reserves the position of a call that is running
+        self._not_replayed: list[Exchange] = []
+        self._text = self._text_on_disk()
+        self._is_loaded = self._text is not None and mode is not CassetteMode.ALL
+        if self._text is not None and self._is_loaded:
+            self._load(self._text)
+
+    @property
+    def only_replays(self) -> bool:
+        """True if no request reaches a model."""
+        return self.mode is CassetteMode.NONE or (self.mode is CassetteMode.ONCE and self._is_loaded)
+
+    @property
+    def unplayed(self) -> int:
+        """The number of recorded exchanges that were not replayed yet."""
+        return len(self._not_replayed)
+
+    def replay(self, request: Mapping[str, Any]) -> Exchange | None:
+        """Return the next recorded exchange of a request, or None if the request is to be recorded.
+
+        Raises CassetteError if it was not recorded and must not be recorded now.
+        """
+        key = canonical_json(request)
+        with self._lock:
+            matches = (one for one in self._not_replayed if canonical_json(one.request) == key)
+            exchange = next(matches, None)
+            if exchange is not None:
+                self._not_replayed.remove(exchange)
+                return exchange
+            if not self.only_replays:
+                return None
+            recorded = [one.request for one in self._exchanges if one is not None]
+            message = _no_reply_message(self.path, self.mode, self._is_loaded, request, recorded)
+            raise CassetteError(message)
+
+    @contextmanager
+    def recording(self, request: Mapping[str, Any]) -> Iterator[Exchange]:
+        """Yield an exchange to fill in; then save it, unless it is empty.
+
+        Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
+        """
+        exchange = Exchange(request)
+        with self._lock:
+            position = len(self._exchanges)
+            self._exchanges.append(None)
+        try:
+            yield exchange
+        finally:
+            if exchange.reply is not None or exchange.error is not None or exchange.pieces:
+                with self._lock:
+                    self._exchanges[position] = exchange
+                    self._save()
+
+    def _text_on_disk(self) -> str | None:
+        return self.path.read_text("utf-8") if self.path.exists() else None
+
+    def _load(self, text: str) -> None:
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT_VERSION:
+                raise CassetteError(
+                    f"{self.path} has the format {data['format']}; this version reads {_FORMAT_VERSION}"
+                )
+            self.models = dict(data["models"])
+            self._exchanges = [Exchange(**exchange) for exchange in data["exchanges"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CassetteError(
+                f"{self.path} is not a cassette: {error!r}; delete it and record it again"
+            ) from error
+        self._not_replayed = [exchange for exchange in self._exchanges if exchange is not None]
+
+    def _save(self) -> None:
+        # Two cassettes on one file would each overwrite the exchanges of the other.
+        if self._text_on_disk() != self._text:
+            raise CassetteError(
+                f"{self.path} was changed by another program or cassette during the recording; give each "
+                "test its own file, and use cassette.also(model) for models that share a file"
+            )
+        exchanges = [exchange.to_json() for exchange in self._exchanges if exchange is not None]
+        data = {"format": _FORMAT_VERSION, "models": self.models, "exchanges": exchanges}
+        written = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        # UTF-8 cannot encode a lone surrogate. It becomes an escape that JSON reads back.
+        text = written.encode("utf-8", "backslashreplace").decode()
+        write_atomically(self.path, text)
+        self._text = text
+
+
+# --- The message for a request without a reply ---
+
+_MAX_DIFF_LINES = 60
+
+
+def _no_reply_message(
+    path: Path,
+    mode: str,
+    is_loaded: bool,
+    request: Mapping[str, Any],
+    recorded: Sequence[Mapping[str, Any]],
+) -> str:
+    """Explain why a request has no recorded reply, and how to record it."""
+    if not is_loaded:
+        return (
+            f"{path} does not exist, and the mode {mode} records nothing; "
+            'record it with the mode "once" (pytest --cassettes=once)'
+        )
+    advice = 'record new requests with the mode "new" (pytest --cassettes=new), or all of them with "all"'
+    repetitions = sum(canonical_json(one) == canonical_json(request) for one in recorded)
+    if repetitions:
+        times = "once" if repetitions == 1 else f"{repetitions} times"
+        return f"{path}: this request was recorded {times}, but is made more often now; {advice}"
+    if not recorded:
+        return f"{path} contains no exchange; {advice}"
+    number, nearest = max(enumerate(recorded, 1), key=lambda numbered: _similarity(numbered[1], request))
+    diff = list(
+        unified_diff(
+            canonical_json(nearest).splitlines(),
+            canonical_json(request).splitlines(),
+            "recorded",
+            "requested",
+            lineterm="",
+        )
+    )
+    omitted = len(diff) - _MAX_DIFF_LINES
+    return "\n".join(
+        [
+            f"{path} has no reply to this request; {advice}.",
+            f"The most similar recorded request is exchange {number} of {len(recorded)}:",
+            *diff[:_MAX_DIFF_LINES],
+            *([f"… and {omitted} more lines"] if omitted > 0 else []),
+        ]
+    )
+
+
+def _similarity(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    lines, other_lines = canonical_json(one).splitlines(), canonical_json(other).splitlines()
+    return SequenceMatcher(None, lines, other_lines, autojunk=False).ratio()

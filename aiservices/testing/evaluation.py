@@ -1,4 +1,4 @@
-"""Calls a method for many cases, and scores what it answers."""
+"""``evaluate`` and ``aevaluate``: call a method once for each case and score its answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 from ..engine.effects import Flow, Gather, Run, arun, run
 from ..engine.results import Result
 from ..engine.streams import AsyncStream, Stream
+from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Usage
 from .report import Outcome, Report
-from .scoring import NOTHING, Answered, Score, Scorer, Spent, spent_on, waits, where_of
+from .scoring import NOT_GIVEN, MeasuredCall, Score, Scorer, ScorerInput, is_async, measure_call, title_of
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -23,13 +24,17 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class Case(Generic[E]):
-    """Arguments of a call by name, and what is expected of it.
+    """One call to evaluate: its arguments and the expected value.
 
-    Where nothing is said to be expected, a scorer that asks for it fails; None is a value like others.
+    Attributes:
+        arguments: The arguments of the call, by parameter name.
+        expected: The value that scorers compare with; None is a value like any other. If it is not given, a
+            scorer that needs it fails with an error in the report.
+        name: The name of the case in the report. The default is its number, counted from 1.
     """
 
     arguments: Mapping[str, Any]
-    expected: E | None = NOTHING
+    expected: E | None = NOT_GIVEN
     name: str = ""
 
 
@@ -42,7 +47,7 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -51,7 +56,7 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -60,7 +65,7 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -69,7 +74,7 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[Any]: ...
 @overload
@@ -78,7 +83,7 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 def evaluate(
@@ -86,18 +91,23 @@ def evaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
-    at_once: int = 4,
+    max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """Call ``method`` once for each case, ``at_once`` at a time, and give each answer to each scorer.
+    """Call ``method`` once for each case and pass each answer to each scorer.
 
-    ``method`` is that of a service, blocking, async or streaming, or any function to compare it with. A call
-    that fails does not end the others: its error is in the report. Raises ValueError for no cases, or two
-    scorers of one name; TypeError for what is no method, Case or Scorer; RuntimeError in an event loop when
-    something is async: ``aevaluate`` is for that.
+    ``method`` is a method of a service (blocking, async or streaming) or any function to compare it with. At
+    most ``max_concurrency`` calls run at a time. ``confidence`` is the level of the intervals in the report.
+    A call that fails does not stop the others: the report contains its error.
+
+    Raises DefinitionError if there are no cases, if two scorers have the same name, or if ``method``, a case
+    or a scorer has the wrong type. Raises RuntimeError if something is async and an event loop is already
+    running; use ``aevaluate`` there.
+
+        report = evaluate(desk.ticket, [Case({"letter": "Help!"}, "high")], [exact()])
     """
-    evaluation = _Evaluation(method, cases, scorers, at_once, confidence)
-    if not evaluation.waits:
+    evaluation = _Evaluation(method, cases, scorers, max_concurrency, confidence)
+    if not evaluation.is_async:
         return run(evaluation.flow(run))
     try:
         asyncio.get_running_loop()
@@ -112,7 +122,7 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -121,7 +131,7 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -130,7 +140,7 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 @overload
@@ -139,7 +149,7 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[Any]: ...
 @overload
@@ -148,7 +158,7 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[T]],
     *,
-    at_once: int = ...,
+    max_concurrency: int = ...,
     confidence: float = ...,
 ) -> Report[T]: ...
 async def aevaluate(
@@ -156,92 +166,104 @@ async def aevaluate(
     cases: Cases,
     scorers: Sequence[Scorer[Any]],
     *,
-    at_once: int = 4,
+    max_concurrency: int = 4,
     confidence: float = 0.95,
 ) -> Report[Any]:
-    """As ``evaluate``, in the running event loop; what blocks runs in threads."""
-    return await arun(_Evaluation(method, cases, scorers, at_once, confidence).flow(arun))
+    """Do the same as ``evaluate`` in the running event loop; blocking functions run in threads."""
+    return await arun(_Evaluation(method, cases, scorers, max_concurrency, confidence).flow(arun))
 
 
 class _Evaluation:
+    """One evaluation, as a flow of effects that the blocking or the async driver runs."""
+
     def __init__(
         self,
         method: Callable[..., Any],
         cases: Cases,
         scorers: Sequence[Scorer[Any]],
-        at_once: int,
+        max_concurrency: int,
         confidence: float,
     ) -> None:
-        _check(method, cases, scorers)
-        names = [scorer.name for scorer in scorers]
-        if not cases:
-            raise ValueError("there are no cases to evaluate")
-        if len(set(names)) != len(names):
-            raise ValueError(f"two scorers have one name: {', '.join(names)}; give them names of their own")
-        if at_once < 1:
-            raise ValueError(f"at_once is {at_once}; it must be at least 1")
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence is {confidence}; it must be between 0 and 1")
+        problems = [
+            DefinitionProblem("evaluate", message)
+            for message in _problems(method, cases, scorers, max_concurrency, confidence)
+        ]
+        if problems:
+            raise DefinitionError(problems)
         self._method, self._cases, self._scorers = method, tuple(cases), tuple(scorers)
-        self._at_once, self._confidence = at_once, confidence
-        self.waits = any(map(waits, (method, *(scorer.function for scorer in scorers))))
+        self._max_concurrency, self._confidence = max_concurrency, confidence
+        self.is_async = any(map(is_async, (method, *(scorer.function for scorer in scorers))))
 
     def flow(self, drive: Callable[[Flow[Outcome]], Any]) -> Flow[Report[Any]]:
-        began = time.monotonic()
-        needs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
-        outcomes: list[Outcome] = yield Gather(needs, self._at_once)
+        """Run all cases and return the report. ``drive`` runs the flow of one case."""
+        started = time.monotonic()
+        runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
+        outcomes: list[Outcome] = yield Gather(runs, self._max_concurrency)
         names = tuple(scorer.name for scorer in self._scorers)
-        seconds = time.monotonic() - began
-        return Report(where_of(self._method), tuple(outcomes), names, self._confidence, seconds)
+        seconds = time.monotonic() - started
+        return Report(title_of(self._method), tuple(outcomes), names, self._confidence, seconds)
 
     def _case(self, case: Case[Any], number: int) -> Flow[Outcome]:
-        spent = yield from spent_on(self._method, case.arguments)
+        call = yield from measure_call(self._method, case.arguments)
         scores: dict[str, Score | Exception] = {}
-        judged = Usage()
-        if spent.error is None:
-            answered = Answered(case.arguments, case.expected, spent.value)
+        judge_usage = Usage()
+        if call.error is None:
+            scorer_input = ScorerInput(case.arguments, case.expected, call.value)
             for scorer in self._scorers:
-                score = yield from _scored(scorer, answered)
-                scores[scorer.name] = score.value if score.error is None else score.error
-                judged += score.usage
+                scoring = yield from _score(scorer, scorer_input)
+                scores[scorer.name] = scoring.value if scoring.error is None else scoring.error
+                judge_usage += scoring.usage
         return Outcome(
             case.name or str(number),
             case.arguments,
             case.expected,
-            spent.value,
-            spent.error,
+            call.value,
+            call.error,
             scores,
-            spent.attempts,
-            spent.usage,
-            spent.seconds,
-            judged,
+            call.attempts,
+            call.usage,
+            call.seconds,
+            judge_usage,
         )
 
 
-def _check(method: object, cases: Sequence[object], scorers: Sequence[object]) -> None:
-    """Raises TypeError for what would fail in every case, or is easily written in place of what is meant."""
+def _problems(
+    method: object,
+    cases: Sequence[object],
+    scorers: Sequence[object],
+    max_concurrency: int,
+    confidence: float,
+) -> Iterator[str]:
+    """Find arguments that would fail in every case, such as a scorer function that was not called."""
     if not callable(method):
-        raise TypeError(
-            f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
-        )
+        yield f"{type(method).__name__} cannot be called; give a method, as in evaluate(desk.ticket, …)"
+    if not cases:
+        yield "there are no cases to evaluate"
     for number, case in enumerate(cases, 1):
         if not isinstance(case, Case):
-            raise TypeError(f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)")
+            yield f"case {number} is of type {type(case).__name__}; write Case({{…}}, expected)"
     for scorer in scorers:
         if not isinstance(scorer, Scorer):
             name = getattr(scorer, "__name__", repr(scorer))
-            raise TypeError(f"{name} is no scorer; write the call, as in exact(), or scored_by(function)")
+            yield f"{name} is not a scorer; write the call, as in exact(), or scored_by(function)"
+    names = [scorer.name for scorer in scorers if isinstance(scorer, Scorer)]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"{names.count(name)} scorers have the name {name}; give each its own name"
+    if max_concurrency < 1:
+        yield f"max_concurrency is {max_concurrency}; it must be at least 1"
+    if not 0 < confidence < 1:
+        yield f"confidence is {confidence}; it must be between 0 and 1"
 
 
-def _scored(scorer: Scorer[Any], answered: Answered[Any]) -> Flow[Spent]:
-    """The score that a scorer gives, or its error."""
+def _score(scorer: Scorer[Any], scorer_input: ScorerInput[Any]) -> Flow[MeasuredCall]:
+    """Call a scorer; its error becomes part of the outcome."""
     try:
-        arguments = scorer.choose(answered)
+        arguments = scorer.select_arguments(scorer_input)
     except TypeError as error:
-        return Spent(None, error, 0, Usage(), 0.0)
-    spent = yield from spent_on(scorer.function, arguments)
-    score = spent.value
-    if spent.error is None and not (isinstance(score, (int, float)) and math.isfinite(score)):
-        wrong = TypeError(f"the scorer {scorer.name} gave {score!r}; it must give True, False or a number")
-        return spent._replace(error=wrong)
-    return spent
+        return MeasuredCall(None, error, 0, Usage(), 0.0)
+    scoring = yield from measure_call(scorer.function, arguments)
+    score = scoring.value
+    if scoring.error is None and not (isinstance(score, (int, float)) and math.isfinite(score)):
+        message = f"the scorer {scorer.name} returned {score!r}; it must return True, False or a number"
+        return scoring._replace(error=TypeError(message))
+    return scoring

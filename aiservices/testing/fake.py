@@ -1,4 +1,4 @@
-"""A chat model that answers every request with a made-up value of the right type."""
+"""A chat model that answers with made-up values, and made-up arguments for the methods of a service."""
 
 from __future__ import annotations
 
@@ -16,24 +16,30 @@ from ..models.messages import AiMessage, ChatReply, FinishReason, ToolCall, Tool
 from ..models.requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
 from ..service.create import plan_of
-from .serialization import request_to_json, shown
-from .values import Dice, Source, json_for, value_of, written_by
+from .serialization import canonical_json, request_to_json
+from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 
 _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
 
 
 class FakeChatModel(ScriptedChatModel):
-    """Answers with a valid value of whatever type a method has, and keeps the ``requests`` that it was sent.
+    """A chat model that answers each request with a made-up, valid value of the expected type.
 
-    The same request gets the same answer for the same ``seed``, in every process and in any order. ``values``
-    gives for a return type the value to answer with, where one that is made up will not do. ``calls`` names
-    the tools to call before answering, each once and one after the other; "all" stands for all that are
-    offered. Their arguments are made up too. With ``draw``, that of ``hypothesis.strategies.data()``,
-    Hypothesis chooses the values.
+    The answer goes through the whole pipeline: it is written as the strategy asks for it and parsed by the
+    service. A request gets the same answer for the same ``seed`` in every process and in any order. The model
+    records its ``requests``.
 
-    The text goes the whole way: it is written as the strategy asks for it, and read by the service. Raises
-    LookupError when no value is found that the type accepts, or a tool of ``calls`` is not offered; a request
-    that does not tell of its type is answered by its schema.
+    Arguments:
+        seed: Selects the made-up values.
+        values: For a return type, the value to answer with instead of a made-up one.
+        calls: The names of the tools to call before answering, one call each, in this order; "all" calls all
+            tools of the request. Their arguments are made up.
+        draw: ``st.data().draw`` of Hypothesis, which then chooses the values.
+        capabilities: What the model supports, which selects the strategy.
+        name: The name of the model.
+
+    A call raises LookupError if no valid value is found, or if a tool of ``calls`` is not in the request. A
+    request without a parser is answered by its JSON schema.
     """
 
     def __init__(
@@ -53,129 +59,134 @@ class FakeChatModel(ScriptedChatModel):
         self._draw = draw
 
     def _reply(self, request: ChatRequest) -> ChatReply:
-        source = self._source(request)
-        call = self._next_call(request, source)
+        choices = self._choices(request)
+        call = self._next_call(request, choices)
         if call is not None:
-            return self._told(request, AiMessage("", (call,)))
-        text = self._text(request, source)
+            return self._chat_reply(request, AiMessage("", (call,)))
+        text = self._text(request, choices)
         tool = _answer_tool(request)
         if tool is None:
-            return self._told(request, AiMessage(text))
-        return self._told(request, AiMessage("", (ToolCall(_id(request), tool.name, text),)))
+            return self._chat_reply(request, AiMessage(text))
+        return self._chat_reply(request, AiMessage("", (ToolCall(_call_id(request), tool.name, text),)))
 
-    def _source(self, request: ChatRequest) -> Source:
+    def _choices(self, request: ChatRequest) -> Choices:
         if self._draw is None:
-            return Dice(f"{self._seed}:{shown(request_to_json(request))}")
+            return SeededChoices(f"{self._seed}:{canonical_json(request_to_json(request))}")
         try:
-            from .hypothesis_values import Drawn
+            from .hypothesis_values import HypothesisChoices
         except ModuleNotFoundError as error:
             if error.name != "hypothesis":
                 raise
-            said = 'FakeChatModel(draw=…) needs hypothesis: pip install "aiservices[testing]"'
-            raise ImportError(said) from error
-        return Drawn(self._draw)
+            message = 'FakeChatModel(draw=…) needs hypothesis: pip install "aiservices[testing]"'
+            raise ImportError(message) from error
+        return HypothesisChoices(self._draw)
 
-    def _next_call(self, request: ChatRequest, source: Source) -> ToolCall | None:
-        """The call of a tool that is still to be made; None when it is time for the answer."""
-        answer = _answer_tool(request)
+    def _next_call(self, request: ChatRequest, choices: Choices) -> ToolCall | None:
+        """Return the next tool call to make, or None when it is time to answer."""
+        answer_tool = _answer_tool(request)
         offered = {} if request.tooling is None else {tool.name: tool for tool in request.tooling.tools}
-        wanted = [name for name in offered if answer is None or name != answer.name]
+        wanted = [name for name in offered if answer_tool is None or name != answer_tool.name]
         if self._calls != "all":
             wanted = list(self._calls) if offered else []
-        called = [said.name for said in request.messages if isinstance(said, ToolMessage)]
+        # A tool of the list that already has a result in the messages is done. The list may repeat a name.
+        called = [message.name for message in request.messages if isinstance(message, ToolMessage)]
         for name in wanted:
             if name in called:
                 called.remove(name)
                 continue
             if name not in offered:
-                raise LookupError(f"{self.name} is to call the tool {name}; offered are {', '.join(offered)}")
-            return ToolCall(_id(request), name, dump_json(json_for(offered[name].parameters, source)))
+                raise LookupError(
+                    f"{self.name} should call the tool {name}, which the request does not offer; "
+                    f"it offers {', '.join(offered)}"
+                )
+            arguments = json_value_for(offered[name].parameters, choices)
+            return ToolCall(_call_id(request), name, dump_json(arguments))
         return None
 
-    def _text(self, request: ChatRequest, source: Source) -> str:
+    def _text(self, request: ChatRequest, choices: Choices) -> str:
         parser = request.parser
         if parser is not None:
-            known = _known(self._values, parser)
-            return written_by(parser, source).text if known is None else parser.write(known)
+            value = _given_value(self._values, parser)
+            return value_and_text_for(parser, choices).text if value is None else parser.write(value)
         schema = _schema_of(request)
         if self._values and schema is not None:
             raise LookupError(
-                f"{self.name} has values by type, and the request does not tell of which type its answer is; "
-                "a transform that makes requests anew is to keep their parser"
+                f"{self.name} has values by type, but the request does not say which type its answer has; "
+                "code that builds a new request must keep its parser"
             )
-        return source.text(1, None) if schema is None else dump_json(json_for(schema, source))
+        return choices.text(1, None) if schema is None else dump_json(json_value_for(schema, choices))
 
-    def _told(self, request: ChatRequest, message: AiMessage) -> ChatReply:
-        asked = sum(len(said.text.split()) for said in request.messages)
-        answered = sum(
-            len(text.split()) for text in (message.text, *(c.arguments for c in message.tool_calls))
-        )
+    def _chat_reply(self, request: ChatRequest, message: AiMessage) -> ChatReply:
+        # One token per word: tests of budgets and prices need counts that depend on the texts.
+        input_tokens = sum(len(sent.text.split()) for sent in request.messages)
+        written_texts = (message.text, *(call.arguments for call in message.tool_calls))
+        output_tokens = sum(len(text.split()) for text in written_texts)
         finish = FinishReason.TOOL_CALLS if message.tool_calls else FinishReason.STOP
-        return ChatReply(message, finish, Usage(asked, answered), self.name)
+        return ChatReply(message, finish, Usage(input_tokens, output_tokens), self.name)
 
 
-def _known(values: Mapping[Any, Any], parser: TypeParser[Any]) -> Any:
+def _given_value(values: Mapping[Any, Any], parser: TypeParser[Any]) -> Any:
     try:
-        return values.get(parser.target.form)
-    except TypeError:  # a type that cannot be a key
+        return values.get(parser.target.type)
+    except TypeError:  # an unhashable type cannot be a key of the mapping
         return None
 
 
 def _answer_tool(request: ChatRequest) -> ToolSpecification | None:
-    """The tool whose arguments are the answer; None where it is not given so."""
+    """Return the tool whose arguments are the answer, or None if the answer is not given by a tool."""
     tooling = request.tooling
     if tooling is None or request.response_format is not None or tooling.choice == "auto":
         return None
-    if tooling.choice == "required":  # the one that gives the answer stands behind all others
+    if tooling.choice == "required":  # the answer tool comes after all others
         return tooling.tools[-1]
     return next(tool for tool in tooling.tools if tool.name == tooling.choice)
 
 
 def _schema_of(request: ChatRequest) -> Mapping[str, Any] | None:
-    form = request.response_format
-    if isinstance(form, JsonSchemaFormat):
-        return form.schema
-    if isinstance(form, JsonObjectFormat):
+    response_format = request.response_format
+    if isinstance(response_format, JsonSchemaFormat):
+        return response_format.schema
+    if isinstance(response_format, JsonObjectFormat):
         return {"type": "object"}
     tool = _answer_tool(request)
     return None if tool is None else tool.parameters
 
 
-def _id(request: ChatRequest) -> str:
+def _call_id(request: ChatRequest) -> str:
     return f"call_{len(request.messages)}"
 
 
-_OF_ROLES: dict[Role, Any] = {Role.HISTORY: (), Role.TOOL_CONTEXT: None, Role.OPTIONS: None}
+_SAMPLES_BY_ROLE: dict[Role, object] = {Role.HISTORY: (), Role.TOOL_CONTEXT: None, Role.OPTIONS: None}
 
 
-def samples_for(method: Any) -> dict[str, Any]:
-    """An argument for each parameter without a default: ``<name>`` for text, else a value of its type.
+def sample_arguments(method: Any) -> dict[str, Any]:
+    """Return made-up arguments for the parameters of a service method that have no default.
 
-    Raises TypeError, with what to do, for a parameter whose type is not known well enough.
+    A text parameter gets ``<name>``, another one a value of its type. Raises TypeError for a parameter whose
+    type is unknown or unsupported.
     """
     plan = plan_of(method)
-    needed = {
+    required = {
         name
         for name, parameter in plan.signature.parameters.items()
         if parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     }
-    hints = _hints(method)
-    return {p.name: _sample(p, hints, plan.where) for p in plan.parameters if p.name in needed}
+    hints = _type_hints(method)
+    return {p.name: _sample(p, hints, plan.where) for p in plan.parameters if p.name in required}
 
 
-def _hints(method: Any) -> dict[str, Any]:
-    stub = inspect.unwrap(method)
+def _type_hints(method: Any) -> dict[str, Any]:
     try:
-        return get_type_hints(stub, include_extras=True)
-    except NameError:  # a name of the function around it, which is known no more
+        return get_type_hints(inspect.unwrap(method), include_extras=True)
+    except NameError:  # an annotation names a local of a function that has returned
         return {}
 
 
-def _sample(parameter: Parameter, hints: dict[str, Any], where: str) -> Any:
+def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
     name, role = parameter.name, parameter.role
-    if role in _OF_ROLES:
-        return _OF_ROLES[role]
+    if role in _SAMPLES_BY_ROLE:
+        return _SAMPLES_BY_ROLE[role]
     if role is Role.USER_MESSAGE:
         return UserMessage(f"<{name}>")
     if role in (Role.MEMORY_ID, Role.USER_NAME) or str in parameter.types:
@@ -184,10 +195,11 @@ def _sample(parameter: Parameter, hints: dict[str, Any], where: str) -> Any:
         if role is Role.MEDIA or name not in hints:
             raise UnsupportedTypeError(name, "", [], "")
         parser = parser_for(hints[name])
-        return value_of(parser if isinstance(parser, TypeParser) else TypeParser.around(parser), Dice(name))
+        typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+        return value_for(typed, SeededChoices(name))
     except (UnsupportedTypeError, LookupError) as error:
-        method = where.rpartition(".")[2]
+        method = qualname.rpartition(".")[2]
         raise TypeError(
-            f"{where}: nothing is known to pass for {name}; give the arguments: "
+            f"{qualname}: no argument can be made up for {name}; give the arguments: "
             f"golden(service, {method}={{{name!r}: …}})"
         ) from error

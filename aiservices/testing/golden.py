@@ -1,4 +1,4 @@
-"""Compares what the methods of a service would send with files that were looked at and accepted."""
+"""Golden files: compare what the methods of a service would send with an accepted version."""
 
 from __future__ import annotations
 
@@ -10,50 +10,51 @@ from typing import Any
 
 from ..service.create import is_planned, plan_of
 from ..service.preview import preview
-from .fake import samples_for
-from .serialization import write_whole
+from .fake import sample_arguments
+from .serialization import write_atomically
 
-_BETWEEN = "\n\n" + "=" * 72 + "\n\n"
+_SEPARATOR = "\n\n" + "=" * 72 + "\n\n"
 
 
 class GoldenError(AssertionError):
-    """What would be sent is not what was accepted."""
+    """The prompts differ from the golden file, or there is no golden file yet."""
 
 
 class Golden:
-    """Compares with the golden files of one test; ``update`` accepts what there is now instead.
+    """Compares what would be sent with the golden files of one test.
 
-    The first comparison of a test is with ``path``, the next ones with files numbered from 2.
+    The first comparison uses ``path``; further ones use files numbered from 2. With ``update`` the golden
+    files are written instead.
     """
 
     def __init__(self, path: Path, *, update: bool) -> None:
         self._path = path
         self._update = update
-        self._made = 0
+        self._comparisons = 0
 
     def __call__(self, subject: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Compare what a method of a service would send with these arguments, or what all methods would.
+        """Compare what one method would send for these arguments, or what all methods of a service would.
 
-        For a service, the arguments are mappings by the names of its methods, as in
-        ``golden(service, ask={"text": "tea"})``; for what is not named they are made up. Raises GoldenError
-        with the difference, TypeError for what is no service.
+        For a service, each keyword is the name of a method and its value a mapping of arguments, as in
+        ``golden(service, ask={"text": "tea"})``. The arguments of other methods are made up. Raises
+        GoldenError with the difference, and TypeError if the subject is not a service.
         """
         text = _text(subject, args, kwargs) + "\n"
-        self._made += 1
+        self._comparisons += 1
         path = self._path
-        if self._made > 1:
-            path = path.with_name(f"{path.stem}-{self._made}{path.suffix}")
-        before = path.read_text("utf-8") if path.exists() else None
+        if self._comparisons > 1:
+            path = path.with_name(f"{path.stem}-{self._comparisons}{path.suffix}")
+        accepted = path.read_text("utf-8") if path.exists() else None
         if self._update:
-            if text != before:
-                write_whole(path, text)
-        elif before is None:
+            if text != accepted:
+                write_atomically(path, text)
+        elif accepted is None:
             raise GoldenError(
                 f"there is no golden file {path} yet. What would be sent:\n\n{text}\n"
                 "Look at it, and accept it with pytest --update-golden"
             )
-        elif text != before:
-            diff = unified_diff(before.splitlines(), text.splitlines(), str(path), "now", lineterm="")
+        elif text != accepted:
+            diff = unified_diff(accepted.splitlines(), text.splitlines(), str(path), "now", lineterm="")
             raise GoldenError(
                 "what would be sent has changed:\n"
                 + "\n".join(diff)
@@ -62,35 +63,36 @@ class Golden:
 
 
 def _text(subject: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    return (shown_call if is_planned(subject) else _service_text)(subject, *args, **kwargs)
+    return (call_text if is_planned(subject) else _service_text)(subject, *args, **kwargs)
 
 
-def _service_text(service: object, /, *args: Any, **given: Any) -> str:
+def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) -> str:
     methods = {
         name: method for name in dir(type(service)) if is_planned(method := getattr(service, name, None))
     }
     if not methods:
-        plan_of(service)  # says that it is none
-    unknown = [name for name in given if name not in methods]
+        plan_of(service)  # raises TypeError: it is not a service
+    unknown = [name for name in arguments_by_method if name not in methods]
     if args or unknown:
-        what = ", ".join(unknown) or repr(args[0])
-        name, known = type(service).__name__, ", ".join(methods)
-        raise TypeError(f"{name} has no method {what}; name the arguments by method: {known}")
+        wrong = ", ".join(unknown) or repr(args[0])
+        raise TypeError(
+            f"{type(service).__name__} has no method {wrong}; name the arguments by method: "
+            f"{', '.join(methods)}"
+        )
     texts = []
     for name, method in sorted(methods.items()):
-        arguments = given.get(name)
-        texts.append(shown_call(method, **(samples_for(method) if arguments is None else arguments)))
-    return _BETWEEN.join(texts)
+        arguments = arguments_by_method.get(name)
+        texts.append(call_text(method, **(sample_arguments(method) if arguments is None else arguments)))
+    return _SEPARATOR.join(texts)
 
 
-def shown_call(method: Any, /, *args: Any, **kwargs: Any) -> str:
-    """What a call would send: the way of asking, messages, schema, tools and options."""
-    found = preview(method, *args, **kwargs)
-    headers = ("extra_headers",)  # may hold credentials
-    options = {
-        name: value
-        for name, value in asdict(found.options).items()
-        if value is not None and name not in headers
-    }
-    said = [f"{name}: {value!r}" for name, value in options.items()]
-    return "\n".join([str(found), *(["", "[options]", *said] if said else [])])
+def call_text(method: Any, /, *args: Any, **kwargs: Any) -> str:
+    """Return what a call would send as text: strategy, messages, schema, tools and options."""
+    call = preview(method, *args, **kwargs)
+    hidden = ("extra_headers",)  # they may contain credentials
+    options = [
+        f"{name}: {value!r}"
+        for name, value in asdict(call.options).items()
+        if value is not None and name not in hidden
+    ]
+    return "\n".join([str(call), *(["", "[options]", *options] if options else [])])

@@ -1,4 +1,4 @@
-"""Refuses requests to real models in tests that did not ask for them."""
+"""The guard that blocks requests to real models in tests that do not permit them."""
 
 from __future__ import annotations
 
@@ -11,64 +11,69 @@ from urllib.parse import urlsplit
 
 
 class RealModelCallError(RuntimeError):
-    """A test without leave was about to ask a real model. Nothing was sent."""
+    """A test that does not permit it tried to call a real model. No request was sent."""
 
 
-class Leave(Protocol):
-    """What may be asked now: anything if ``permitted``, else ``hosts``, and the embedded model if ``local``.
-
-    ``test`` is the test that runs, "" outside of tests.
-    """
+class Permissions(Protocol):
+    """What the running test may call."""
 
     @property
-    def permitted(self) -> bool: ...
+    def all_permitted(self) -> bool:
+        """True if the test may call any model."""
+
     @property
-    def test(self) -> str: ...
+    def test(self) -> str:
+        """The id of the running test; "" if no test is running."""
+
     @property
-    def hosts(self) -> Collection[str]: ...
+    def hosts(self) -> Collection[str]:
+        """The hosts that every test may call."""
+
     @property
-    def local(self) -> bool: ...
+    def local_permitted(self) -> bool:
+        """True if every test may run the embedded model."""
 
 
 class Guard:
-    """Stands before what sends requests, until ``undo``."""
+    """Patches the classes that send requests, so that each request is checked first, until ``undo``."""
 
-    def __init__(self, leave: Leave) -> None:
-        self._leave = leave
+    def __init__(self, permissions: Permissions) -> None:
+        self._permissions = permissions
         self._undo: list[Callable[[], None]] = []
 
-    def over(self, module: ModuleType) -> None:
-        """Stand before what a module of ``GUARDED`` sends with."""
-        GUARDED[module.__name__](self, module)
+    def protect(self, module: ModuleType) -> None:
+        """Patch the classes of a module that is listed in ``PATCHES``."""
+        PATCHES[module.__name__](self, module)
 
     def undo(self) -> None:
-        """Leave everything as it was."""
+        """Restore all patched methods."""
         while self._undo:
             self._undo.pop()()
 
-    def put(self, cls: type, name: str, guarded: Callable[..., Any]) -> None:
-        """Put a function in the place of a method, for a while."""
-        before = getattr(cls, name)
-        setattr(cls, name, wraps(before)(guarded))
-        self._undo.append(lambda: setattr(cls, name, before))
+    def patch(self, cls: type, name: str, replacement: Callable[..., Any]) -> None:
+        """Replace a method until ``undo``."""
+        original = getattr(cls, name)
+        setattr(cls, name, wraps(original)(replacement))
+        self._undo.append(lambda: setattr(cls, name, original))
 
-    def check(self, name: str, place: str) -> None:
-        """Raise RealModelCallError unless the model at this address may be asked."""
-        host = urlsplit(place).hostname or ""
-        if not (self._leave.permitted or _is_loopback(host) or host in self._leave.hosts):
-            self._refuse(f"{name} at {place if host else 'no address'}")
+    def check(self, model: str, address: str) -> None:
+        """Raise RealModelCallError unless the test may call the model at this address."""
+        host = urlsplit(address).hostname or ""
+        permissions = self._permissions
+        if not (permissions.all_permitted or _is_loopback(host) or host in permissions.hosts):
+            self._refuse(f"{model} at {address if host else 'no address'}")
 
-    def check_local(self, name: str) -> None:
-        """Raise RealModelCallError unless the embedded model may be run."""
-        if not (self._leave.permitted or self._leave.local):
-            self._refuse(name)
+    def check_local(self, model: str) -> None:
+        """Raise RealModelCallError unless the test may run the embedded model."""
+        if not (self._permissions.all_permitted or self._permissions.local_permitted):
+            self._refuse(model)
 
-    def _refuse(self, what: str) -> None:
+    def _refuse(self, model: str) -> None:
         raise RealModelCallError(
-            f"{self._leave.test or 'what runs outside of tests'} was about to ask a real model: {what}. "
+            f"{self._permissions.test or 'code outside of tests'} tried to call a real model: {model}. "
             "Nothing was sent. Give the service a FakeChatModel, a ScriptedChatModel or a cassette; or "
-            "permit it with @pytest.mark.real_model, for all tests with --real-models, or for a host of "
-            "yours with aiservices_permitted_hosts in the settings of pytest"
+            "permit the call: with @pytest.mark.real_model for a test, with --real-models for all tests, or "
+            "with aiservices_permitted_hosts in the pytest settings for a host"
         )
 
 
@@ -81,17 +86,16 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _over_connections(*names: str) -> Callable[[Guard, Any], None]:
-    """All that goes out over HTTP asks for a connection first: chats, embeddings, moderations."""
+def _patch_clients(*class_names: str) -> Callable[[Guard, Any], None]:
+    # Every HTTP request (chat, embedding, moderation) first gets its client from one of these classes.
+    def patch(guard: Guard, module: Any) -> None:
+        for name in class_names:
+            _patch_client_class(guard, getattr(module, name))
 
-    def over(guard: Guard, module: Any) -> None:
-        for name in names:
-            _guard_class(guard, getattr(module, name))
-
-    return over
+    return patch
 
 
-def _guard_class(guard: Guard, cls: Any) -> None:
+def _patch_client_class(guard: Guard, cls: Any) -> None:
     blocking, of_this_loop = cls.blocking, cls.of_this_loop
 
     def guarded(self: Any) -> Any:
@@ -102,21 +106,21 @@ def _guard_class(guard: Guard, cls: Any) -> None:
         guard.check(self._name, self._place.shown)
         return await of_this_loop(self)
 
-    guard.put(cls, "blocking", guarded)
-    guard.put(cls, "of_this_loop", aguarded)
+    guard.patch(cls, "blocking", guarded)
+    guard.patch(cls, "of_this_loop", aguarded)
 
 
-def _over_local(guard: Guard, module: Any) -> None:
+def _patch_local_model(guard: Guard, module: Any) -> None:
     job = module.LocalChatModel._job
 
     def guarded(self: Any, request: Any) -> Any:
         guard.check_local(self.name)
         return job(self, request)
 
-    guard.put(module.LocalChatModel, "_job", guarded)
+    guard.patch(module.LocalChatModel, "_job", guarded)
 
 
-GUARDED: dict[str, Callable[[Guard, Any], None]] = {
-    "aiservices.models.openai.client": _over_connections("Channels", "Clients"),
-    "aiservices.models.local.model": _over_local,
+PATCHES: dict[str, Callable[[Guard, Any], None]] = {
+    "aiservices.models.openai.client": _patch_clients("Channels", "Clients"),
+    "aiservices.models.local.model": _patch_local_model,
 }

@@ -1,10 +1,14 @@
-"""The plugin for pytest: fixtures, options, a guard against real calls. It loads the library late."""
+"""The pytest plugin: fixtures, options, and a guard against real calls.
+
+Pytest imports it in every test run of an environment that has the package installed. It imports the library
+only when a fixture needs it.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from importlib.abc import Loader
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -18,55 +22,61 @@ if TYPE_CHECKING:
     from .golden import Golden
     from .guard import Guard
 
-# What sends requests, by the modules that do: the keys of aiservices.testing.guard.GUARDED.
+# The modules that send requests: the keys of aiservices.testing.guard.PATCHES, which is not imported here.
 WATCHED = ("aiservices.models.openai.client", "aiservices.models.local.model")
-_MARKER = "real_model: the test may ask real models, which others may not"
+_MARKER = "real_model: permits the test to call real models"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("aiservices", "services of language models (aiservices)")
-    group.addoption("--real-models", action="store_true", help="permit all tests to ask real models")
+    group.addoption("--real-models", action="store_true", help="permit all tests to call real models")
     group.addoption(
         "--cassettes",
         choices=["none", "once", "new", "all"],
         default="none",
-        help="what the fixture cassette records: nothing (the default), where there is no file yet, what is "
-        "new, or all anew; tests that use it may then ask real models",
+        help="what the fixture cassette records: nothing (none, the default), everything if there is no file "
+        "yet (once), requests that were not recorded (new), or everything (all); if it records, the tests "
+        "that use it may call real models",
     )
-    group.addoption("--update-golden", action="store_true", help="accept the prompts and schemas as they are")
+    group.addoption(
+        "--update-golden", action="store_true", help="accept the prompts and schemas that are sent now"
+    )
     group.addoption(
         "--fake-seed", type=int, default=0, metavar="N", help="the seed of the fixture fake_model"
     )
-    parser.addini("aiservices_permitted_hosts", "hosts whose models tests may ask", type="args", default=[])
-    parser.addini("aiservices_guard_local", "guard the embedded model too", type="bool", default=False)
+    parser.addini(
+        "aiservices_permitted_hosts", "hosts whose models every test may call", type="args", default=[]
+    )
+    parser.addini("aiservices_guard_local", "guard the embedded model, too", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
-    session = config.stash[_SESSION] = Session(config)
-    session.watch()
+    guarded_run = config.stash[_GUARDED_RUN] = GuardedRun(config)
+    guarded_run.start()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    session = config.stash.get(_SESSION, None)
-    if session is not None:
-        session.end()
+    guarded_run = config.stash.get(_GUARDED_RUN, None)
+    if guarded_run is not None:
+        guarded_run.end()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    session = item.config.stash[_SESSION]
-    marked = item.get_closest_marker("real_model") is not None
-    session.test, session.permitted = item.nodeid, marked or session.all_permitted
+    guarded_run = item.config.stash[_GUARDED_RUN]
+    is_marked = item.get_closest_marker("real_model") is not None
+    guarded_run.test = item.nodeid
+    guarded_run.all_permitted = is_marked or guarded_run.real_models
     try:
         return (yield)
     finally:
-        session.test, session.permitted = "", session.all_permitted
+        guarded_run.test, guarded_run.all_permitted = "", guarded_run.real_models
 
 
 @pytest.fixture
 def fake_model(request: pytest.FixtureRequest) -> FakeChatModel:
-    """A model that answers with a made-up value of whatever type it is asked for."""
+    """A chat model that answers each request with a made-up value of the expected type."""
     from .fake import FakeChatModel
 
     return FakeChatModel(_option(request, "--fake-seed"))
@@ -77,68 +87,68 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     """Compares what ``golden(service)`` or ``golden(service.method, …)`` would send with an accepted file."""
     from .golden import Golden
 
-    return Golden(_beside(request, "golden", ".txt"), update=_option(request, "--update-golden"))
+    return Golden(_file_of_test(request, "golden", ".txt"), update=_option(request, "--update-golden"))
 
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Callable[..., CassetteChatModel]:
-    """``cassette(model)`` is a model that replays what was recorded for this test; --cassettes records.
+    """``cassette(model)`` returns a model that replays what was recorded for the test; --cassettes records.
 
-    Further models of the test have their exchanges in the same file, with the ``redact`` of the first.
+    Further models of the test use the same file and the ``redact`` of the first one.
     """
     from .cassette import CassetteChatModel
 
     mode = _option(request, "--cassettes")
     if mode != "none":
-        request.config.stash[_SESSION].permitted = True
-    path = _beside(request, "cassettes", ".json")
-    made: list[CassetteChatModel] = []
+        request.config.stash[_GUARDED_RUN].all_permitted = True
+    path = _file_of_test(request, "cassettes", ".json")
+    cassettes: list[CassetteChatModel] = []
 
-    def recorded(model: Any = None, *, redact: Callable[[str], str] = str) -> CassetteChatModel:
-        if made:
-            return made[0].also(model)
-        made.append(CassetteChatModel(path, model, mode=mode, redact=redact))
-        return made[0]
+    def cassette_of(model: Any = None, *, redact: Callable[[str], str] = str) -> CassetteChatModel:
+        if cassettes:
+            return cassettes[0].also(model)
+        cassettes.append(CassetteChatModel(path, model, mode=mode, redact=redact))
+        return cassettes[0]
 
-    return recorded
+    return cassette_of
 
 
 def _option(request: pytest.FixtureRequest, name: str) -> Any:
     return request.config.getoption(name)
 
 
-def _beside(request: pytest.FixtureRequest, folder: str, ending: str) -> Path:
-    """The file of a test, in a folder beside its module."""
+def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> Path:
+    """Return the file of the running test: ``<folder>/<module>/<test><suffix>`` next to its module."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
     name = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in cls + item.name)
-    return Path(item.path.parent, folder, item.path.stem, name + ending)
+    return Path(item.path.parent, folder, item.path.stem, name + suffix)
 
 
-class Session:
-    """One run of pytest: what may be asked now, and the guard that sees to it."""
+class GuardedRun:
+    """One run of pytest: its permissions (see ``guard.Permissions``) and the guard that enforces them."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.all_permitted = bool(config.getoption("--real-models"))
-        self.permitted = self.all_permitted
+        self.real_models = bool(config.getoption("--real-models"))
+        self.all_permitted = self.real_models
         self.test = ""
         self.hosts: list[str] = config.getini("aiservices_permitted_hosts")
-        self.local = not config.getini("aiservices_guard_local")
+        self.local_permitted = not config.getini("aiservices_guard_local")
         self._guard: Guard | None = None
-        self._finder = Finder(self.loaded)
+        self._finder = ImportWatcher(self.protect)
 
-    def watch(self) -> None:
-        """Guard what is loaded, and what will be."""
+    def start(self) -> None:
+        """Guard the watched modules that are imported already, and those that will be."""
         sys.meta_path.insert(0, self._finder)
         for name in WATCHED:
             if name in sys.modules:
-                self.loaded(sys.modules[name])
+                self.protect(sys.modules[name])
 
-    def loaded(self, module: ModuleType) -> None:
+    def protect(self, module: ModuleType) -> None:
         from .guard import Guard
 
         self._guard = self._guard or Guard(self)
-        self._guard.over(module)
+        self._guard.protect(module)
 
     def end(self) -> None:
         sys.meta_path.remove(self._finder)
@@ -146,35 +156,42 @@ class Session:
             self._guard.undo()
 
 
-class Finder:
-    """Tells of each watched module when it has been loaded, so that nothing is loaded to be watched."""
+class ImportWatcher(MetaPathFinder):
+    """An import hook that calls ``on_import`` with each watched module after its import.
 
-    def __init__(self, loaded: Callable[[ModuleType], None]) -> None:
-        self._loaded = loaded
+    Importing the modules to guard them would cost every test run the import of the library.
+    """
+
+    def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
+        self._on_import = on_import
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in WATCHED:
             return None
-        spec = next(self._found(name, path, target), None)
+        spec = next(self._specs(name, path, target), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = Telling(spec.loader, self._loaded)
+            spec.loader = WatchingLoader(spec.loader, self._on_import)
         return spec
 
-    def _found(self, name: str, path: Any, target: ModuleType | None) -> Iterator[ModuleSpec]:
-        place = sys.meta_path.index(self)
-        for finder in sys.meta_path[place + 1 :]:  # of two that watch, the one behind must not ask the first
+    def _specs(self, name: str, path: Any, target: ModuleType | None) -> Iterator[ModuleSpec]:
+        # Ask only the finders after this one: with two watchers, each would ask the other without end.
+        position = sys.meta_path.index(self)
+        for finder in sys.meta_path[position + 1 :]:
             find = getattr(finder, "find_spec", None)
             spec = None if find is None else find(name, path, target)
             if spec is not None:
                 yield spec
 
 
-class Telling(Loader):
-    """A loader that tells of its module. It stands around one that may load others too, as pytest's does."""
+class WatchingLoader(Loader):
+    """A loader that calls ``on_import`` after the module was executed.
 
-    def __init__(self, loader: Any, loaded: Callable[[ModuleType], None]) -> None:
+    It forwards all other attributes to the wrapped loader: that of pytest loads other files, too.
+    """
+
+    def __init__(self, loader: Any, on_import: Callable[[ModuleType], None]) -> None:
         self._loader = loader
-        self._loaded = loaded
+        self._on_import = on_import
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -185,7 +202,7 @@ class Telling(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        self._loaded(module)
+        self._on_import(module)
 
 
-_SESSION = pytest.StashKey[Session]()
+_GUARDED_RUN = pytest.StashKey[GuardedRun]()

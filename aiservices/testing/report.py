@@ -1,4 +1,4 @@
-"""What an evaluation found: scores with their confidence intervals, what was spent, each case."""
+"""Reports of evaluations: scores with confidence intervals, costs and cases, as text, rich tables or HTML."""
 
 from __future__ import annotations
 
@@ -21,84 +21,35 @@ from .scoring import Score
 if TYPE_CHECKING:
     from jinja2 import Template
 
+T_co = TypeVar("T_co", covariant=True)
+
 
 class Interval(NamedTuple):
-    """Two bounds, both included."""
+    """A confidence interval, including both bounds.
+
+    Attributes:
+        low: The lower bound.
+        high: The upper bound.
+    """
 
     low: float
     high: float
 
 
-def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a rate.
-
-    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
-    American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a
-    binomial proportion", Statistical Science 16 (2001), 101-133, advise it for few cases. Without a case it
-    is from 0 to 1.
-    """
-    if cases == 0:
-        return Interval(0.0, 1.0)
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
-    rate, square = hits / cases, z * z / cases
-    middle = rate + square / 2
-    reach = z * math.sqrt(rate * (1 - rate) / cases + square / (4 * cases))
-    low, high = (middle - reach) / (1 + square), (middle + reach) / (1 + square)
-    return Interval(0.0 if hits == 0 else low, 1.0 if hits == cases else high)
-
-
-def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Student's t interval of a mean; None with fewer than two values, of which nothing is known to vary.
-
-    Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It supposes that the mean of so many
-    cases is about normally distributed.
-    """
-    if len(values) < 2:
-        return None
-    middle = fmean(values)
-    reach = t_quantile((1 + confidence) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Interval(middle - reach, middle + reach)
-
-
-def t_quantile(probability: float, freedom: int) -> float:
-    """The value below which Student's t lies with a probability of 0.5 or more, by bisection."""
-    low, high = 0.0, 1.0
-    while _t_below(high, freedom) < probability:
-        high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
-        if _t_below(middle, freedom) < probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _t_below(t: float, freedom: int) -> float:
-    """The probability of a value below ``t``, which is not negative.
-
-    Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 26.7.3 and 26.7.4: finite sums for
-    whole degrees of freedom.
-    """
-    angle = math.atan(t / math.sqrt(freedom))
-    cosine = math.cos(angle)
-    term = cosine if freedom % 2 else 1.0
-    total = 0.0 if freedom == 1 else term
-    for step in range(3 if freedom % 2 else 2, freedom - 1, 2):
-        term *= cosine * cosine * (step - 1) / step
-        total += term
-    share = 2 / math.pi * (angle + math.sin(angle) * total) if freedom % 2 else math.sin(angle) * total
-    return (1 + share) / 2
-
-
-T_co = TypeVar("T_co", covariant=True)
-
-
 class Outcome(NamedTuple):
-    """One case: its answer or the error that came instead, the scores, and what it took.
+    """The result of one case.
 
-    A score is the error of its scorer where that failed. ``usage`` is what the call used, ``judged`` what the
-    judges used.
+    Attributes:
+        name: The name of the case, or its number.
+        arguments: The arguments of the call.
+        expected: The expected value of the case.
+        value: The answer; None if the call failed.
+        error: The error of the call, or None.
+        scores: The score of each scorer by its name, or the error that the scorer raised.
+        attempts: The number of requests to the model.
+        usage: The tokens of the call, without the judges.
+        seconds: The wall time of the call, without the scorers.
+        judge_usage: The tokens of scorers that call a model.
     """
 
     name: str
@@ -110,15 +61,20 @@ class Outcome(NamedTuple):
     attempts: int
     usage: Usage
     seconds: float
-    judged: Usage
+    judge_usage: Usage
 
 
 class Summary(NamedTuple):
-    """One scorer over all cases: a rate where it says yes or no, else a mean.
+    """The scores of one scorer over all cases: a rate if all scores are bools, else a mean.
 
-    ``cases`` is how many count. A call that failed counts as no; it has no number, and is left out of a
-    mean. A case whose scorer failed is left out. ``value`` is None when nothing counts; ``interval`` is
-    Wilson's for a rate and Student's for a mean, which needs two cases.
+    A failed call counts as False in a rate and is left out of a mean. A case whose scorer failed is left out.
+
+    Attributes:
+        scorer: The name of the scorer.
+        is_rate: True for a rate.
+        cases: The number of cases that count.
+        value: The rate or mean; None if no case counts.
+        interval: Wilson's interval of a rate, Student's interval of a mean. None if there are too few cases.
     """
 
     scorer: str
@@ -130,7 +86,15 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Report(Generic[T_co]):
-    """All outcomes of an evaluation; ``str()`` of it is a table. ``seconds`` is the wall time of it all."""
+    """The result of an evaluation. ``str(report)`` is a text with tables.
+
+    Attributes:
+        method: The method and its model, as ``Service.method → model``.
+        outcomes: The result of each case, in the order of the cases.
+        scorers: The names of the scorers.
+        confidence: The level of the intervals, for example 0.95.
+        seconds: The wall time of the evaluation.
+    """
 
     method: str
     outcomes: tuple[Outcome, ...]
@@ -140,148 +104,216 @@ class Report(Generic[T_co]):
 
     @property
     def values(self) -> list[T_co]:
-        """The answers of the calls that did not fail."""
-        return [one.value for one in self.outcomes if one.error is None]
+        """The answers of the calls that succeeded."""
+        return [outcome.value for outcome in self.outcomes if outcome.error is None]
 
     @property
     def errors(self) -> list[tuple[str, Exception]]:
-        """What failed: the name of the case, beside that of the scorer if it was one, and the error."""
-        failed = [(one.name, one.error) for one in self.outcomes if one.error is not None]
-        scorers = [
-            (f"{one.name}, {name}", score)
-            for one in self.outcomes
-            for name, score in one.scores.items()
-            if isinstance(score, Exception)
+        """All errors, each with the name of its case; that of a scorer is ``case, scorer``."""
+        failed_calls = [
+            (outcome.name, outcome.error) for outcome in self.outcomes if outcome.error is not None
         ]
-        return failed + scorers
+        failed_scorers = [
+            (f"{outcome.name}, {scorer}", error)
+            for outcome in self.outcomes
+            for scorer, error in _scorer_errors(outcome).items()
+        ]
+        return failed_calls + failed_scorers
 
     @property
     def attempts(self) -> int:
-        return sum(one.attempts for one in self.outcomes)
+        """The number of requests of all calls, without the judges."""
+        return sum(outcome.attempts for outcome in self.outcomes)
 
     @property
     def usage(self) -> Usage:
         """The tokens of all calls, without the judges."""
-        return sum((one.usage for one in self.outcomes), Usage())
+        return sum((outcome.usage for outcome in self.outcomes), Usage())
 
     @property
-    def judged(self) -> Usage:
-        """The tokens of all judges."""
-        return sum((one.judged for one in self.outcomes), Usage())
+    def judge_usage(self) -> Usage:
+        """The tokens of all scorers that call a model."""
+        return sum((outcome.judge_usage for outcome in self.outcomes), Usage())
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """A summary for each scorer, in their order."""
+        """The summary of each scorer, in the order of the scorers."""
         return tuple(self.summary(name) for name in self.scorers)
 
     def summary(self, scorer: str) -> Summary:
-        """The summary of one scorer. Raises KeyError when there is none of this name."""
+        """Return the summary of the scorer with this name. Raises KeyError if there is none."""
         if scorer not in self.scorers:
             raise KeyError(f"there is no scorer {scorer}; there are {', '.join(self.scorers)}")
-        given = [one.scores[scorer] for one in self.outcomes if one.error is None]
-        scores = [score for score in given if not isinstance(score, Exception)]
+        results = [outcome.scores[scorer] for outcome in self.outcomes if outcome.error is None]
+        scores = [result for result in results if not isinstance(result, Exception)]
         if all(isinstance(score, bool) for score in scores):
-            failed = len(self.outcomes) - len(given)
-            return self._rate(scorer, sum(scores), len(scores) + failed)
+            failed_calls = len(self.outcomes) - len(results)
+            return self._rate(scorer, int(sum(scores)), len(scores) + failed_calls)
         numbers = [float(score) for score in scores]
         return Summary(scorer, False, len(numbers), fmean(numbers), mean_interval(numbers, self.confidence))
 
-    def _rate(self, scorer: str, hits: float, cases: int) -> Summary:
+    def _rate(self, scorer: str, hits: int, cases: int) -> Summary:
         if not cases:
             return Summary(scorer, True, 0, None, None)
-        interval = wilson_interval(int(hits), cases, self.confidence)
+        interval = wilson_interval(hits, cases, self.confidence)
         return Summary(scorer, True, cases, hits / cases, interval)
 
     def __str__(self) -> str:
-
-        return plain_report(self)
+        return _text_report(self)
 
     def show(self) -> None:
-        """Print the tables, with rich where it is installed (the extra ``cli``)."""
-
-        show_report(self)
+        """Print the tables; with colours if rich is installed (the extra ``cli``)."""
+        _print_report(self)
 
     def write_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as one HTML file that needs no other, with a plot of the scores."""
-
+        """Write the report as one self-contained HTML file with a plot of the scores. Returns its path."""
         file = Path(path)
-        file.write_text(html_of(self), "utf-8")
+        file.write_text(html_report(self), "utf-8")
         return file
 
 
-_LONGEST = 40  # characters of a value that a table shows
-_SUMMARY_NAMES = ("scorer", "kind", "cases", "value", "low", "high")
-TOTAL_NAMES = ("calls", "failed", "attempts", "input tokens", "output tokens", "judges' tokens", "seconds")
+# --- Confidence intervals ---
 
 
-def plain_report(report: Report[Any]) -> str:
-    """The report as text in columns."""
-    tables = [
-        _columns(_SUMMARY_NAMES, [summary_cells(one) for one in report.summaries]),
-        _columns(TOTAL_NAMES, [totals(report)]),
-        _columns(_names(report), [cells_of(one, report.scorers) for one in report.outcomes]),
-    ]
-    interval = (
-        f"low and high: {report.confidence:.0%} confidence, Wilson's interval of rates, Student's of means"
+def wilson_interval(hits: int, cases: int, confidence: float = 0.95) -> Interval:
+    """Return Wilson's score interval of a rate; from 0 to 1 if there are no cases.
+
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
+    American Statistical Association 22 (1927), 209-212. Brown, Cai and DasGupta, "Interval estimation for a
+    binomial proportion", Statistical Science 16 (2001), 101-133, recommend it for small samples.
+    """
+    if cases == 0:
+        return Interval(0.0, 1.0)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    rate, square = hits / cases, z * z / cases
+    center = rate + square / 2
+    margin = z * math.sqrt(rate * (1 - rate) / cases + square / (4 * cases))
+    low, high = (center - margin) / (1 + square), (center + margin) / (1 + square)
+    # Exact bounds: rounding would give something like 1e-18 instead of 0.
+    return Interval(0.0 if hits == 0 else low, 1.0 if hits == cases else high)
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Return Student's t interval of a mean; None for fewer than two values.
+
+    Student, "The probable error of a mean", Biometrika 6 (1908), 1-25. It assumes that the mean of so many
+    cases is approximately normally distributed.
+    """
+    if len(values) < 2:
+        return None
+    center = fmean(values)
+    margin = t_quantile((1 + confidence) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Interval(center - margin, center + margin)
+
+
+def t_quantile(probability: float, degrees: int) -> float:
+    """Return the quantile of Student's t distribution for a probability of at least 0.5.
+
+    ``degrees`` are the degrees of freedom. The standard library has no t distribution; bisection of the
+    distribution function is exact enough and avoids a dependency on SciPy.
+    """
+    low, high = 0.0, 1.0
+    while _t_probability(high, degrees) < probability:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if _t_probability(middle, degrees) < probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _t_probability(t: float, degrees: int) -> float:
+    """Return the probability of a value below ``t``, which must not be negative.
+
+    Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 26.7.3 and 26.7.4: finite sums for
+    whole degrees of freedom.
+    """
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine = math.cos(angle)
+    term = cosine if degrees % 2 else 1.0
+    total = 0.0 if degrees == 1 else term
+    for step in range(3 if degrees % 2 else 2, degrees - 1, 2):
+        term *= cosine * cosine * (step - 1) / step
+        total += term
+    within = 2 / math.pi * (angle + math.sin(angle) * total) if degrees % 2 else math.sin(angle) * total
+    return (1 + within) / 2
+
+
+# --- Text tables ---
+
+_MAX_ANSWER_LENGTH = 40  # characters of an answer in a table
+_SUMMARY_COLUMNS = ("scorer", "kind", "cases", "value", "low", "high")
+_TOTAL_COLUMNS = ("calls", "failed", "attempts", "input tokens", "output tokens", "judge tokens", "seconds")
+
+
+def _text_report(report: Report[Any]) -> str:
+    scores = _text_table(_SUMMARY_COLUMNS, [_summary_cells(summary) for summary in report.summaries])
+    totals = _text_table(_TOTAL_COLUMNS, [_total_cells(report)])
+    cases = _text_table(
+        _case_columns(report), [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
     )
-    failed = [f"{name}: {type(error).__name__}: {error}" for name, error in report.errors]
-    return "\n".join([report.method, "", tables[0], interval, "", *tables[1:2], "", tables[2], *failed])
+    note = f"low and high: {report.confidence:.0%} confidence, Wilson's interval of rates, Student's of means"
+    return "\n".join([report.method, "", scores, note, "", totals, "", cases, *_error_lines(report)])
 
 
-def show_report(report: Report[Any]) -> None:
-    """Print the report."""
+def _print_report(report: Report[Any]) -> None:
     if find_spec("rich") is None:
-        print(plain_report(report))
+        print(_text_report(report))
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    def table(title: str, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-        made = Table(title=title, title_justify="left")
-        for name in names:
-            made.add_column(name, overflow="fold")
+    def table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+        rich_table = Table(title=title, title_justify="left")
+        for column in columns:
+            rich_table.add_column(column, overflow="fold")
         for row in rows:
-            made.add_row(*map(Text, row))
-        return made
+            rich_table.add_row(*map(Text, row))  # Text: an answer is not rich markup
+        return rich_table
 
     console = Console()
     console.print(Text(report.method, style="bold"))
-    level = f"scores, with intervals of {report.confidence:.0%} confidence"
-    console.print(table(level, _SUMMARY_NAMES, [summary_cells(one) for one in report.summaries]))
-    console.print(table("what it took", TOTAL_NAMES, [totals(report)]))
-    console.print(table("cases", _names(report), [cells_of(one, report.scorers) for one in report.outcomes]))
-    for name, error in report.errors:
-        console.print(Text(f"{name}: {type(error).__name__}: {error}"))
+    title = f"scores, with intervals of {report.confidence:.0%} confidence"
+    console.print(table(title, _SUMMARY_COLUMNS, [_summary_cells(one) for one in report.summaries]))
+    console.print(table("cost", _TOTAL_COLUMNS, [_total_cells(report)]))
+    rows = [_case_cells(outcome, report.scorers) for outcome in report.outcomes]
+    console.print(table("cases", _case_columns(report), rows))
+    for line in _error_lines(report):
+        console.print(Text(line))
 
 
-def summary_cells(one: Summary) -> tuple[str, ...]:
-    """A summary as texts."""
-    low, high = ("-", "-") if one.interval is None else map(_number, one.interval)
-    value = "-" if one.value is None else _number(one.value)
-    return one.scorer, "rate" if one.is_rate else "mean", str(one.cases), value, low, high
+def _summary_cells(summary: Summary) -> tuple[str, ...]:
+    low, high = ("-", "-") if summary.interval is None else map(_number, summary.interval)
+    value = "-" if summary.value is None else _number(summary.value)
+    return summary.scorer, "rate" if summary.is_rate else "mean", str(summary.cases), value, low, high
 
 
-def totals(report: Report[Any]) -> tuple[str, ...]:
-    """What all calls took, in the order of TOTAL_NAMES."""
-    failed = sum(one.error is not None for one in report.outcomes)
-    used = report.usage
-    counts = (len(report.outcomes), failed, report.attempts, used.input_tokens, used.output_tokens)
-    return (*map(str, counts), str(report.judged.total_tokens), f"{report.seconds:.2f}")
+def _total_cells(report: Report[Any]) -> tuple[str, ...]:
+    failed = sum(outcome.error is not None for outcome in report.outcomes)
+    usage = report.usage
+    counts = (len(report.outcomes), failed, report.attempts, usage.input_tokens, usage.output_tokens)
+    return (*map(str, counts), str(report.judge_usage.total_tokens), f"{report.seconds:.2f}")
 
 
-def cells_of(one: Outcome, scorers: tuple[str, ...]) -> tuple[str, ...]:
-    """A case as texts: its name, the answer or the error, the scores, and what it took."""
-    answer = shorten(repr(one.value), _LONGEST) if one.error is None else type(one.error).__name__
-    scores = (_score(one.scores.get(name)) for name in scorers)
-    return one.name, answer, *scores, str(one.attempts), str(one.usage.total_tokens), f"{one.seconds:.2f}"
-
-
-def _names(report: Report[Any]) -> tuple[str, ...]:
+def _case_columns(report: Report[Any]) -> tuple[str, ...]:
     return ("case", "answer", *report.scorers, "attempts", "tokens", "seconds")
 
 
-def _score(score: Any) -> str:
+def _case_cells(outcome: Outcome, scorers: tuple[str, ...]) -> tuple[str, ...]:
+    answer = (
+        shorten(repr(outcome.value), _MAX_ANSWER_LENGTH)
+        if outcome.error is None
+        else type(outcome.error).__name__
+    )
+    scores = (_score_cell(outcome.scores.get(name)) for name in scorers)
+    cost = (str(outcome.attempts), str(outcome.usage.total_tokens), f"{outcome.seconds:.2f}")
+    return outcome.name, answer, *scores, *cost
+
+
+def _score_cell(score: Score | Exception | None) -> str:
     if score is None:
         return "-"
     if isinstance(score, bool):
@@ -289,97 +321,113 @@ def _score(score: Any) -> str:
     return "failed" if isinstance(score, Exception) else _number(score)
 
 
+def _error_lines(report: Report[Any]) -> list[str]:
+    return [f"{name}: {type(error).__name__}: {error}" for name, error in report.errors]
+
+
+def _scorer_errors(outcome: Outcome) -> dict[str, Exception]:
+    return {name: score for name, score in outcome.scores.items() if isinstance(score, Exception)}
+
+
 def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _columns(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+def _text_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     rule = tuple("-" * width for width in widths)
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (names, rule, *rows)
+        for row in (columns, rule, *rows)
     ]
     return "\n".join(lines)
 
 
-_LEFT, _RIGHT = 180, 620  # where the scale begins and ends, in units of the plot
-_ROW = 52
+# --- The HTML page and its plot ---
+
+_LEFT, _RIGHT = 180, 620  # the ends of the scale, in units of the plot
+_ROW_HEIGHT = 52
 _TICKS = 4
-_LONGEST_LABEL = 22
+_MAX_LABEL_LENGTH = 22
 
 
-class Row(NamedTuple):
-    """One line of the plot: where its value and its bounds stand, and what its scale says."""
+class PlotRow(NamedTuple):
+    """One scorer in the plot; positions are in units of the plot.
+
+    Attributes:
+        label: The shortened name of the scorer.
+        y: The vertical position.
+        x: The position of the value.
+        low: The position of the lower bound; None without an interval.
+        high: The position of the upper bound.
+        description: The value and its interval in words.
+        ticks: The position and the label of each mark of the scale.
+    """
 
     label: str
     y: int
-    at: float
+    x: float
     low: float | None
     high: float | None
-    said: str
+    description: str
     ticks: tuple[tuple[float, str], ...]
 
 
-def html_of(report: Report[Any]) -> str:
-    """The page."""
-    rows = [
-        _row(report, one, number)
-        for number, one in enumerate(one for one in report.summaries if one.value is not None)
-    ]
+def html_report(report: Report[Any]) -> str:
+    summaries = [summary for summary in report.summaries if summary.value is not None]
+    rows = [_plot_row(report, summary, number) for number, summary in enumerate(summaries)]
     return _template().render(
         report=report,
         rows=rows,
-        height=len(rows) * _ROW + 12,
+        height=len(rows) * _ROW_HEIGHT + 12,
         left=_LEFT,
         right=_RIGHT,
-        alternative="; ".join(f"{row.label}: {row.said}" for row in rows),
-        summaries=[summary_cells(one) for one in report.summaries],
-        totals=list(zip(TOTAL_NAMES, totals(report), strict=True)),
-        cases=[(one, cells_of(one, report.scorers), _failed(one)) for one in report.outcomes],
-        failed=len([one for one in report.outcomes if one.error is not None]),
+        alternative="; ".join(f"{row.label}: {row.description}" for row in rows),
+        summaries=[_summary_cells(summary) for summary in report.summaries],
+        totals=list(zip(_TOTAL_COLUMNS, _total_cells(report), strict=True)),
+        cases=[
+            (outcome, _case_cells(outcome, report.scorers), _scorer_errors(outcome))
+            for outcome in report.outcomes
+        ],
+        failed=len([outcome for outcome in report.outcomes if outcome.error is not None]),
     )
 
 
-def _failed(one: Outcome) -> dict[str, Exception]:
-    """The errors of scorers, by their names."""
-    return {name: score for name, score in one.scores.items() if isinstance(score, Exception)}
+def _plot_row(report: Report[Any], summary: Summary, number: int) -> PlotRow:
+    assert summary.value is not None
+    ticks = _ticks(*_scale(report, summary))
+    low, high = ticks[0], ticks[-1]
 
-
-def _row(report: Report[Any], one: Summary, number: int) -> Row:
-    assert one.value is not None
-    marks = _marks(*_reach(report, one))
-    low, high = marks[0], marks[-1]
-
-    def place(value: float) -> float:
+    def x_of(value: float) -> float:
         return round(_LEFT + (_RIGHT - _LEFT) * (min(max(value, low), high) - low) / (high - low), 1)
 
-    _, kind, cases, value, *bounds = summary_cells(one)
-    between = "" if one.interval is None else f" ({report.confidence:.0%}: {bounds[0]} to {bounds[1]})"
-    label = one.scorer if len(one.scorer) <= _LONGEST_LABEL else f"{one.scorer[: _LONGEST_LABEL - 1]}…"
-    return Row(
-        label,
-        number * _ROW + 20,
-        place(one.value),
-        None if one.interval is None else place(one.interval.low),
-        None if one.interval is None else place(one.interval.high),
-        f"{kind} {value} of {cases} cases{between}",
-        tuple((place(at), f"{at:.3g}") for at in marks),
+    _, kind, cases, value, *bounds = _summary_cells(summary)
+    interval = summary.interval
+    interval_text = "" if interval is None else f" ({report.confidence:.0%}: {bounds[0]} to {bounds[1]})"
+    name = summary.scorer
+    return PlotRow(
+        name if len(name) <= _MAX_LABEL_LENGTH else f"{name[: _MAX_LABEL_LENGTH - 1]}…",
+        number * _ROW_HEIGHT + 20,
+        x_of(summary.value),
+        None if interval is None else x_of(interval.low),
+        None if interval is None else x_of(interval.high),
+        f"{kind} {value} of {cases} cases{interval_text}",
+        tuple((x_of(tick), f"{tick:.3g}") for tick in ticks),
     )
 
 
-def _marks(low: float, high: float) -> list[float]:
-    """Round numbers, at least as far apart as these."""
+def _ticks(low: float, high: float) -> list[float]:
+    """Return the marks of a scale: round numbers at equal distances that include both ends."""
     power = 10.0 ** math.floor(math.log10((high - low) / _TICKS))
-    step = next(power * many for many in (1, 2, 2.5, 5, 10) if power * many * _TICKS >= high - low)
-    return [step * many for many in range(math.floor(low / step), math.ceil(high / step) + 1)]
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * _TICKS >= high - low)
+    return [step * factor for factor in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
-def _reach(report: Report[Any], one: Summary) -> tuple[float, float]:
-    """From 0 to 1 where all scores are between them, else so far that all are in it."""
-    scores = [outcome.scores.get(one.scorer) for outcome in report.outcomes]
+def _scale(report: Report[Any], summary: Summary) -> tuple[float, float]:
+    """Return the ends of the scale: 0 and 1, or further apart if a score or a bound lies outside."""
+    scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]
-    numbers += [] if one.interval is None or one.is_rate else list(one.interval)
+    numbers += [] if summary.interval is None or summary.is_rate else list(summary.interval)
     return min([0.0, *numbers]), max([1.0, *numbers])
 
 

@@ -1,4 +1,4 @@
-"""What tells how good an answer is."""
+"""Scorers: how good an answer is. Also calls a method or a scorer and measures what the call costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
 from ..engine.results import Result, Shape
-from ..models.errors import Attempt, usage_of
+from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
 from ..service.create import bound_of, is_planned
 
@@ -24,55 +24,66 @@ T_contra = TypeVar("T_contra", contravariant=True)
 Score: TypeAlias = bool | float
 
 
-class _Nothing(Enum):
-    EXPECTED = "nothing expected"
+class _NotGiven(Enum):
+    EXPECTED = "no expected value"
 
     def __repr__(self) -> str:
         return f"<{self.value}>"
 
 
-NOTHING: Any = _Nothing.EXPECTED  # of a case that does not say what is expected: None may well be
+# The default of Case.expected. It cannot be None: None is a value that a call may be expected to return.
+NOT_GIVEN: Any = _NotGiven.EXPECTED
 
 
-class Answered(NamedTuple, Generic[T]):
-    """What a scorer is shown: the arguments of a call, what was expected of it, and the value it gave."""
+class ScorerInput(NamedTuple, Generic[T]):
+    """What a scorer can look at: one case and the value that the method returned for it.
+
+    Attributes:
+        arguments: The arguments of the call, by parameter name.
+        expected: The expected value of the case. ``named_values`` leaves it out if the case has none.
+        value: The value that the method returned.
+    """
 
     arguments: Mapping[str, Any]
     expected: Any
     value: T
 
     @property
-    def by_name(self) -> dict[str, Any]:
-        """All of it by the names that parameters may have: of the arguments, ``expected`` and ``value``.
-
-        There is no ``expected`` where the case says none.
-        """
-        expected = {} if self.expected is NOTHING else {"expected": self.expected}
+    def named_values(self) -> dict[str, Any]:
+        """Return all values by the parameter names of a scorer: ``value``, ``expected`` and the arguments."""
+        expected = {} if self.expected is NOT_GIVEN else {"expected": self.expected}
         return {**self.arguments, **expected, "value": self.value}
 
 
 @dataclass(frozen=True)
 class Scorer(Generic[T_contra]):
-    """Gives a score for an answer: whether it is good, or a number, the higher the better.
+    """Gives each answer a score: True or False, or a number (higher is better).
 
-    ``function`` takes the arguments that ``choose`` makes of an answer; it may be async, or the method of a
-    service.
+    Attributes:
+        name: The name of the scorer in the report.
+        function: Returns the score. It may be async, or a method of a service.
+        select_arguments: Returns the keyword arguments of ``function`` for an answer. Raises TypeError if the
+            case lacks a value that ``function`` needs.
     """
 
     name: str
     function: Callable[..., Score | Awaitable[Score]]
-    choose: Callable[[Answered[Any]], dict[str, Any]]
+    select_arguments: Callable[[ScorerInput[Any]], dict[str, Any]]
 
 
 def exact(name: str = "exact") -> Scorer[Any]:
-    """Whether the value is the expected one, and of its type: 1 is neither True nor 1.0."""
-    return Scorer(name, lambda value, expected: strict_equal(value, expected), _both)
+    """Return a scorer that checks if the value equals the expected one, including its type.
+
+    1 equals neither True nor 1.0.
+    """
+    return Scorer(name, lambda value, expected: strict_equal(value, expected), _value_and_expected)
 
 
 def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any]:
-    """Whether the expected text, item or key is in the value; of a list of expected ones, whether all are.
+    """Return a scorer that checks if the value contains the expected text, item or key.
 
-    It fails for a value that is no text, list, tuple, set or mapping.
+    If several are expected (a list, tuple or set), the value must contain all of them. The scorer fails with
+    TypeError for a value that is not a text, list, tuple, set or mapping.
     """
 
     def score(value: Any, expected: Any) -> bool:
@@ -83,64 +94,82 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
             )
         wanted = expected if isinstance(expected, (list, tuple, set, frozenset)) else [expected]
         if ignore_case:
-            return all(_folded(one) in _folded(value) for one in wanted)
-        return all(one in value for one in wanted)
+            return all(_casefolded(item) in _casefolded(value) for item in wanted)
+        return all(item in value for item in wanted)
 
-    return Scorer(name, score, _both)
+    return Scorer(name, score, _value_and_expected)
 
 
 def close_to(name: str = "close", *, rel: float = 1e-9, abs: float = 0.0) -> Scorer[float]:
-    """Whether a number is the expected one but for a relative or an absolute difference, as math.isclose."""
-    return Scorer(
-        name, lambda value, expected: math.isclose(value, expected, rel_tol=rel, abs_tol=abs), _both
-    )
+    """Return a scorer that checks if a number is close to the expected one.
+
+    ``rel`` and ``abs`` are the relative and absolute tolerances of ``math.isclose``.
+    """
+
+    def score(value: float, expected: float) -> bool:
+        return math.isclose(value, expected, rel_tol=rel, abs_tol=abs)
+
+    return Scorer(name, score, _value_and_expected)
 
 
 def scored_by(function: Callable[..., Score | Awaitable[Score]], name: str | None = None) -> Scorer[Any]:
-    """What a function says, or a judge: the method of a service that returns bool or a number.
+    """Return a scorer that calls a function, or a method of a service that judges the answer.
 
-    It gets by their names what its parameters ask for: ``value``, ``expected``, and the arguments of the
-    case. What a judge spends is counted by itself. Raises TypeError for parameters that go by no name.
+    The function receives the values that its parameters name: ``value``, ``expected``, or an argument of the
+    case. It returns a bool or a number. The report counts the tokens of a judge separately. Raises
+    DefinitionError if the function has positional-only parameters.
     """
     parameters = inspect.signature(function).parameters.values()
-    kinds = inspect.Parameter
-    if any(one.kind is kinds.POSITIONAL_ONLY for one in parameters):
-        raise TypeError(
-            f"{_name_of(function)} must take its parameters by name: value, expected, or those of a case"
-        )
-    takes_all = any(one.kind is kinds.VAR_KEYWORD for one in parameters)
-    wanted = {one.name: one.default is kinds.empty for one in parameters if one.kind is not kinds.VAR_KEYWORD}
+    if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in parameters):
+        message = "it must take its parameters by name: value, expected, or those of a case"
+        raise DefinitionError([DefinitionProblem(_name_of(function), message)])
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    is_required = {
+        parameter.name: parameter.default is parameter.empty
+        for parameter in parameters
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
 
-    def choose(answered: Answered[Any]) -> dict[str, Any]:
-        known = answered.by_name
-        unknown = [one for one, needed in wanted.items() if needed and one not in known]
-        if unknown:
+    def select_arguments(scorer_input: ScorerInput[Any]) -> dict[str, Any]:
+        available = scorer_input.named_values
+        missing = [key for key, required in is_required.items() if required and key not in available]
+        if missing:
             raise TypeError(
-                f"{_name_of(function)} asks for {', '.join(unknown)}; there are {', '.join(known)}"
+                f"{_name_of(function)} asks for {', '.join(missing)}; there are {', '.join(available)}"
             )
-        return {one: value for one, value in known.items() if takes_all or one in wanted}
+        return {key: value for key, value in available.items() if takes_all or key in is_required}
 
-    return Scorer(name or _name_of(function), function, choose)
-
-
-def _both(answered: Answered[Any]) -> dict[str, Any]:
-    if answered.expected is NOTHING:
-        raise TypeError("the case says nothing that is expected; write Case({…}, expected)")
-    return {"value": answered.value, "expected": answered.expected}
+    return Scorer(name or _name_of(function), function, select_arguments)
 
 
-def _folded(value: Any) -> Any:
+def _value_and_expected(scorer_input: ScorerInput[Any]) -> dict[str, Any]:
+    if scorer_input.expected is NOT_GIVEN:
+        raise TypeError("the case has no expected value; write Case({…}, expected)")
+    return {"value": scorer_input.value, "expected": scorer_input.expected}
+
+
+def _casefolded(value: Any) -> Any:
     if isinstance(value, str):
         return value.casefold()
-    return [_folded(one) for one in value] if isinstance(value, (list, tuple, set, frozenset)) else value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_casefolded(item) for item in value]
+    return value
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _name_of(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-class Spent(NamedTuple):
-    """What a call came to, and what it took."""
+class MeasuredCall(NamedTuple):
+    """The outcome of one call and what it cost.
+
+    Attributes:
+        value: The returned value; None if the call failed.
+        error: The exception that the call raised, or None.
+        attempts: The number of requests that were sent to a model.
+        usage: The tokens of these requests.
+        seconds: The wall time of the call.
+    """
 
     value: Any
     error: Exception | None
@@ -149,60 +178,63 @@ class Spent(NamedTuple):
     seconds: float
 
 
-def spent_on(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Flow[Spent]:
-    """What a call gives and takes, be it of a service or a function.
+def measure_call(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Flow[MeasuredCall]:
+    """Call a service method or a function, and return its value or error with its attempts and tokens.
 
-    Of a function it is known what it took where it gives the Result of a service.
+    The attempts of a plain function are known only if it returns the ``Result`` of a service method.
     """
-    began, value, failed = time.monotonic(), None, None
+    started, value, error = time.monotonic(), None, None
     attempts: Sequence[Attempt] = ()
     try:
         if is_planned(method):
             bound = bound_of(method)
+            # The call runs on an invocation of our own: its attempts can be read even if the call fails.
             invocation = bound.plan.invocation((), arguments, bound.budget)
             attempts = invocation.state.attempts
-            shape, awaited = bound.plan.returns.shape, bound.plan.returns.asynchronous
-            value = yield Run(partial(bound.begin, invocation), in_thread=not awaited)
-            value = yield Run(partial(_awhole if awaited else _whole, value, shape), in_thread=not awaited)
+            shape, is_awaited = bound.plan.returns.shape, bound.plan.returns.asynchronous
+            value = yield Run(partial(bound.begin, invocation), in_thread=not is_awaited)
+            consume = _consume_async if is_awaited else _consume
+            value = yield Run(partial(consume, value, shape), in_thread=not is_awaited)
         else:
-            value = yield Run(partial(method, **arguments), in_thread=not waits(method))
-            if isinstance(value, Result):  # of a service that it asks
+            value = yield Run(partial(method, **arguments), in_thread=not is_async(method))
+            if isinstance(value, Result):
                 attempts, value = value.attempts, value.value
-    except Exception as error:
-        failed = error
-    seconds = time.monotonic() - began
-    return Spent(value, failed, len(attempts), usage_of(attempts) or Usage(), seconds)
+    except Exception as raised:
+        error = raised
+    seconds = time.monotonic() - started
+    return MeasuredCall(value, error, len(attempts), usage_of(attempts) or Usage(), seconds)
 
 
-def _whole(value: Any, shape: Shape) -> Any:
-    """The value that a method handed back in its own shape."""
+def _consume(returned: Any, shape: Shape) -> Any:
+    """Return the value of what a method returned; read a stream to its end."""
     if shape is Shape.STREAM:
-        value = value.result()
+        returned = returned.result()
     if shape is Shape.TEXT_STREAM:
-        return "".join(value)
-    return list(value) if shape is Shape.ITEMS else _bare(value)
+        return "".join(returned)
+    return list(returned) if shape is Shape.ITEMS else _without_result(returned)
 
 
-async def _awhole(value: Any, shape: Shape) -> Any:
+async def _consume_async(returned: Any, shape: Shape) -> Any:
     if shape is Shape.STREAM:
-        value = await value.result()
+        returned = await returned.result()
     if shape in (Shape.TEXT_STREAM, Shape.ITEMS):
-        return _whole([piece async for piece in value], shape)
-    return _bare(value)
+        return _consume([piece async for piece in returned], shape)
+    return _without_result(returned)
 
 
-def _bare(value: Any) -> Any:
+def _without_result(value: Any) -> Any:
     return value.value if isinstance(value, Result) else value
 
 
-def waits(method: Any) -> bool:
-    """Whether a call of it is awaited."""
+def is_async(method: Any) -> bool:
+    """Return True if a call of the method must be awaited or iterated with ``async for``."""
     if is_planned(method):
         return bound_of(method).plan.returns.asynchronous
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
 
 
-def where_of(method: Any) -> str:
+def title_of(method: Any) -> str:
+    """Return the title of a report: ``Service.method → model``, or the qualified name of a function."""
     if is_planned(method):
         plan = bound_of(method).plan
         return f"{plan.where} → {plan.model.name}"

@@ -18,6 +18,7 @@ from aiservices import (
     ChatOptions,
     ChatReply,
     ChatRequest,
+    DefinitionError,
     FinishReason,
     ModelServerError,
     OpenAiChatModel,
@@ -53,7 +54,7 @@ def silent() -> ScriptedChatModel:
     return ScriptedChatModel([])
 
 
-def test_what_was_recorded_once_is_replayed_without_asking(path: Path) -> None:
+def test_a_recorded_exchange_is_replayed_without_calling_the_model(path: Path) -> None:
     model = ScriptedChatModel(['{"value": 3}', '{"value": 4}'])
     recording = create(Shop, CassetteChatModel(path, model))
     assert [recording.stock("lamp"), recording.stock("desk")] == [3, 4]
@@ -75,7 +76,7 @@ def test_a_cassette_needs_no_model_to_play(path: Path) -> None:
     assert player.unplayed == 0
 
 
-def test_a_reply_comes_back_whole_but_for_its_bytes(path: Path) -> None:
+def test_a_replayed_reply_equals_the_recorded_one(path: Path) -> None:
     reply = ChatReply(
         AiMessage("hm", (ToolCall("c1", "t", "{}"),), reasoning="well"),
         FinishReason.LENGTH,
@@ -88,23 +89,21 @@ def test_a_reply_comes_back_whole_but_for_its_bytes(path: Path) -> None:
     assert CassetteChatModel(path, mode="none").complete(request) == reply
 
 
-def test_half_a_character_comes_back_as_it_was(path: Path) -> None:
+def test_a_lone_surrogate_is_recorded_and_replayed_unchanged(path: Path) -> None:
     recording = CassetteChatModel(path, ScriptedChatModel(["half \ud83d of \U0001f600"]))
     asked = ChatRequest.of("\udc00?")
     assert recording.complete(asked).text == "half \ud83d of \U0001f600"
     assert CassetteChatModel(path, silent()).complete(asked).text == "half \ud83d of \U0001f600"
 
 
-def test_a_file_that_could_not_be_written_is_nobody_elses_fault(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recording_continues_after_a_failed_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = CassetteChatModel(path, ScriptedChatModel(["a", "b"]))
 
     def full(path: Path, text: str) -> None:
         raise OSError("no space")
 
     with monkeypatch.context() as patched:
-        patched.setattr("aiservices.testing.cassette.write_whole", full)
+        patched.setattr("aiservices.testing.cassette.write_atomically", full)
         with pytest.raises(OSError, match="no space"):
             recording.complete(ChatRequest.of("1"))
     recording.complete(ChatRequest.of("2"))
@@ -112,19 +111,19 @@ def test_a_file_that_could_not_be_written_is_nobody_elses_fault(
 
 
 def test_streams_and_async_calls_are_recorded_and_replayed_in_their_pieces(path: Path) -> None:
-    def told(service: Shop) -> tuple[list[str], str, list[str]]:
+    def answers(service: Shop) -> tuple[list[str], str, list[str]]:
         async def awaited() -> tuple[str, list[str]]:
             return await service.later("a"), [piece async for piece in service.astory("b")]
 
         return (list(service.story("c")), *asyncio.run(awaited()))
 
     replies = ["once upon a time", "later", "there was one"]
-    first = told(create(Shop, CassetteChatModel(path, ScriptedChatModel(replies))))
+    first = answers(create(Shop, CassetteChatModel(path, ScriptedChatModel(replies))))
     assert first == (["once ", "upon ", "a ", "time"], "later", ["there ", "was ", "one"])
-    assert told(create(Shop, CassetteChatModel(path, silent(), mode="none"))) == first
+    assert answers(create(Shop, CassetteChatModel(path, silent(), mode="none"))) == first
 
 
-def test_tool_calls_and_thoughts_are_streamed_as_they_were(path: Path) -> None:
+def test_tool_calls_and_reasoning_are_replayed_in_their_pieces(path: Path) -> None:
     call = ToolCall("c1", "list_int", '{"value": [1, 2]}')
     reply = ChatReply(AiMessage("", (call,)), FinishReason.TOOL_CALLS)
 
@@ -141,7 +140,7 @@ def test_tool_calls_and_thoughts_are_streamed_as_they_were(path: Path) -> None:
     assert [call.arguments for delta in first for call in delta.tool_calls] == ['{"value": ', "[1, ", "2]}"]
 
 
-def test_what_was_recorded_as_a_whole_can_be_streamed_and_the_other_way_round(path: Path) -> None:
+def test_a_whole_reply_can_be_replayed_as_a_stream_and_a_stream_as_a_whole(path: Path) -> None:
     one, two = ChatRequest.of("one"), ChatRequest.of("two")
     recorder = CassetteChatModel(path, ScriptedChatModel(["a b", "c d"]))
     recorder.complete(one)
@@ -151,7 +150,7 @@ def test_what_was_recorded_as_a_whole_can_be_streamed_and_the_other_way_round(pa
     assert player.complete(two).text == "c d"
 
 
-def test_a_stream_that_was_left_is_replayed_up_to_there(path: Path) -> None:
+def test_a_stream_that_was_closed_early_is_replayed_up_to_that_point(path: Path) -> None:
     stories = create(Shop, CassetteChatModel(path, ScriptedChatModel(["once upon a time"]))).story("c")
     assert [next(stories), next(stories)] == ["once ", "upon "]
     stories.close()  # type: ignore[attr-defined]
@@ -160,8 +159,8 @@ def test_a_stream_that_was_left_is_replayed_up_to_there(path: Path) -> None:
     with pytest.raises(CassetteError) as caught:
         next(again)
     assert str(caught.value) == (
-        f"{path}: the stream of this request was left before its end when it was recorded, and its whole "
-        "reply is not known; record it anew"
+        f"{path}: the stream of this request was closed before its end when it was recorded, so its whole "
+        "reply is unknown; record it again"
     )
 
 
@@ -174,26 +173,26 @@ def test_equal_requests_get_their_replies_in_order_and_no_more_than_were_recorde
     with pytest.raises(CassetteError) as caught:
         player.complete(request)
     assert str(caught.value) == (
-        f"{path}: this request was recorded 2 times, and is asked once more; record what is new with the "
-        'mode "new" (pytest --cassettes=new), or all of it with "all"'
+        f"{path}: this request was recorded 2 times, but is made more often now; record new requests with "
+        'the mode "new" (pytest --cassettes=new), or all of them with "all"'
     )
 
 
-def test_a_request_that_was_not_recorded_is_told_with_what_differs(path: Path) -> None:
+def test_an_unrecorded_request_is_an_error_that_shows_the_difference(path: Path) -> None:
     recorder = CassetteChatModel(path, ScriptedChatModel(['{"value": 3}', "x"]))
     create(Shop, recorder).stock("lamp")
     recorder.complete(ChatRequest.of("something else altogether"))
     with pytest.raises(CassetteError) as caught:
         create(Shop, CassetteChatModel(path, silent(), mode="none")).stock("desk")
-    told = str(caught.value).splitlines()
-    assert told[:2] == [
-        f'{path} has no reply to this request; record what is new with the mode "new" (pytest '
-        '--cassettes=new), or all of it with "all".',
-        "The nearest of what was recorded is exchange 1 of 2:",
+    message = str(caught.value).splitlines()
+    assert message[:2] == [
+        f'{path} has no reply to this request; record new requests with the mode "new" (pytest '
+        '--cassettes=new), or all of them with "all".',
+        "The most similar recorded request is exchange 1 of 2:",
     ]
-    assert [line for line in told[2:] if line[0] in "+-"] == [
+    assert [line for line in message[2:] if line[0] in "+-"] == [
         "--- recorded",
-        "+++ asked",
+        "+++ requested",
         '-      "text": "How many of lamp?",',
         '+      "text": "How many of desk?",',
     ]
@@ -210,21 +209,23 @@ def test_without_a_file_nothing_is_replayed(path: Path) -> None:
     with pytest.raises(CassetteError) as caught:
         CassetteChatModel(path, ScriptedChatModel(["x"]), mode="none").complete(ChatRequest.of("?"))
     assert str(caught.value) == (
-        f"{path} does not exist, and in the mode none nothing is recorded; "
+        f"{path} does not exist, and the mode none records nothing; "
         'record it with the mode "once" (pytest --cassettes=once)'
     )
 
 
 @pytest.mark.parametrize(
-    ("mode", "texts", "kept"),
+    ("mode", "texts", "recorded"),
     [("new", ["old", "third"], ["old", "third"]), ("all", ["first", "second"], ["first", "second"])],
 )
-def test_modes_say_what_is_asked_and_kept(path: Path, mode: str, texts: list[str], kept: list[str]) -> None:
+def test_the_mode_selects_what_is_recorded(
+    path: Path, mode: str, texts: list[str], recorded: list[str]
+) -> None:
     CassetteChatModel(path, ScriptedChatModel(["old"])).complete(ChatRequest.of("a"))
     model = ScriptedChatModel(["third"] if mode == "new" else ["first", "second"])
     cassette = CassetteChatModel(path, model, mode=mode)
     assert [cassette.complete(ChatRequest.of(text)).text for text in "ab"] == texts
-    assert [one["reply"]["message"]["text"] for one in exchanges(path)] == kept
+    assert [one["reply"]["message"]["text"] for one in exchanges(path)] == recorded
 
 
 def exchanges(path: Path) -> list[Any]:
@@ -233,21 +234,29 @@ def exchanges(path: Path) -> list[Any]:
 
 
 def test_a_model_is_needed_to_record(path: Path) -> None:
-    with pytest.raises(CassetteError) as caught:
+    with pytest.raises(DefinitionError) as caught:
         CassetteChatModel(path, mode=CassetteMode.NEW)
     assert str(caught.value) == (
-        f'to record to {path}, pass the model that is to be asked; with mode="none" none is needed'
+        f'CassetteChatModel: to record to {path}, pass the model to record; mode="none" needs no model'
     )
 
 
-def test_models_that_share_a_file_are_told_apart(path: Path) -> None:
+def test_an_unknown_mode_is_a_definition_error(path: Path) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        CassetteChatModel(path, silent(), mode="never")
+    assert str(caught.value) == "CassetteChatModel: mode is 'never'; it must be one of none, once, new, all"
+
+
+def test_models_that_share_a_file_get_their_own_replies(path: Path) -> None:
     models = [ScriptedChatModel([name], name=name) for name in ("one", "two")]
     first = CassetteChatModel(path, models[0])
     both = [first, first.also(models[1])]
     assert [model.complete(ChatRequest.of("?")).text for model in both] == ["one", "two"]
-    with pytest.raises(CassetteError) as caught:
+    with pytest.raises(DefinitionError) as caught:
         CassetteChatModel(path, mode="none")
-    assert str(caught.value) == f"{path} holds the models one, two; pass the model that is meant"
+    assert str(caught.value) == (
+        f"CassetteChatModel: {path} contains the models one, two; pass the model to replay"
+    )
     again = [
         CassetteChatModel(path, ScriptedChatModel([], name=name), mode="none") for name in ("two", "one")
     ]
@@ -271,7 +280,7 @@ def request_of(path: Path) -> ChatRequest:
     return model.requests[0]
 
 
-def test_an_error_in_the_midst_of_a_stream_comes_after_its_pieces(path: Path) -> None:
+def test_an_error_in_the_middle_of_a_stream_is_replayed_after_its_pieces(path: Path) -> None:
     class Breaking(ScriptedChatModel):
         def stream(self, request: ChatRequest) -> Iterator[Any]:
             yield from list(super().stream(request))[:1]
@@ -285,7 +294,7 @@ def test_an_error_in_the_midst_of_a_stream_comes_after_its_pieces(path: Path) ->
             next(deltas)
 
 
-def test_no_key_is_kept_wherever_it_stands(
+def test_no_key_is_recorded_wherever_it_occurs(
     path: Path, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = "sk-proj-0123456789abcdefABCDEF"
@@ -315,7 +324,7 @@ def test_no_key_is_kept_wherever_it_stands(
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "without_key"),
     [
         ("a sk-proj-abcdefgh12345678 b", f"a {REMOVED} b"),
         ("Authorization: Bearer abcdefgh12345678==", f"Authorization: Bearer {REMOVED}"),
@@ -327,16 +336,16 @@ def test_no_key_is_kept_wherever_it_stands(
         ("ann@example.com at https://host/a@b", "ann@example.com at https://host/a@b"),
     ],
 )
-def test_what_has_the_form_of_a_key_is_removed_from_texts(text: str, kept: str) -> None:
-    assert without_secrets([text], str) == [kept]
+def test_text_that_looks_like_a_key_is_removed(text: str, without_key: str) -> None:
+    assert without_secrets([text], str) == [without_key]
 
 
-def test_words_that_only_sound_like_secrets_stay() -> None:
+def test_words_that_only_resemble_secrets_are_recorded() -> None:
     said = {"max_tokens": 5, "tokens": "many", "author": "Ann", "keyboard": "qwerty", "text": "the sk-ill"}
     assert without_secrets(said, str) == said
 
 
-def test_what_differs_from_run_to_run_is_not_compared(path: Path) -> None:
+def test_timeouts_and_headers_are_not_compared(path: Path) -> None:
     def dateless(text: str) -> str:
         return text.partition(" on ")[0]
 
@@ -360,7 +369,7 @@ def test_many_threads_record_and_replay_each_exchange_once(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_many_tasks_record_in_the_order_in_which_they_ask(path: Path) -> None:
+def test_concurrent_tasks_are_recorded_in_the_order_of_their_requests(path: Path) -> None:
     class Slow(ScriptedChatModel):
         async def acomplete(self, request: ChatRequest) -> ChatReply:
             await asyncio.sleep(0.03 - 0.01 * int(request.messages[0].text))
@@ -376,7 +385,7 @@ def test_many_tasks_record_in_the_order_in_which_they_ask(path: Path) -> None:
     assert asyncio.run(asked(CassetteChatModel(path, mode="none"))) == ["r0", "r1", "r2"]
 
 
-def test_the_file_is_read_by_people(path: Path) -> None:
+def test_the_file_is_readable_text(path: Path) -> None:
     CassetteChatModel(path, ScriptedChatModel(["grün"])).complete(ChatRequest.of("Farbe?"))
     assert (
         path.read_text("utf-8")
@@ -428,17 +437,17 @@ def test_the_file_is_read_by_people(path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"format": 1}', '{"format": 1, "models": {}, "exchanges": [{}]}']
 )
-def test_what_is_no_cassette_is_told(path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_cassette_is_an_error(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(CassetteError) as caught:
         CassetteChatModel(path, mode="none")
-    told = str(caught.value)
-    assert told.startswith(f"{path} is no cassette: ")
-    assert told.endswith("; delete it and record it anew")
+    message = str(caught.value)
+    assert message.startswith(f"{path} is not a cassette: ")
+    assert message.endswith("; delete it and record it again")
 
 
-def test_a_later_format_is_told(path: Path) -> None:
+def test_an_unknown_format_version_is_an_error(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('{"format": 2}')
     with pytest.raises(CassetteError) as caught:
@@ -446,13 +455,13 @@ def test_a_later_format_is_told(path: Path) -> None:
     assert str(caught.value) == f"{path} has the format 2; this version reads 1"
 
 
-def test_two_that_record_to_one_file_do_not_lose_each_others_exchanges(path: Path) -> None:
+def test_two_cassettes_that_record_to_one_file_do_not_overwrite_each_other(path: Path) -> None:
     one, two = (CassetteChatModel(path, ScriptedChatModel(["x"])) for _ in range(2))
     one.complete(ChatRequest.of("a"))
     with pytest.raises(CassetteError) as caught:
         two.complete(ChatRequest.of("b"))
     assert str(caught.value) == (
-        f"{path} was written by somebody else while it was recorded; give each test a file of its own, and "
-        "models that share one the same cassette: cassette.also(model)"
+        f"{path} was changed by another program or cassette during the recording; give each test its own "
+        "file, and use cassette.also(model) for models that share a file"
     )
     assert len(exchanges(path)) == 1

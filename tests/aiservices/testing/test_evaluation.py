@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,7 +11,16 @@ from typing import Any, Protocol
 import pytest
 from pydantic import BaseModel
 
-from aiservices import AsyncStream, Result, ScriptedChatModel, Stream, Usage, create, user_message
+from aiservices import (
+    AsyncStream,
+    DefinitionError,
+    Result,
+    ScriptedChatModel,
+    Stream,
+    Usage,
+    create,
+    user_message,
+)
 from aiservices.testing import (
     Case,
     Interval,
@@ -89,7 +97,7 @@ def test_iterators_are_drained() -> None:
         assert evaluate(words, case, []).values == ['{"value": [1, 2]}']
 
 
-def test_an_error_of_a_case_is_kept_and_counts_as_no() -> None:
+def test_a_failed_call_is_in_the_report_and_counts_as_false() -> None:
     report = evaluate(sums().value, [*CASES, Case({"sum": "7"}, 7)], [exact(), scored_by(closeness)])
     failed = report.outcomes[3]
     assert failed.value is None
@@ -109,7 +117,7 @@ def test_wrong_arguments_are_errors_of_their_case() -> None:
     assert str(report.outcomes[1].error) == "Sums.value: missing a required argument: 'sum'"
 
 
-def test_the_result_that_a_function_gives_is_its_value_and_account() -> None:
+def test_a_function_that_returns_a_result_is_evaluated_with_its_attempts() -> None:
     service = sums()
 
     def asks(sum: str) -> Result[int]:
@@ -157,7 +165,7 @@ def test_scorers(scorer: Scorer[Any], value: Any, expected: Any, score: Any) -> 
     assert (given, type(given)) == (score, type(score))
 
 
-def test_an_ai_service_is_a_judge_whose_tokens_are_counted_by_themselves() -> None:
+def test_the_tokens_of_a_judge_are_counted_separately() -> None:
     class Judge(Protocol):
         @user_message("Is {{value}} a right answer to {{sum}}?")
         def right(self, sum: str, value: int) -> bool: ...
@@ -171,11 +179,11 @@ def test_an_ai_service_is_a_judge_whose_tokens_are_counted_by_themselves() -> No
     for method in (judge.right, judge.aright):
         report = evaluate(sums().value, CASES[:2], [scored_by(method, "judge")])
         assert [one.scores for one in report.outcomes] == [{"judge": True}, {"judge": False}]
-        assert (report.usage, report.judged) == (Usage(6, 4), Usage(18, 3))
+        assert (report.usage, report.judge_usage) == (Usage(6, 4), Usage(18, 3))
     assert model.requests[0].messages[0].text == "Is 4 a right answer to 2 + 2?"
 
 
-def test_a_scorer_that_fails_is_no_fault_of_the_answer() -> None:
+def test_a_case_whose_scorer_fails_is_left_out_of_its_summary() -> None:
     def picky(value: int) -> bool:
         return bool(1 / (value - 6)) or True
 
@@ -185,29 +193,29 @@ def test_a_scorer_that_fails_is_no_fault_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scorer", "said"),
+    ("scorer", "message"),
     [
-        (lambda value: "good", "the scorer it gave 'good'; it must give True, False or a number"),
-        (lambda value: float("nan"), "the scorer it gave nan; it must give True, False or a number"),
+        (lambda value: "good", "the scorer it returned 'good'; it must return True, False or a number"),
+        (lambda value: float("nan"), "the scorer it returned nan; it must return True, False or a number"),
         (lambda question: True, "<lambda> asks for question; there are sum, expected, value"),
     ],
 )
-def test_what_is_no_score_is_told(scorer: Callable[..., Any], said: str) -> None:
+def test_an_invalid_score_is_an_error_in_the_report(scorer: Callable[..., Any], message: str) -> None:
     report = evaluate(sums().value, CASES[:1], [scored_by(scorer, "it")])
-    assert [str(error) for _, error in report.errors] == [said]
+    assert [str(error) for _, error in report.errors] == [message]
     assert report.summary("it") == Summary("it", True, 0, None, None)
 
 
-def test_a_function_without_names_for_its_parameters_is_refused() -> None:
-    with pytest.raises(TypeError) as caught:
+def test_a_scorer_with_positional_only_parameters_is_refused() -> None:
+    with pytest.raises(DefinitionError) as caught:
         scored_by(lambda value, /: True, "it")
-    assert (
-        str(caught.value) == "<lambda> must take its parameters by name: value, expected, or those of a case"
+    assert str(caught.value) == (
+        "<lambda>: it must take its parameters by name: value, expected, or those of a case"
     )
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
-def test_no_more_calls_run_at_once_than_are_permitted(asynchronous: bool) -> None:
+def test_at_most_max_concurrency_calls_run_at_a_time(asynchronous: bool) -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def entered(step: int) -> None:
@@ -229,7 +237,7 @@ def test_no_more_calls_run_at_once_than_are_permitted(asynchronous: bool) -> Non
         return number
 
     cases = [Case({"number": number}, number) for number in range(12)]
-    report: Report[int] = evaluate(waits if asynchronous else blocks, cases, [exact()], at_once=3)
+    report: Report[int] = evaluate(waits if asynchronous else blocks, cases, [exact()], max_concurrency=3)
     assert report.values == list(range(12))
     assert 1 < most <= 3
 
@@ -246,29 +254,29 @@ def test_in_an_event_loop_it_is_awaited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cases", "scorers", "settings", "said"),
+    ("cases", "scorers", "settings", "message"),
     [
         ([], [], {}, "there are no cases to evaluate"),
         (
             CASES,
             [exact(), exact()],
             {},
-            "two scorers have one name: exact, exact; give them names of their own",
+            "2 scorers have the name exact; give each its own name",
         ),
-        (CASES, [], {"at_once": 0}, "at_once is 0; it must be at least 1"),
+        (CASES, [], {"max_concurrency": 0}, "max_concurrency is 0; it must be at least 1"),
         (CASES, [], {"confidence": 95}, "confidence is 95; it must be between 0 and 1"),
     ],
 )
-def test_what_cannot_be_evaluated_is_told(
-    cases: Any, scorers: Any, settings: dict[str, Any], said: str
+def test_invalid_settings_are_definition_errors(
+    cases: Any, scorers: Any, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+    with pytest.raises(DefinitionError) as caught:
         evaluate(sums().value, cases, scorers, **settings)
-    assert str(caught.value) == said
+    assert str(caught.value) == f"evaluate: {message}"
 
 
 @pytest.mark.parametrize(
-    ("method", "cases", "scorers", "said"),
+    ("method", "cases", "scorers", "message"),
     [
         (
             sums(),
@@ -281,19 +289,19 @@ def test_what_cannot_be_evaluated_is_told(
             len,
             CASES,
             [exact],
-            "exact is no scorer; write the call, as in exact(), or scored_by(function)",
+            "exact is not a scorer; write the call, as in exact(), or scored_by(function)",
         ),
     ],
 )
-def test_what_is_no_method_case_or_scorer_is_refused(
-    method: Any, cases: Any, scorers: Any, said: str
+def test_arguments_of_the_wrong_type_are_definition_errors(
+    method: Any, cases: Any, scorers: Any, message: str
 ) -> None:
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(DefinitionError) as caught:
         evaluate(method, cases, scorers)
-    assert str(caught.value) == said
+    assert str(caught.value) == f"evaluate: {message}"
 
 
-def test_a_record_contains_nothing_to_be_looked_for() -> None:
+def test_contains_fails_for_a_record() -> None:
     def ticket() -> BaseModel:
         return Ticket(title="Pipe")
 
@@ -305,15 +313,15 @@ def test_a_record_contains_nothing_to_be_looked_for() -> None:
 
 
 @pytest.mark.parametrize("scorer", [exact("it"), contains("it"), close_to("it")])
-def test_a_case_without_an_expected_value_is_no_wrong_answer(scorer: Scorer[Any]) -> None:
+def test_a_case_without_an_expected_value_is_not_counted(scorer: Scorer[Any]) -> None:
     report = evaluate(sums().value, [Case({"sum": "2 + 2"})], [scorer])
     assert [str(error) for _, error in report.errors] == [
-        "the case says nothing that is expected; write Case({…}, expected)"
+        "the case has no expected value; write Case({…}, expected)"
     ]
     assert report.summary("it") == Summary("it", True, 0, None, None)
 
 
-def test_a_function_that_asks_for_an_expected_value_is_given_none_in_its_place_by_nobody() -> None:
+def test_a_scorer_that_needs_an_expected_value_fails_if_the_case_has_none() -> None:
     report = evaluate(sums().value, [Case({"sum": "2 + 2"})], [scored_by(closeness)])
     assert [str(error) for _, error in report.errors] == ["closeness asks for expected; there are sum, value"]
 
@@ -332,10 +340,10 @@ def test_the_interval_of_a_rate_is_wilsons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("freedom", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
+    ("degrees", "value"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423)]
 )
-def test_students_quantiles_are_those_of_the_tables(freedom: int, value: float) -> None:
-    assert t_quantile(0.975, freedom) == pytest.approx(value, abs=5e-5)
+def test_students_quantiles_are_those_of_the_tables(degrees: int, value: float) -> None:
+    assert t_quantile(0.975, degrees) == pytest.approx(value, abs=5e-5)
 
 
 def test_the_interval_of_a_mean_is_students_and_needs_two_values() -> None:
@@ -344,7 +352,7 @@ def test_the_interval_of_a_mean_is_students_and_needs_two_values() -> None:
     assert mean_interval([2.0, 2.0]) == Interval(2.0, 2.0)
 
 
-def test_a_summary_of_another_scorer_is_told() -> None:
+def test_the_summary_of_an_unknown_scorer_is_a_key_error() -> None:
     with pytest.raises(KeyError) as caught:
         evaluate(sums().value, CASES, [exact()]).summary("close")
     assert caught.value.args == ("there is no scorer close; there are exact",)

@@ -64,7 +64,7 @@ def asks_for(form: Any) -> Any:
     return type("Asking", (Protocol,), {"ask": ask, "__module__": __name__})  # type: ignore[arg-type]
 
 
-def test_a_record_has_values_that_keep_its_constraints() -> None:
+def test_a_made_up_record_satisfies_its_constraints() -> None:
     service = create(People, FakeChatModel(), retry=None)
     for number in range(50):
         person = service.find(f"person {number}")
@@ -112,7 +112,7 @@ print(FakeChatModel(7).complete(ChatRequest.of("x", response_format=form)).text)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_type_is_answered_in_every_way_without_a_step_away_from_the_exact_text(way: str) -> None:
+def test_every_type_is_answered_with_every_strategy_without_coercions(way: str) -> None:
     model = FakeChatModel(capabilities=WAYS[way])
     steps = {}
     for case in CASES:
@@ -178,11 +178,14 @@ def test_tools_are_called_with_valid_arguments_before_the_answer(calls: Any) -> 
     assert isinstance(result.value, Person)
 
 
-def test_a_tool_that_is_not_offered_is_told() -> None:
+def test_calling_a_tool_that_is_not_offered_is_an_error() -> None:
     service = create(People, FakeChatModel(calls=["buy"]), tools=[len_of])
     with pytest.raises(LookupError) as caught:
         service.find("x")
-    assert str(caught.value) == "fake is to call the tool buy; offered are len_of"
+    assert (
+        str(caught.value)
+        == "fake should call the tool buy, which the request does not offer; it offers len_of"
+    )
 
 
 def len_of(text: str) -> int:
@@ -206,13 +209,13 @@ def test_a_value_that_cannot_be_guessed_can_be_given() -> None:
     assert service.ask("x") == Isbn(number="978-3")
 
 
-def test_values_are_of_no_use_where_the_type_is_not_told() -> None:
+def test_values_by_type_need_a_request_with_a_parser() -> None:
     request = ChatRequest.of("x", response_format=JsonSchemaFormat("v", {"type": "object"}))
     with pytest.raises(LookupError) as caught:
         FakeChatModel(values={Isbn: Isbn(number="978-3")}).complete(request)
     assert str(caught.value) == (
-        "fake has values by type, and the request does not tell of which type its answer is; "
-        "a transform that makes requests anew is to keep their parser"
+        "fake has values by type, but the request does not say which type its answer has; "
+        "code that builds a new request must keep its parser"
     )
 
 
@@ -225,20 +228,20 @@ def test_values_are_of_no_use_where_the_type_is_not_told() -> None:
         ({"tooling": Tooling((ToolSpecification("t", "", {"type": "array"}),), "required")}, list),
     ],
 )
-def test_a_request_that_nobody_reads_is_answered_by_its_schema(settings: Any, kind: type) -> None:
+def test_a_request_without_a_parser_is_answered_by_its_schema(settings: Any, kind: type) -> None:
     message = FakeChatModel().complete(ChatRequest.of("x", **settings)).message
     assert isinstance(
         json.loads(message.tool_calls[0].arguments if message.tool_calls else message.text), kind
     )
 
 
-def test_a_type_of_which_no_value_is_found_says_what_to_do() -> None:
+def test_the_error_for_a_type_without_a_value_says_what_to_do() -> None:
     service = create(asks_for(Isbn), FakeChatModel(), retry=None)
     with pytest.raises(LookupError) as caught:
         service.ask("x")
-    said = str(caught.value)
-    assert said.startswith("no value of Isbn was found in 200 attempts, the last of which gave: ")
-    assert said.endswith("; name one in FakeChatModel(values={…})")
+    message = str(caught.value)
+    assert message.startswith("no value of Isbn was found in 200 attempts; the last one gave: ")
+    assert message.endswith("; pass a value in FakeChatModel(values={…})")
 
 
 @pytest.mark.parametrize(
@@ -253,7 +256,7 @@ def test_a_type_of_which_no_value_is_found_says_what_to_do() -> None:
         ),
     ],
 )
-def test_what_needs_hypothesis_names_the_extra_where_it_is_missing(code: str, name: str) -> None:
+def test_without_hypothesis_the_error_names_the_extra_to_install(code: str, name: str) -> None:
     whole = (
         "import sys; sys.modules['hypothesis'] = None\n"
         f"try:\n    {code}\nexcept ImportError as error:\n    sys.stdout.buffer.write(str(error).encode())"
@@ -268,13 +271,13 @@ def test_usage_is_counted_in_words_and_the_model_named() -> None:
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (3, len(reply.text.split()))
 
 
-def test_requests_are_kept() -> None:
+def test_the_model_records_its_requests() -> None:
     model = FakeChatModel()
     create(People, model).find("Ann")
     assert [request.messages[0].text for request in model.requests] == ["Who is this? Ann"]
 
 
-def test_it_answers_a_request_that_nobody_reads() -> None:
+def test_a_request_for_text_is_answered() -> None:
     assert FakeChatModel().complete(ChatRequest.of("hello")).text
 
 
@@ -295,9 +298,9 @@ class LoudnessParser:
         return Loudness(len(text))
 
 
-def test_what_a_parser_of_the_user_reads_is_answered_too() -> None:
+def test_a_type_with_a_custom_parser_is_answered() -> None:
     def for_loudness(target: Any, registry: Any) -> Any:
-        return LoudnessParser() if target.form is Loudness else None
+        return LoudnessParser() if target.type is Loudness else None
 
     model = FakeChatModel()
     service = create(asks_for(Result[Loudness]), model, parsers=[for_loudness], retry=None)

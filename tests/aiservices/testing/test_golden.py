@@ -24,7 +24,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.testing import Golden, GoldenError
-from aiservices.testing.fake import samples_for
+from aiservices.testing.fake import sample_arguments
 
 
 @dataclass
@@ -46,7 +46,7 @@ def shop() -> Shop:
     return create(Shop, ScriptedChatModel([], capabilities=Capabilities(json_schema=True)))
 
 
-def test_a_golden_file_holds_all_methods_with_options_and_no_headers(tmp_path: Path) -> None:
+def test_a_golden_file_contains_all_methods_with_options_but_no_headers(tmp_path: Path) -> None:
     path = tmp_path / "golden" / "shop.txt"
     Golden(path, update=True)(shop(), describe={"text": "tea"})
     assert (
@@ -91,7 +91,7 @@ temperature: 0
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_without_a_file_what_would_be_sent_is_shown(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_file_shows_what_would_be_sent(tmp_path: Path) -> None:
     with pytest.raises(GoldenError) as caught:
         Golden(tmp_path / "it.txt", update=False)(shop().describe, "tea")
     assert str(caught.value) == (
@@ -114,7 +114,7 @@ def test_drift_is_a_unified_diff(tmp_path: Path) -> None:
     assert path.read_text("utf-8").endswith("tea\n")
 
 
-def test_what_is_accepted_already_is_not_written_again(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "it.txt"
     Golden(path, update=True)(shop())
     before = path.stat().st_mtime_ns, path.stat().st_ino
@@ -138,10 +138,10 @@ class Wide(Protocol):
     ) -> str: ...
 
 
-def test_arguments_are_made_up_by_their_types_and_always_the_same() -> None:
+def test_sample_arguments_fit_their_types_and_are_always_the_same() -> None:
     method = create(Wide, ScriptedChatModel([])).ask
-    made = samples_for(method)
-    assert made == samples_for(method)
+    made = sample_arguments(method)
+    assert made == sample_arguments(method)
     kinds = {name: type(value).__name__ for name, value in made.items()}
     assert kinds == {
         "text": "str",
@@ -156,7 +156,7 @@ def test_arguments_are_made_up_by_their_types_and_always_the_same() -> None:
     assert (made["text"], made["who"], made["chat"]) == ("<text>", "<who>", "<chat>")
 
 
-def test_arguments_whose_types_are_known_no_more_are_made_up_as_far_as_can_be() -> None:
+def test_a_parameter_with_an_unresolvable_type_has_no_sample() -> None:
     class Inner(Protocol):
         @user_message("{{count}}")
         def ask(self, count: Number) -> str: ...
@@ -164,18 +164,19 @@ def test_arguments_whose_types_are_known_no_more_are_made_up_as_far_as_can_be() 
     Number = int
     method = create(Inner, ScriptedChatModel([])).ask
     with pytest.raises(TypeError) as caught:
-        samples_for(method)
+        sample_arguments(method)
     assert str(caught.value) == (
-        "Inner.ask: nothing is known to pass for count; give the arguments: golden(service, ask={'count': …})"
+        "Inner.ask: no argument can be made up for count; give the arguments: "
+        "golden(service, ask={'count': …})"
     )
 
     class Outer(Protocol):
         def ask(self, said: UserMessage) -> str: ...
 
-    assert samples_for(create(Outer, ScriptedChatModel([])).ask) == {"said": UserMessage("<said>")}
+    assert sample_arguments(create(Outer, ScriptedChatModel([])).ask) == {"said": UserMessage("<said>")}
 
 
-def test_what_cannot_be_made_up_is_asked_for(tmp_path: Path) -> None:
+def test_the_error_for_a_parameter_without_a_sample_says_what_to_pass(tmp_path: Path) -> None:
     class Looking(Protocol):
         def look(self, text: str, picture: Image) -> str: ...
 
@@ -184,7 +185,7 @@ def test_what_cannot_be_made_up_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(TypeError) as caught:
         golden(service)
     assert str(caught.value) == (
-        "Looking.look: nothing is known to pass for picture; give the arguments: "
+        "Looking.look: no argument can be made up for picture; give the arguments: "
         "golden(service, look={'picture': …})"
     )
     golden(service, look={"text": "what is it?", "picture": Image(b"\x89PNG\r\n\x1a\n", "image/png")})
@@ -192,22 +193,22 @@ def test_what_cannot_be_made_up_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "arguments", "said"),
+    ("subject", "arguments", "message"),
     [
         (len, {}, "<built-in function len> is no method of a service that create made"),
         (3, {}, "3 is no method of a service that create made"),
         (shop(), {"sell": {}}, "Shop has no method sell; name the arguments by method: describe, good"),
     ],
 )
-def test_what_is_no_service_or_no_method_is_told(
-    tmp_path: Path, subject: Any, arguments: dict[str, Any], said: str
+def test_a_subject_that_is_not_a_service_or_method_is_a_type_error(
+    tmp_path: Path, subject: Any, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TypeError) as caught:
         Golden(tmp_path / "it.txt", update=True)(subject, **arguments)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
-def test_wrong_arguments_are_told_as_by_the_call(tmp_path: Path) -> None:
+def test_wrong_arguments_raise_the_same_error_as_the_call(tmp_path: Path) -> None:
     with pytest.raises(TypeError) as caught:
         Golden(tmp_path / "it.txt", update=True)(shop().good)
     assert str(caught.value) == "Shop.good: missing a required argument: 'text'"

@@ -18,7 +18,7 @@ import aiservices.models.openai.model
 import aiservices.moderation
 import aiservices.retrieval  # noqa: F401
 from aiservices.testing import plugin
-from aiservices.testing.guard import GUARDED
+from aiservices.testing.guard import PATCHES
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[3]
@@ -66,15 +66,15 @@ def test_it():
     create(Shop, OpenAiChatModel("gpt", base_url="https://api.openai.com/v1", api_key="k")).stock("lamp")
 """
     result = ran(pytester, source, failed=1)
-    assert told(result) == (
-        "aiservices.testing.guard.RealModelCallError: test_shop.py::test_it was about to ask a real model: "
+    assert refusal(result) == (
+        "aiservices.testing.guard.RealModelCallError: test_shop.py::test_it tried to call a real model: "
         "openai:gpt at https://api.openai.com/v1. Nothing was sent. Give the service a FakeChatModel, a "
-        "ScriptedChatModel or a cassette; or permit it with @pytest.mark.real_model, for all tests with "
-        "--real-models, or for a host of yours with aiservices_permitted_hosts in the settings of pytest"
+        "ScriptedChatModel or a cassette; or permit the call: with @pytest.mark.real_model for a test, with "
+        "--real-models for all tests, or with aiservices_permitted_hosts in the pytest settings for a host"
     )
 
 
-def told(result: pytest.RunResult) -> str:
+def refusal(result: pytest.RunResult) -> str:
     (line,) = [line for line in result.outlines if line.startswith("E ") and "RealModelCallError: " in line]
     return line.removeprefix("E ").strip()
 
@@ -122,7 +122,7 @@ async def drained(pieces):
 def test_it():
     {ASKED[asked]}
 """
-    assert "test_shop.py::test_it was about to ask a real model: " in told(ran(pytester, source, failed=1))
+    assert "test_shop.py::test_it tried to call a real model: " in refusal(ran(pytester, source, failed=1))
 
 
 LOCAL = """
@@ -131,14 +131,14 @@ def test_it():
 """
 
 
-def test_a_server_on_this_machine_may_be_asked(pytester: pytest.Pytester, loopback: Loopback) -> None:
+def test_a_server_on_this_machine_may_be_called(pytester: pytest.Pytester, loopback: Loopback) -> None:
     loopback.reply(answer('{"value": 3}'))
     ran(pytester, LOCAL.format(url=loopback.base_url), passed=1)
 
 
-@pytest.mark.parametrize("leave", ["marker", "option", "host"])
-def test_who_has_leave_may_ask(pytester: pytest.Pytester, leave: str) -> None:
-    mark = "@pytest.mark.real_model" if leave == "marker" else ""
+@pytest.mark.parametrize("permission", ["marker", "option", "host"])
+def test_a_permitted_call_is_made(pytester: pytest.Pytester, permission: str) -> None:
+    mark = "@pytest.mark.real_model" if permission == "marker" else ""
     source = f"""
 from aiservices.testing.guard import RealModelCallError
 from aiservices import ModelError
@@ -152,10 +152,10 @@ def test_it():
 from aiservices import ChatRequest
 MODEL = OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k")
 """
-    if leave == "host":
+    if permission == "host":
         pytester.makeini("[pytest]\naiservices_permitted_hosts = models.invalid")
     pytester.makeconftest(NO_NAMES)
-    ran(pytester, source, *(["--real-models"] if leave == "option" else []), passed=1)
+    ran(pytester, source, *(["--real-models"] if permission == "option" else []), passed=1)
 
 
 NO_NAMES = """
@@ -170,7 +170,7 @@ def no_names(monkeypatch):
 """
 
 
-def test_leave_ends_with_its_test(pytester: pytest.Pytester) -> None:
+def test_a_permission_ends_with_its_test(pytester: pytest.Pytester) -> None:
     source = """
 from aiservices import ChatRequest
 MODEL = OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k")
@@ -182,10 +182,10 @@ def test_one():
 def test_two():
     MODEL.complete(ChatRequest.of("x"))
 """
-    assert "test_shop.py::test_two was about" in told(ran(pytester, source, passed=1, failed=1))
+    assert "test_shop.py::test_two tried" in refusal(ran(pytester, source, passed=1, failed=1))
 
 
-def test_the_guard_stands_where_pytest_loads_the_library_itself(pytester: pytest.Pytester) -> None:
+def test_the_guard_works_if_pytest_imports_the_library_itself(pytester: pytest.Pytester) -> None:
     # as it does where the library is installed: its loader is one for all modules that it rewrites
     pytester.makeconftest('import pytest\npytest.register_assert_rewrite("aiservices")\n')
     pytester.makepyfile(
@@ -197,7 +197,7 @@ def test_it():
     )
     result = pytester.runpytest_subprocess(*LOADED, "-p", "no:cacheprovider")
     result.assert_outcomes(failed=1)
-    assert "test_shop.py::test_it was about to ask a real model" in result.stdout.str()
+    assert "test_shop.py::test_it tried to call a real model" in result.stdout.str()
 
 
 def test_a_call_while_tests_are_collected_is_refused(pytester: pytest.Pytester) -> None:
@@ -205,11 +205,11 @@ def test_a_call_while_tests_are_collected_is_refused(pytester: pytest.Pytester) 
 from aiservices import ChatRequest
 OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k").complete(ChatRequest.of("x"))
 """
-    assert "what runs outside of tests was about" in told(ran(pytester, source, errors=1))
+    assert "code outside of tests tried" in refusal(ran(pytester, source, errors=1))
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_the_embedded_model_is_guarded_where_that_is_asked_for(
+def test_the_embedded_model_is_guarded_if_the_setting_says_so(
     pytester: pytest.Pytester, guarded: bool
 ) -> None:
     pytest.importorskip("xllamacpp", reason="the extra local is not installed")
@@ -218,10 +218,10 @@ def test_the_embedded_model_is_guarded_where_that_is_asked_for(
     pytester.makeini(f"[pytest]\naiservices_guard_local = {guarded}")
     source = f"\ndef test_it():\n    create(Shop, 'local:{weights}').stock('lamp')\n"
     result = ran(pytester, source, failed=1)
-    assert ("was about to ask a real model: local:" in result.stdout.str()) is guarded
+    assert ("tried to call a real model: local:" in result.stdout.str()) is guarded
 
 
-def test_the_guard_is_gone_after_the_run(pytester: pytest.Pytester) -> None:
+def test_the_guard_is_removed_after_the_run(pytester: pytest.Pytester) -> None:
     from aiservices.models.openai.client import Channels
 
     before = Channels.blocking, Channels.of_this_loop
@@ -244,9 +244,9 @@ class TestMore:
 """
 
 
-def test_cassettes_lie_beside_their_tests_and_replay(pytester: pytest.Pytester) -> None:
+def test_cassettes_are_stored_next_to_their_tests_and_replayed(pytester: pytest.Pytester) -> None:
     refused = ran(pytester, CASSETTE, failed=2)
-    refused.stdout.fnmatch_lines(["E *CassetteError: *test_it.json does not exist, and in the mode none *"])
+    refused.stdout.fnmatch_lines(["E *CassetteError: *test_it.json does not exist, and the mode none *"])
     ran(pytester, CASSETTE, "--cassettes=once", passed=2)
     files = sorted(path.name for path in (pytester.path / "cassettes" / "test_shop").iterdir())
     assert files == ["TestMore.test_it[a_b].json", "test_it.json"]
@@ -254,7 +254,7 @@ def test_cassettes_lie_beside_their_tests_and_replay(pytester: pytest.Pytester) 
     ran(pytester, silent, passed=2)
 
 
-def test_who_records_may_ask_real_models(pytester: pytest.Pytester) -> None:
+def test_a_recording_test_may_call_real_models(pytester: pytest.Pytester) -> None:
     source = """
 from aiservices import ModelError
 
@@ -277,7 +277,9 @@ def test_it(golden):
 """
 
 
-def test_golden_files_are_written_when_that_is_asked_for_and_compared_else(pytester: pytest.Pytester) -> None:
+def test_golden_files_are_written_with_update_golden_and_compared_otherwise(
+    pytester: pytest.Pytester,
+) -> None:
     ran(pytester, GOLDEN, failed=1).stdout.fnmatch_lines(
         ["E *GoldenError: there is no golden file *test_it.txt yet. What would be sent:"]
     )
@@ -316,34 +318,34 @@ def test_it"""
 
 def test_the_marker_and_the_options_are_documented(pytester: pytest.Pytester) -> None:
     markers = pytester.runpytest(*LOADED, "--markers")
-    markers.stdout.fnmatch_lines(
-        ["@pytest.mark.real_model: the test may ask real models, which others may not"]
-    )
+    markers.stdout.fnmatch_lines(["@pytest.mark.real_model: permits the test to call real models"])
     assert "--update-golden" in pytester.runpytest(*LOADED, "--help").stdout.str()
 
 
 def test_two_runs_in_one_process_watch_the_same_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for whoever tests a plugin of their own, and runs pytest inside of it."""
-    told_of: list[str] = []
-    finders = [plugin.Finder(lambda module, by=by: told_of.append(f"{by} {module.__name__}")) for by in "ab"]  # type: ignore[misc]
+    """A plugin that is tested with pytester runs pytest inside pytest."""
+    imported: list[str] = []
+    finders = [
+        plugin.ImportWatcher(lambda module, by=by: imported.append(f"{by} {module.__name__}")) for by in "ab"
+    ]  # type: ignore[misc]
     (tmp_path / "watched_here.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugin, "WATCHED", ("watched_here", "nowhere"))
     monkeypatch.setattr(sys, "meta_path", [*finders, *sys.meta_path])
     assert import_module("watched_here").__name__ == "watched_here"
-    assert sorted(told_of) == ["a watched_here", "b watched_here"]
+    assert sorted(imported) == ["a watched_here", "b watched_here"]
     with pytest.raises(ModuleNotFoundError):
         import_module("nowhere")
     del sys.modules["watched_here"]
 
 
-def test_what_is_watched_is_what_the_guard_knows() -> None:
-    assert set(plugin.WATCHED) == set(GUARDED)
+def test_the_watched_modules_are_those_that_the_guard_patches() -> None:
+    assert set(plugin.WATCHED) == set(PATCHES)
 
 
-def test_the_plugin_loads_nothing_of_the_library_in_tests_that_do_not_use_it() -> None:
+def test_importing_the_plugin_does_not_import_the_library() -> None:
     program = """
 import sys, pytest
 before = set(sys.modules)
@@ -360,7 +362,7 @@ print(sorted(set(sys.modules) - before))
     assert done.stdout == "['aiservices', 'aiservices.testing', 'aiservices.testing.plugin']\n"
 
 
-def test_importing_the_library_or_the_door_of_testing_loads_neither_pytest_nor_hypothesis() -> None:
+def test_importing_aiservices_testing_imports_neither_pytest_nor_hypothesis() -> None:
     program = """
 import sys, aiservices, aiservices.testing
 heavy = ("pytest", "_pytest", "hypothesis", "rich", "jinja2", "asyncio")
@@ -379,10 +381,10 @@ print([name for name in ("pytest", "_pytest", "hypothesis", "rich", "jinja2") if
     assert done.stdout == "[] []\n[]\n"
 
 
-def test_every_name_of_the_door_is_there() -> None:
-    import aiservices.testing as door
+def test_every_public_name_can_be_imported() -> None:
+    import aiservices.testing
 
-    assert all(getattr(door, name) is not None for name in door.__all__)
+    assert all(getattr(aiservices.testing, name) is not None for name in aiservices.testing.__all__)
     with pytest.raises(AttributeError) as caught:
-        door.nothing  # noqa: B018
+        aiservices.testing.nothing  # noqa: B018
     assert str(caught.value) == "module 'aiservices.testing' has no attribute 'nothing'"

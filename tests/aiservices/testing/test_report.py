@@ -11,7 +11,7 @@ import pytest
 
 from aiservices import Usage
 from aiservices.testing import Outcome, Report
-from aiservices.testing.report import html_of
+from aiservices.testing.report import html_report
 
 
 def outcome(name: str, value: Any, **settings: Any) -> Outcome:
@@ -47,9 +47,9 @@ exact   rate  3      0.333  0.0615  0.792
 length  mean  3      35.5   -103    174
 low and high: 95% confidence, Wilson's interval of rates, Student's of means
 
-calls  failed  attempts  input tokens  output tokens  judges' tokens  seconds
------  ------  --------  ------------  -------------  --------------  -------
-4      1       8         40            20             16              1.50
+calls  failed  attempts  input tokens  output tokens  judge tokens  seconds
+-----  ------  --------  ------------  -------------  ------------  -------
+4      1       8         40            20             16            1.50
 
 case   answer                                   exact   length  attempts  tokens  seconds
 -----  ---------------------------------------  ------  ------  --------  ------  -------
@@ -77,7 +77,7 @@ def test_with_rich_the_same_cells_are_printed(
     monkeypatch.setenv("COLUMNS", "120")
     report().show()
     shown = capsys.readouterr().out
-    for cell in ("0.0615", "judges' tokens", "failed", "ZeroDivisionError: by 0", "no <i>tea</i>"):
+    for cell in ("0.0615", "judge tokens", "failed", "ZeroDivisionError: by 0", "no <i>tea</i>"):
         assert cell in shown
 
 
@@ -100,8 +100,8 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def test_the_page_stands_alone_and_what_a_model_wrote_is_text_in_it() -> None:
-    text = html_of(report())
+def test_the_page_is_self_contained_and_escapes_answers() -> None:
+    text = html_report(report())
     page = Page(text)
     assert not page.named("script")
     assert not page.named("link")
@@ -111,14 +111,14 @@ def test_the_page_stands_alone_and_what_a_model_wrote_is_text_in_it() -> None:
     assert any("no <i>tea</i>" in part for part in page.texts)
 
 
-def test_the_page_tells_what_a_scorer_raised() -> None:
+def test_the_page_shows_the_error_of_a_scorer() -> None:
     failed = outcome("one", 3)._replace(scores={"length": StopIteration("<b>")})
-    text = "".join(Page(html_of(Report("it", (failed,), ("length",), 0.9, 0.1))).texts)
+    text = "".join(Page(html_report(Report("it", (failed,), ("length",), 0.9, 0.1))).texts)
     assert "length: StopIteration: <b>" in text
 
 
-def test_the_page_can_be_read_aloud() -> None:
-    page = Page(html_of(report()))
+def test_the_page_is_accessible_to_screen_readers() -> None:
+    page = Page(html_report(report()))
     assert page.named("html") == [{"lang": "en"}]
     assert "Evaluation of Shop.ask → openai:gpt" in page.texts
     (plot,) = page.named("svg")
@@ -133,8 +133,8 @@ def test_the_page_can_be_read_aloud() -> None:
     assert headings == ["h1", "h2", "h2", "h2"]
 
 
-def test_the_plot_shows_values_and_bounds_at_their_places() -> None:
-    one, two = Page(html_of(report())).named("circle")
+def test_the_plot_shows_values_and_bounds_at_their_positions() -> None:
+    one, two = Page(html_report(report())).named("circle")
     assert one["cx"] == str(round(180 + 440 / 3, 1))
     # the interval goes beyond 0 and 1, hence so does the scale: from -200 to 200
     assert two["cx"] == str(round(180 + 440 * 235.5 / 400, 1))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from aiservices.testing.serialization import write_whole
+from aiservices.testing.serialization import write_atomically
 
 
-def test_a_file_and_its_folders_are_made_as_others_are(tmp_path: Path) -> None:
+def test_missing_folders_are_created_with_default_permissions(tmp_path: Path) -> None:
     path = tmp_path / "golden" / "one.txt"
-    write_whole(path, "tea")
-    write_whole(path, "ü")
+    write_atomically(path, "tea")
+    write_atomically(path, "ü")
     other = tmp_path / "other"
     other.touch()
     assert path.read_text("utf-8") == "ü"
@@ -20,10 +20,10 @@ def test_a_file_and_its_folders_are_made_as_others_are(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "one.txt"
-    write_whole(path, "tea")
+    write_atomically(path, "tea")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "coffee \ud800")
+        write_atomically(path, "coffee \ud800")
     assert path.read_text("utf-8") == "tea"
     assert list(tmp_path.iterdir()) == [path]

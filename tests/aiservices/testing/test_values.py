@@ -13,8 +13,8 @@ from matrix.return_types import CASES
 
 from aiservices import create
 from aiservices.testing import FakeChatModel, strategy_of
-from aiservices.testing.hypothesis_values import Drawn
-from aiservices.testing.values import Dice, json_for, text_like
+from aiservices.testing.hypothesis_values import HypothesisChoices
+from aiservices.testing.values import SeededChoices, json_value_for, text_matching
 from output_parsers import parser_for
 from output_parsers.result.reading import strict_equal
 
@@ -59,21 +59,21 @@ SCHEMAS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_dice_make_values_that_fit_the_schema(schema: dict[str, Any]) -> None:
+def test_seeded_values_fit_the_schema(schema: dict[str, Any]) -> None:
     validator = Draft202012Validator(schema)
     for seed in range(40):
-        value = json_for(schema, Dice(str(seed)))
+        value = json_value_for(schema, SeededChoices(str(seed)))
         assert list(validator.iter_errors(plain(value))) == [], value
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_hypothesis_makes_values_that_fit_the_schema(schema: dict[str, Any]) -> None:
+def test_hypothesis_values_fit_the_schema(schema: dict[str, Any]) -> None:
     validator = Draft202012Validator(schema)
 
     @QUICK
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        value = json_for(schema, Drawn(data.draw))
+        value = json_value_for(schema, HypothesisChoices(data.draw))
         assert list(validator.iter_errors(plain(value))) == [], value
 
     check()
@@ -91,21 +91,21 @@ def plain(value: Any) -> Any:
         r"^\S+@\S+\.com$", r"^[\w.]+$", r"(?i)^abc$", r"^\D\W\s$", "",
     ],
 )  # fmt: skip
-def test_a_text_like_a_pattern_matches_it(pattern: str) -> None:
+def test_a_text_for_a_pattern_matches_it(pattern: str) -> None:
     for seed in range(60):
-        text = text_like(pattern, random.Random(seed))
+        text = text_matching(pattern, random.Random(seed))
         assert re.search(pattern, text), text
 
 
 @settings(QUICK, max_examples=150)
 @given(FORMS.flatmap(lambda form: st.tuples(st.just(form), strategy_of(form))))
-def test_what_hypothesis_makes_of_any_type_is_written_and_read_back(made: tuple[Any, Any]) -> None:
+def test_values_of_every_type_are_written_and_read_back(made: tuple[Any, Any]) -> None:
     form, value = made
     parser: Any = parser_for(form)
     assert strict_equal(parser.parse(parser.write(value)), value)
 
 
-def test_hypothesis_finds_the_edges_of_a_type() -> None:
+def test_hypothesis_finds_edge_cases_of_a_type() -> None:
     found: set[int] = set()
 
     @settings(max_examples=300, deadline=None, database=None, derandomize=True)
@@ -119,7 +119,7 @@ def test_hypothesis_finds_the_edges_of_a_type() -> None:
     assert max(found) > 2**31
 
 
-def test_a_test_of_hypothesis_chooses_what_a_fake_model_answers() -> None:
+def test_hypothesis_chooses_the_answers_of_a_fake_model() -> None:
     class Counter(Protocol):
         def words(self, text: str) -> list[int]: ...
 
@@ -158,4 +158,4 @@ def depth_of(value: Any) -> int:
 
 
 def test_values_of_recursive_types_end() -> None:
-    assert max(depth_of(json_for(SCHEMAS[-2], Dice(str(seed)))) for seed in range(200)) <= 5
+    assert max(depth_of(json_value_for(SCHEMAS[-2], SeededChoices(str(seed)))) for seed in range(200)) <= 5
