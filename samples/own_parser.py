@@ -38,7 +38,7 @@ class MoneyParser:
 
 def money(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
     """The factory: a parser for Money, None for what is not its business."""
-    return MoneyParser() if target.form is Money else None
+    return MoneyParser() if target.type is Money else None
 
 
 @dataclass

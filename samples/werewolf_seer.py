@@ -62,9 +62,9 @@ SCRIPT = (
 
 def of_the_game(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
     """The parsers of the two phases, for ``create``."""
-    if target.form is Night:
+    if target.type is Night:
         return NIGHT
-    return DAY if target.form is Day else None
+    return DAY if target.type is Day else None
 
 
 @system_message("You are Ann, the seer in a game of werewolf with Bob, Cem and Dora.")

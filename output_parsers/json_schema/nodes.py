@@ -18,8 +18,8 @@ from ..result.reading import MAX_FAILURES, Ambiguity, Cursor, Json, ValidationFa
 from ..types.choices import BoolNode, ChoiceNode, choice_node
 from ..types.constraints import ConstrainedNode
 from ..types.containers import DictNode, ListNode
-from ..types.node import JsonSchema, Node, Shared
-from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, plain_key
+from ..types.node import JsonSchema, Node, RecursiveNode
+from ..types.records import Extra, FieldSpec, ObjectNode, RecordSpec, normalize_key
 from ..types.scalars import AnyNode, FloatNode, IntNode, NoneNode, NumberNode, TextNode
 from ..types.target import Target
 from ..types.unions import UnionNode
@@ -30,7 +30,7 @@ DATA = frozenset(
 MAPS = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
-NO_FORM = "it fits none of the forms"
+NO_ALTERNATIVE = "it fits none of the forms"
 _LONGEST = 160  # characters of a message of the package's own
 _SHOWN = 20  # members of an enum in a message
 _KINDS = {
@@ -72,7 +72,7 @@ class InvalidSchemaError(UnsupportedTypeError):
 class SchemaCheck:
     """A JSON Schema ready for checking. Raises InvalidSchemaError when the schema itself is broken.
 
-    ``references`` are all its ``$ref``; ``moves`` says that some part has an ``$id``, to which they refer.
+    ``references`` are all its ``$ref``; ``has_ids`` says that some part has an ``$id``, to which they refer.
     Nothing is fetched: a reference that leads out of the schema is a fault of the schema.
     """
 
@@ -84,7 +84,7 @@ class SchemaCheck:
 
         self.name = name
         self.references: list[str] = []
-        self.moves = False
+        self.has_ids = False
         draft = validator_for(schema, default=Draft202012Validator)
         try:
             draft.check_schema(schema)
@@ -111,7 +111,7 @@ class SchemaCheck:
             return
         inside_one = self._specification.create_resource(part)
         if pointer != "#" and inside_one.id():
-            self.moves = True
+            self.has_ids = True
             resolver = resolver.in_subresource(inside_one)
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
@@ -128,11 +128,11 @@ class SchemaCheck:
 
         self.references.append(reference)
         try:
-            found = resolver.lookup(reference).contents
+            data = resolver.lookup(reference).contents
         except (Unresolvable, ValueError, *USER_CODE_ERRORS) as error:
             reason = f"there is no {shorten(reference)!r} in the schema, and nothing is fetched"
             raise InvalidSchemaError(self.name, pointer, reason) from error
-        if not isinstance(found, (dict, bool)):
+        if not isinstance(data, (dict, bool)):
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is no schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
@@ -157,18 +157,20 @@ class SchemaCheck:
         except (ValueError, *USER_CODE_ERRORS):  # what the package makes of a number beyond a float
             return False
 
-    def problems(self, value: Any, at: Cursor) -> list[Problem]:
+    def problems(self, value: Any, cursor: Cursor) -> list[Problem]:
         """What is wrong with a plain value, path by path; nothing when it is valid."""
-        found: dict[tuple[str, str], Problem] = {}  # one problem may be met on two ways through the schema
+        data: dict[tuple[str, str], Problem] = {}  # one problem may be met on two ways through the schema
         try:
             for error in self._validator.iter_errors(value):
-                for problem in _told(error, at):
-                    found.setdefault((problem.path, problem.message), problem)
-                if len(found) >= MAX_FAILURES:
+                for problem in _told(error, cursor):
+                    data.setdefault((problem.path, problem.message), problem)
+                if len(data) >= MAX_FAILURES:
                     break
         except (ValueError, *USER_CODE_ERRORS) as error:
-            return [Problem(at.path, f"the schema cannot be checked here: {shorten(str(error), _LONGEST)}")]
-        return list(found.values())
+            return [
+                Problem(cursor.path, f"the schema cannot be checked here: {shorten(str(error), _LONGEST)}")
+            ]
+        return list(data.values())
 
 
 def _has_whole_float(value: Any) -> bool:
@@ -189,22 +191,24 @@ def _pointer(steps: Iterable[str | int]) -> str:
 
 def _told(error: Any, root: Cursor) -> Iterator[Problem]:
     """The problems that one error of the package stands for; its path begins at ``root``."""
-    at = root
+    cursor = root
     for step in error.absolute_path:
-        at = at.child(step)
+        cursor = cursor.child(step)
     keyword, said, value = error.validator, error.validator_value, error.instance
     if keyword == "required" and isinstance(said, list):
         for key in said:
             if key not in value:
-                yield Problem(at.child(key).path, f"the required field {key!r} is missing")
+                yield Problem(cursor.child(key).path, f"the required field {key!r} is missing")
     elif keyword == "additionalProperties" and said is False:
         for key in value:
             if _is_extra(key, error.schema):
-                yield Problem(at.child(key).path, "the schema has no field of this name", describe_value(value[key]))
+                yield Problem(
+                    cursor.child(key).path, "the schema has no field of this name", describe_value(value[key])
+                )
     elif keyword in ("anyOf", "oneOf"):
-        yield from _told_of_forms(error, root, at)
+        yield from _told_of_forms(error, root, cursor)
     else:
-        yield Problem(at.path, _message(keyword, said, error), describe_value(value))
+        yield Problem(cursor.path, _message(keyword, said, error), describe_value(value))
 
 
 def _is_extra(key: str, schema: JsonSchema) -> bool:
@@ -212,18 +216,18 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
     return key not in schema.get("properties", {}) and not any(re.search(p, key) for p in patterns)
 
 
-def _told_of_forms(error: Any, root: Cursor, at: Cursor) -> Iterator[Problem]:
+def _told_of_forms(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
     """Of several forms the faults of the one that came nearest, where one did."""
     if not error.context:
         said = "it fits more than one of the forms of which one is wanted"
-        yield Problem(at.path, said, describe_value(error.instance))
+        yield Problem(cursor.path, said, describe_value(error.instance))
         return
     forms: dict[int, list[Any]] = {}
     for fault in error.context:
         forms.setdefault(fault.relative_schema_path[0], []).append(fault)
     nearest = _nearest(list(forms.values()))
     if nearest is None:
-        yield Problem(at.path, _forms_wanted(error.validator_value), describe_value(error.instance))
+        yield Problem(cursor.path, _forms_wanted(error.validator_value), describe_value(error.instance))
         return
     for fault in nearest:
         yield from _told(fault, root)
@@ -241,7 +245,7 @@ def _nearest(forms: list[list[Any]]) -> list[Any] | None:
 def _forms_wanted(forms: list[Any]) -> str:
     kinds = [form.get("type") if isinstance(form, dict) else None for form in forms]
     known = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
-    return f"expected {' or '.join(known)}" if len(known) == len(kinds) else NO_FORM
+    return f"expected {' or '.join(known)}" if len(known) == len(kinds) else NO_ALTERNATIVE
 
 
 def _message(keyword: Any, said: Any, error: Any) -> str:
@@ -281,45 +285,45 @@ Align = Callable[[Json, Cursor], Any]
 
 
 @cache
-def anything() -> TypeAdapter[Any]:
+def any_adapter() -> TypeAdapter[Any]:
     """What stands where a node wants pydantic's checks, and jsonschema does them."""
     return TypeAdapter(Any)
 
 
-def plain_json(found: Json, at: Cursor) -> Any:
+def plain_json(data: Json, cursor: Cursor) -> Any:
     """A JSON value as json.loads gives it, but that a whole number is never rounded.
 
     Raises Misfit for a number beyond a float.
     """
-    if isinstance(found, dict):
-        return {key: plain_json(value, at.child(key)) for key, value in found.items()}
-    if isinstance(found, list):
-        return [plain_json(value, at.child(index)) for index, value in enumerate(found)]
-    return _plain_number(found, at) if isinstance(found, Decimal) else found
+    if isinstance(data, dict):
+        return {key: plain_json(value, cursor.child(key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [plain_json(value, cursor.child(index)) for index, value in enumerate(data)]
+    return _plain_number(data, cursor) if isinstance(data, Decimal) else data
 
 
-def _plain_number(found: Decimal, at: Cursor) -> int | float:
-    number = FloatNode().convert(found, at)
-    if number.is_integer() and Decimal(repr(number)) != found == found.to_integral_value():
-        return int(found)
+def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
+    number = FloatNode().convert(data, cursor)
+    if number.is_integer() and Decimal(repr(number)) != data == data.to_integral_value():
+        return int(data)
     return number
 
 
-def valid_or_aligned(check: SchemaCheck, align: Align, found: Json, at: Cursor) -> Any:
+def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> Any:
     """What is valid as it stands, and all else as ``align`` reads it.
 
     A valid 3.0 in the place of an integer becomes one, where aligning does not fail.
     """
-    plain = plain_json(found, at)
+    plain = plain_json(data, cursor)
     if not check.is_valid(plain):
-        return align(found, at)
+        return align(data, cursor)
     if check.is_exact(plain):
         return plain
-    before = len(at.coercions)
+    before = len(cursor.coercions)
     try:
-        return align(found, at)
+        return align(data, cursor)
     except ValidationFailure:
-        del at.coercions[before:]
+        del cursor.coercions[before:]
         return plain
 
 
@@ -328,8 +332,8 @@ class JsonNode(AnyNode):
 
     any_text = True  # a text is JSON too, so that the lines of a reply are items only by a guess
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return plain_json(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return plain_json(data, cursor)
 
 
 class JsonNumberNode(NumberNode[int | float]):
@@ -337,10 +341,10 @@ class JsonNumberNode(NumberNode[int | float]):
 
     kind = "a number"
 
-    def convert(self, number: int | Decimal, at: Cursor) -> int | float:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> int | float:
         if isinstance(number, int):
             return number
-        return int(number) if number.as_tuple().exponent == 0 else _plain_number(number, at)
+        return int(number) if number.as_tuple().exponent == 0 else _plain_number(number, cursor)
 
 
 class FormatNode(TextNode):
@@ -349,7 +353,7 @@ class FormatNode(TextNode):
     def __init__(self, form: str) -> None:
         self._form = form
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return f"string ({self._form})"
 
 
@@ -362,11 +366,11 @@ class EnumNode(ChoiceNode[Any]):
         super().__init__("enum", node.choices.choices, exact=False)
         self._values = values
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        plain = plain_json(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        plain = plain_json(data, cursor)
         if any(_equal(value, plain) for value in self._values):
             return plain
-        return super().read(found, at)
+        return super().read(data, cursor)
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -374,7 +378,7 @@ def _equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
-class FieldsNode(ObjectNode):
+class PropertiesNode(ObjectNode):
     """An object with known properties.
 
     Where others are allowed too, a key in another form may be one of them: it is taken for a property only
@@ -387,10 +391,10 @@ class FieldsNode(ObjectNode):
         if extra == "allow":
             for field in fields:
                 if not field.required:
-                    self._by_plain[plain_key(field.name)] = None
+                    self._by_plain[normalize_key(field.name)] = None
 
 
-class FormsNode(UnionNode):
+class AlternativesNode(UnionNode):
     """One of several forms. What is valid as it stands is not held against each of them."""
 
     def __init__(self, options: tuple[Node[Any], ...], check: SchemaCheck) -> None:
@@ -398,33 +402,33 @@ class FormsNode(UnionNode):
         self.exact = False
         self._check = check
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return valid_or_aligned(self._check, self._aligned, found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return valid_or_aligned(self._check, self._aligned, data, cursor)
 
-    def _aligned(self, found: Json, at: Cursor) -> Any:
+    def _aligned(self, data: Json, cursor: Cursor) -> Any:
         try:
-            return super().read(found, at)
+            return super().read(data, cursor)
         except Ambiguity:
             raise
-        except ValidationFailure as misfit:  # a limit of one form tells more than that no form fits
-            problems = self._check.problems(plain_json(found, at), at)
-            deeper = any(problem.path != at.path for problem in misfit.problems)
-            if deeper or not problems or problems[0].message == NO_FORM:
+        except ValidationFailure as failure:  # a limit of one form tells more than that no form fits
+            problems = self._check.problems(plain_json(data, cursor), cursor)
+            deeper = any(problem.path != cursor.path for problem in failure.problems)
+            if deeper or not problems or problems[0].message == NO_ALTERNATIVE:
                 raise
-            raise ValidationFailure(*problems) from misfit
+            raise ValidationFailure(*problems) from failure
 
 
-class LimitedNode(ConstrainedNode):
+class LimitsNode(ConstrainedNode):
     """A part whose values must hold the limits of its schema: lengths, bounds, a pattern."""
 
     def __init__(self, inner: Node[Any], limits: JsonSchema, check: SchemaCheck) -> None:
         shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
-        super().__init__(inner, anything(), shown)
+        super().__init__(inner, any_adapter(), shown)
         self.exact = False
         self._check = check.of(limits)
 
-    def check(self, value: Any, at: Cursor) -> Any:
-        problems = self._check.problems(value, at)
+    def check(self, value: Any, cursor: Cursor) -> Any:
+        problems = self._check.problems(value, cursor)
         if problems:
             raise ValidationFailure(*problems)
         return value
@@ -439,12 +443,12 @@ class SchemaTree:
         self._check = check
         self._name = name
         self._built: dict[str, Node[Any]] = {}
-        self._open: dict[str, Shared[Any]] = {}
+        self._open: dict[str, RecursiveNode[Any]] = {}
         self.root = self._referred("#", frozenset())
 
     def target(self, reference: str) -> Any:
         """The part of the schema at a JSON pointer; None for references of other kinds."""
-        if not re.match(r"#(?:/|\Z)", reference) or self._check.moves:
+        if not re.match(r"#(?:/|\Z)", reference) or self._check.has_ids:
             return None
         part: Any = self._schema
         for step in unquote(reference).split("/")[1:]:
@@ -462,7 +466,7 @@ class SchemaTree:
         if part is None:
             return self._unsaid()
         name = self._name if reference == "#" else reference.rpartition("/")[2]
-        shared: Shared[Any] = Shared(_bare(name) or "the value")
+        shared: RecursiveNode[Any] = RecursiveNode(_bare(name) or "the value")
         self._open[reference] = shared
         shared.node = self._built[reference] = self._node(part, here | {reference}, name)
         del self._open[reference]
@@ -484,7 +488,7 @@ class SchemaTree:
         kinds = schema.get("type") or next((kind for key, kind in _IMPLIED if key in schema), None)
         if isinstance(kinds, list) and len(kinds) > 1:
             options = (self._of_kind(kind, schema, name) for kind in kinds)
-            return FormsNode(tuple(options), self._check.of(schema))
+            return AlternativesNode(tuple(options), self._check.of(schema))
         if kinds:
             return self._of_kind(kinds if isinstance(kinds, str) else kinds[0], schema, name)
         return self._combined(schema, here, name)
@@ -494,7 +498,7 @@ class SchemaTree:
         every = schema.get("allOf", ())
         if forms and not every:
             options = tuple(self._node(form, here, name) for form in forms)
-            return options[0] if len(options) == 1 else FormsNode(options, self._check.of(schema))
+            return options[0] if len(options) == 1 else AlternativesNode(options, self._check.of(schema))
         if len(every) == 1 and not forms:
             return self._node(every[0], here, name)
         return JsonNode() if not schema.keys() - _ANNOTATIONS else self._unsaid()
@@ -506,12 +510,12 @@ class SchemaTree:
         if not scalars:
             return NoneNode()
         node = EnumNode(scalars)
-        return node if None not in values else FormsNode((node, NoneNode()), self._check.of(schema))
+        return node if None not in values else AlternativesNode((node, NoneNode()), self._check.of(schema))
 
     def _of_kind(self, kind: str, schema: JsonSchema, name: str) -> Node[Any]:
         node = self._without_limits(kind, schema, name)
         limits = {key: schema[key] for key in _LIMITS.get(kind, ()) if key in schema}
-        return LimitedNode(node, limits, self._check) if limits else node
+        return LimitsNode(node, limits, self._check) if limits else node
 
     def _without_limits(self, kind: str, schema: JsonSchema, name: str) -> Node[Any]:
         if kind == "string" and isinstance(schema.get("format"), str):
@@ -538,7 +542,7 @@ class SchemaTree:
         fields = tuple(FieldSpec(key, (key,), Any, key in names) for key in properties)
         closed = others is False and "patternProperties" not in schema
         title = schema.get("title")
-        node = FieldsNode(_bare(title or name), fields, "forbid" if closed else "allow")
+        node = PropertiesNode(_bare(title or name), fields, "forbid" if closed else "allow")
         for key, part in properties.items():
             node.nodes[key] = self._node(part)
             node.descriptions[key] = part.get("description") if isinstance(part, dict) else None

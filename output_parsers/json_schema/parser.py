@@ -20,7 +20,7 @@ from .nodes import (
     InvalidSchemaError,
     SchemaCheck,
     SchemaTree,
-    anything,
+    any_adapter,
     plain_json,
     valid_or_aligned,
 )
@@ -33,7 +33,7 @@ class SchemaNode(ConstrainedNode):
     """A whole JSON Schema: what is valid as it stands is the value; all else is aligned, then checked."""
 
     def __init__(self, tree: SchemaTree, check: SchemaCheck, schema: JsonSchema) -> None:
-        super().__init__(tree.root, anything(), {})
+        super().__init__(tree.root, any_adapter(), {})
         self.exact = False  # pydantic does not know what the schema demands
         self._check = check
         self._schema = schema
@@ -43,7 +43,7 @@ class SchemaNode(ConstrainedNode):
         """The schema inside of another one, its references leading where they did."""
         inside = {key: value for key, value in self._schema.items() if key != "$schema"}
         references = self._check.references
-        if not references or self._check.moves or "$id" in inside:
+        if not references or self._check.has_ids or "$id" in inside:
             return inside
         if all(reference.startswith("#/$defs/") for reference in references):
             definitions.schemas.update(inside.pop("$defs"))
@@ -51,23 +51,23 @@ class SchemaNode(ConstrainedNode):
         definitions.schemas[_ROOT] = _moved(inside)
         return {"$ref": f"#/$defs/{_ROOT}"}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         if self._said:
-            return self.inner.hint(within)
+            return self.inner.hint(enclosing)
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return valid_or_aligned(self._check, super().read, found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return valid_or_aligned(self._check, super().read, data, cursor)
 
-    def read_text(self, text: str, at: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> Any:
         try:
-            plain = plain_json(read_exact(text.strip()), at)
+            plain = plain_json(read_exact(text.strip()), cursor)
         except (JsonSyntaxError, ValidationFailure):
-            return super().read_text(text, at)
-        return plain if self._check.is_valid(plain) else super().read_text(text, at)
+            return super().read_text(text, cursor)
+        return plain if self._check.is_valid(plain) else super().read_text(text, cursor)
 
-    def check(self, value: Any, at: Cursor) -> Any:
-        problems = self._check.problems(value, at)
+    def check(self, value: Any, cursor: Cursor) -> Any:
+        problems = self._check.problems(value, cursor)
         if problems:
             raise ValidationFailure(*problems)
         return value

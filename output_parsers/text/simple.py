@@ -182,7 +182,7 @@ class DatetimeOutputParser(TextParser[datetime]):
         return f"Reply only with a date and time in the format {self.format}, such as {self._example}"
 
     def _read(self, text: str) -> datetime:
-        said = strip_reasoning(text, Cursor()).prose().text.strip(_AROUND)
+        said = strip_reasoning(text, Cursor()).without_wrapping().text.strip(_AROUND)
         for written in (said, said.removesuffix(".").rstrip(_AROUND)):
             if len(written) <= _LONGEST:
                 try:
@@ -218,7 +218,7 @@ class CommaSeparatedListOutputParser(TextParser[list[str]]):
         return "Reply with values separated by commas and nothing else, such as: foo, bar, baz"
 
     def _read(self, text: str) -> list[str]:
-        rest = _without_heading(strip_reasoning(text, Cursor()).prose().text)
+        rest = _without_heading(strip_reasoning(text, Cursor()).without_wrapping().text)
         items = _json_items(rest)
         if items is None:
             items = _csv_items(rest)
@@ -387,8 +387,8 @@ class _ByType(Generic[T]):
         """The value with the steps away from the exact text that reading it took."""
         return self._parser.read(text, leniency)
 
-    def _read_by(self, form: Any) -> None:
-        object.__setattr__(self, "_parser", parser_for(form))
+    def _read_by(self, output_type: Any) -> None:
+        object.__setattr__(self, "_parser", parser_for(output_type))
 
 
 @dataclass(frozen=True, init=False)
@@ -403,15 +403,15 @@ class JsonOutputParser(_ByType[T]):
     Raises UnsupportedTypeError when nothing reads the type.
     """
 
-    form: TypeForm[T] | None
+    output_type: TypeForm[T] | None
 
     @overload
-    def __init__(self: JsonOutputParser[Any], form: None = None) -> None: ...
+    def __init__(self: JsonOutputParser[Any], output_type: None = None) -> None: ...
     @overload
-    def __init__(self, form: TypeForm[T]) -> None: ...
-    def __init__(self, form: TypeForm[T] | None = None) -> None:
-        object.__setattr__(self, "form", form)
-        self._read_by(Any if form is None else form)
+    def __init__(self, output_type: TypeForm[T]) -> None: ...
+    def __init__(self, output_type: TypeForm[T] | None = None) -> None:
+        object.__setattr__(self, "form", output_type)
+        self._read_by(Any if output_type is None else output_type)
 
 
 @dataclass(frozen=True, init=False)

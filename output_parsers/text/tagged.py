@@ -243,13 +243,17 @@ def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
 
 
 def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> Any:
-    at = Cursor().child(tag.name)
+    cursor = Cursor().child(tag.name)
     if unclosed:
-        raise ValidationFailure(Problem(at.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}"))
+        raise ValidationFailure(
+            Problem(cursor.path, f"the tag {tag.tag_end} is missing after {tag.tag_begin}")
+        )
     if not contents:
-        raise ValidationFailure(Problem(at.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing"))
+        raise ValidationFailure(
+            Problem(cursor.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing")
+        )
     if any(other.strip() != contents[0].strip() for other in contents):
-        raise ValidationFailure(Problem(at.path, f"{tag.tag_begin} stands twice with different contents"))
+        raise ValidationFailure(Problem(cursor.path, f"{tag.tag_begin} stands twice with different contents"))
     if not tag.parse_json:
         return contents[0]
     try:
@@ -257,7 +261,7 @@ def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> An
     except OutputParsingError as error:
         where = f"what stands between {tag.tag_begin} and {tag.tag_end} must be JSON"
         raise ValidationFailure(
-            *(Problem(at.path + p.path[1:], f"{where}: {p.message}", p.found) for p in error.problems)
+            *(Problem(cursor.path + p.path[1:], f"{where}: {p.message}", p.found) for p in error.problems)
         ) from error
 
 
@@ -300,5 +304,7 @@ class MarkdownJsonDictParser(DictParser):
             parsed = parser_for(dict[str, Any]).parse(text)
         missing = [key for key in self.required_keys if key not in parsed]
         if missing:
-            raise failure(f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed))
+            raise failure(
+                f"these required keys are missing: {', '.join(missing)}", found=describe_value(parsed)
+            )
         return parsed

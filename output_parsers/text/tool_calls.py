@@ -43,7 +43,7 @@ class ToolCallLike(Protocol):
 
 
 @dataclass(frozen=True)
-class AnyCall:
+class AnyToolCall:
     """A call of any tool that is written as text."""
 
     name: str
@@ -52,7 +52,7 @@ class AnyCall:
 
 
 @dataclass(frozen=True, init=False)
-class CallsParser(ABC, Generic[R_co]):
+class ToolCallsParser(ABC, Generic[R_co]):
     """A parser of tool calls; as an OutputParser it reads calls that a model without tools wrote as text."""
 
     first_tool_only: bool
@@ -63,16 +63,16 @@ class CallsParser(ABC, Generic[R_co]):
 
     def _set(
         self,
-        form: Any,
+        output_type: Any,
         parsers: Mapping[str, TypeParser[Any]],
         others: TypeParser[Any] | None,
         **options: Any,
     ) -> None:
         """Fix the form of a written call, and the parsers of arguments: by tool, and of all other tools."""
-        several = cast(Any, list)[form]
+        several = cast(Any, list)[output_type]
         written = {
             "_written": parser_for(several),
-            "_written_or_one": parser_for(cast(Any, Union)[several, form]),
+            "_written_or_one": parser_for(cast(Any, Union)[several, output_type]),
         }
         for name, value in {"_parsers": parsers, "_others": others, **written, **options}.items():
             object.__setattr__(self, name, value)
@@ -104,7 +104,7 @@ class CallsParser(ABC, Generic[R_co]):
         if self._others is not None:
             return
         try:
-            found = parser_for(cast(Any, list[AnyCall] | AnyCall)).parse(text)
+            found = parser_for(cast(Any, list[AnyToolCall] | AnyToolCall)).parse(text)
         except OutputParsingError:
             return
         calls = found if isinstance(found, list) else [found]
@@ -184,7 +184,7 @@ class CallsParser(ABC, Generic[R_co]):
         return cast(R_co, first if self.first_tool_only else values)
 
 
-def call_form(name: Any, arguments: Any) -> type:
+def call_type(name: Any, arguments: Any) -> type:
     """The type of a call that is written as text; ``name`` is the type of its name."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("name", name),
@@ -230,7 +230,7 @@ class ParsedToolCall(TypedDict):
 
 
 @dataclass(frozen=True, init=False)
-class PydanticToolsParser(CallsParser[R_co]):
+class PydanticToolsParser(ToolCallsParser[R_co]):
     """Tool calls as values of the types of the tools, as LangChain's.
 
     >>> class Add(BaseModel):
@@ -262,16 +262,16 @@ class PydanticToolsParser(CallsParser[R_co]):
         parsers = {_tool_name(tool): parser_for(tool) for tool in tools}
         if len(parsers) < len(tools):
             raise ValueError(f"two tools have one name: {', '.join(map(_tool_name, tools))}")
-        forms = [call_form(cast(Any, Literal)[_tool_name(tool)], tool) for tool in tools]
-        form = cast(Any, Union)[tuple(forms)]
-        self._set(form, parsers, None, tools=tuple(tools), first_tool_only=first_tool_only)
+        forms = [call_type(cast(Any, Literal)[_tool_name(tool)], tool) for tool in tools]
+        output_type = cast(Any, Union)[tuple(forms)]
+        self._set(output_type, parsers, None, tools=tuple(tools), first_tool_only=first_tool_only)
 
     def _shown(self, name: str, id: str | None, args: Any) -> Any:
         return args
 
 
 @dataclass(frozen=True, init=False)
-class JsonOutputToolsParser(CallsParser[R_co]):
+class JsonOutputToolsParser(ToolCallsParser[R_co]):
     """Tool calls as ``{"type": name, "args": {…}}``, with ``return_id`` also ``"id"``, as LangChain's.
 
     >>> parser = JsonOutputToolsParser()
@@ -301,14 +301,14 @@ class JsonOutputToolsParser(CallsParser[R_co]):
         return_id: bool = False,
     ) -> None: ...
     def __init__(self, first_tool_only: bool = False, return_id: bool = False) -> None:
-        self._set(AnyCall, {}, parser_for(Args), first_tool_only=first_tool_only, return_id=return_id)
+        self._set(AnyToolCall, {}, parser_for(Args), first_tool_only=first_tool_only, return_id=return_id)
 
     def _shown(self, name: str, id: str | None, args: Any) -> Any:
         return {"type": name, "args": args, "id": id} if self.return_id else {"type": name, "args": args}
 
 
 @dataclass(frozen=True, init=False)
-class JsonOutputKeyToolsParser(CallsParser[R_co]):
+class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
     """The arguments of the calls of one tool, ``key_name``, as LangChain's; with ``return_id`` whole calls.
 
     >>> JsonOutputKeyToolsParser("add").parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
@@ -352,7 +352,7 @@ class JsonOutputKeyToolsParser(CallsParser[R_co]):
     ) -> None: ...
     def __init__(self, key_name: str, first_tool_only: bool = False, return_id: bool = False) -> None:
         options = {"key_name": key_name, "first_tool_only": first_tool_only, "return_id": return_id}
-        self._set(AnyCall, {}, parser_for(Args), **options)
+        self._set(AnyToolCall, {}, parser_for(Args), **options)
 
     def _wants(self, name: str) -> bool:
         return name == self.key_name

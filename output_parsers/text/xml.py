@@ -161,7 +161,9 @@ class XmlOutputParser(TextParser[XmlElement]):
         first = found[0]
         if any(other != first for other in found[1:]):
             outermost = ", ".join(dict.fromkeys(f"<{tag}>" for element in found[:20] for tag in element))
-            raise failure(f"the reply holds {len(found)} different outermost elements: {outermost}; write one")
+            raise failure(
+                f"the reply holds {len(found)} different outermost elements: {outermost}; write one"
+            )
         return first
 
     def _elements(self, text: str) -> list[XmlElement]:

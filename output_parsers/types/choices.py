@@ -36,30 +36,30 @@ class ChoiceNode(Node[T]):
         said = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
         return {**schema, "description": "; ".join(said)} if said else schema
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return " | ".join(_shown(choice) for choice in self.choices.choices)
 
-    def read(self, found: Json, at: Cursor) -> T:
-        if isinstance(found, str):
-            spelled = self._spelled(found)
-            return self._find(found, at) if spelled is None else spelled.value
+    def read(self, data: Json, cursor: Cursor) -> T:
+        if isinstance(data, str):
+            spelled = self._spelled(data)
+            return self._find(data, cursor) if spelled is None else spelled.value
         for choice in self.choices.choices:
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
-            if _is(value, found):
-                if choice.label != found and isinstance(choice.value, Enum):
-                    at.record("member by its value", found, choice.label)
+            if _is(value, data):
+                if choice.label != data and isinstance(choice.value, Enum):
+                    cursor.record("member by its value", data, choice.label)
                 return choice.value
-        if found is None or (isinstance(found, (int, Decimal)) and not is_non_finite(found)):
-            text = dump_json(found)
+        if data is None or (isinstance(data, (int, Decimal)) and not is_non_finite(data)):
+            text = dump_json(data)
             for choice in self.choices.choices:
                 if _json_of(choice) == text:
-                    at.record("value as text", found, text)
+                    cursor.record("value as text", data, text)
                     return choice.value
-        raise at.failure(f"expected {self.kind}", found)
+        raise cursor.failure(f"expected {self.kind}", data)
 
-    def read_text(self, text: str, at: Cursor) -> T:
+    def read_text(self, text: str, cursor: Cursor) -> T:
         shown = self._shown_as(text.strip())
-        return self._find(text.strip(), at) if shown is None else shown.value
+        return self._find(text.strip(), cursor) if shown is None else shown.value
 
     def shows(self, text: str) -> bool:
         """Whether a text is a choice though it be JSON too, as ``true`` may be the text of a member.
@@ -83,15 +83,15 @@ class ChoiceNode(Node[T]):
                 return _json_of(choice)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
-    def _find(self, text: str, at: Cursor) -> T:
+    def _find(self, text: str, cursor: Cursor) -> T:
         try:
             choice, rule = self.choices.find(text)
         except NoMatch as error:
-            raise at.failure(f"expected {self.kind}; {error}", text) from error
+            raise cursor.failure(f"expected {self.kind}; {error}", text) from error
         if rule is None and not isinstance(_json_of(choice), str):
             rule = "text for a value that is none"
         if rule is not None:
-            at.record(rule, text, choice.label)
+            cursor.record(rule, text, choice.label)
         return choice.value
 
 
@@ -105,16 +105,16 @@ class BoolNode(ChoiceNode[bool]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "boolean"}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return "true | false"
 
-    def read(self, found: Json, at: Cursor) -> bool:
-        if isinstance(found, bool):
-            return found
-        if isinstance(found, int) and found in (0, 1):
-            at.record("number as boolean", found, bool(found))
-            return bool(found)
-        return super().read(found, at)
+    def read(self, data: Json, cursor: Cursor) -> bool:
+        if isinstance(data, bool):
+            return data
+        if isinstance(data, int) and data in (0, 1):
+            cursor.record("number as boolean", data, bool(data))
+            return bool(data)
+        return super().read(data, cursor)
 
 
 _TRUE = Choice("true", True, ("yes",), alone=("y", "on", "1"))
@@ -136,39 +136,39 @@ class FlagNode(Node[Flag]):
         names = [choice.label for choice in self._choices.choices]
         return {"type": "array", "items": {"type": "string", "enum": names}}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return f"[{' | '.join(_shown(choice) for choice in self._choices.choices)}, ...]"
 
-    def read(self, found: Json, at: Cursor) -> Flag:
-        if isinstance(found, str):
-            names: list[Json] = [part for part in found.replace("|", ",").split(",") if part.strip()]
-            at.record("names in one text", found, names)
-        elif isinstance(found, list):
-            names = found
+    def read(self, data: Json, cursor: Cursor) -> Flag:
+        if isinstance(data, str):
+            names: list[Json] = [part for part in data.replace("|", ",").split(",") if part.strip()]
+            cursor.record("names in one text", data, names)
+        elif isinstance(data, list):
+            names = data
         else:
-            raise at.failure(f"expected {self.kind}", found)
+            raise cursor.failure(f"expected {self.kind}", data)
         value = self._cls(0)
         for index, name in enumerate(names):
-            value |= self._member(name, at.child(index))
+            value |= self._member(name, cursor.child(index))
         return value
 
-    def read_text(self, text: str, at: Cursor) -> Flag:
-        return self.read(text, at)
+    def read_text(self, text: str, cursor: Cursor) -> Flag:
+        return self.read(text, cursor)
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, self._cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
-    def _member(self, name: Json, at: Cursor) -> Flag:
+    def _member(self, name: Json, cursor: Cursor) -> Flag:
         label = normalize(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
             if label is not None and label == normalize(choice.label):
                 if name != choice.label:
-                    at.record("case or punctuation", name, choice.label)
+                    cursor.record("case or punctuation", name, choice.label)
                 return choice.value
         names = ", ".join(choice.label for choice in self._choices.choices)
-        raise at.failure(f"expected one of {names}", name)
+        raise cursor.failure(f"expected one of {names}", name)
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
@@ -198,11 +198,11 @@ def _json_of(choice: Choice[Any]) -> Json:
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
-def _is(value: Any, found: Json) -> bool:
+def _is(value: Any, data: Json) -> bool:
     """Whether a JSON value is the value of a choice; it has fractions as decimals."""
-    if isinstance(value, (float, Decimal)) and type(found) in (int, Decimal):
-        return bool(Decimal(str(value)) == found)
-    return type(value) is type(found) and bool(value == found)
+    if isinstance(value, (float, Decimal)) and type(data) in (int, Decimal):
+        return bool(Decimal(str(value)) == data)
+    return type(value) is type(data) and bool(value == data)
 
 
 def _shown(choice: Choice[Any]) -> str:
@@ -222,17 +222,17 @@ def _json_type(value: Json) -> str:
 
 def choice_node(target: Target) -> Node[Any] | None:
     """The node of bool, an Enum, a Flag or a Literal; None for all others."""
-    form = target.form
-    if form is bool:
+    tp = target.type
+    if tp is bool:
         return BoolNode()
     if target.origin is Literal:
         return _literal(target.args)
-    if isinstance(form, type) and issubclass(form, Flag) and len(form) > 0:
-        return FlagNode(form)
-    if isinstance(form, type) and issubclass(form, Enum) and len(form) > 0:
-        choices = choices_of(form)
+    if isinstance(tp, type) and issubclass(tp, Flag) and len(tp) > 0:
+        return FlagNode(tp)
+    if isinstance(tp, type) and issubclass(tp, Enum) and len(tp) > 0:
+        choices = choices_of(tp)
         exact = all(choice.label == choice.value.value for choice in choices)
-        return ChoiceNode(form.__name__, choices, exact=exact)
+        return ChoiceNode(tp.__name__, choices, exact=exact)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import Discriminator, Field, PydanticUserError, Tag, TypeAdapter, ValidationError
@@ -10,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import SchemaError
 
-from ..json.result import NON_FINITE_SCHEMA, allow_inf_nan_setting
+from ..json.result import NON_FINITE_SCHEMA
 from ..result.errors import USER_CODE_ERRORS, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure
 from .node import Definitions, JsonSchema, Node
@@ -67,6 +68,12 @@ class ConstrainedNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._held(self.inner.schema(definitions))
 
+    @property
+    def core_schema(self) -> dict[str, Any]:
+        """The pydantic-core schema that checks the constraints."""
+        schema: Any = self._adapter.core_schema
+        return dict(schema)
+
     def _held(self, schema: JsonSchema) -> JsonSchema:
         options = schema.get("anyOf", [])
         if len(options) == 2 and any(o in _NO_NUMBER for o in options):  # what was said of the other one
@@ -75,29 +82,29 @@ class ConstrainedNode(Node[Any]):
             return {**schema, **{key: self._keywords[key] for key in _OF_TEXT if key in self._keywords}}
         return {**schema, **self._keywords}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         said = [
             words.format(value).replace(" 1 items", " 1 item")
             for key, words in CONSTRAINTS_IN_WORDS.items()
             if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
         ]
-        inner = self.inner.hint((*within, self))
+        inner = self.inner.hint((*enclosing, self))
         return f"{inner} ({', '.join(said)})" if said else inner
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return self.check(self.inner.read(found, at), at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return self.check(self.inner.read(data, cursor), cursor)
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        return self.check(self.inner.read_text(text, at), at)
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        return self.check(self.inner.read_text(text, cursor), cursor)
 
-    def check(self, value: Any, at: Cursor) -> Any:
+    def check(self, value: Any, cursor: Cursor) -> Any:
         """The value, if what was declared holds of it. Raises Misfit when it does not."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, cursor)) from error
         except USER_CODE_ERRORS as error:  # such as a constraint that does not suit this member of a union
-            raise at.failure(str(error)[:1].lower() + str(error)[1:], value) from error
+            raise cursor.failure(str(error)[:1].lower() + str(error)[1:], value) from error
 
     def write(self, value: Any) -> Json:
         return self.inner.write(value)
@@ -109,20 +116,20 @@ class ConstrainedNode(Node[Any]):
         return self.inner.count_keys(value)
 
 
-def constrained(target: Target, node: Node[Any]) -> Node[Any]:
+def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
     """The node with the constraints that the target carries; the node itself when there are none."""
     metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
         return node
     _let_be_non_finite(target, node)
-    base = _base(target.form)
+    base = _base(target.type)
     try:
-        form: Any = Annotated[(base, *metadata)]
-        adapter: TypeAdapter[Any] = TypeAdapter(form)
+        tp: Any = Annotated[(base, *metadata)]
+        adapter: TypeAdapter[Any] = TypeAdapter(tp)
         schema = adapter.json_schema()
     except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
         reason = f"its constraints do not suit it ({error})"
-        raise UnsupportedTypeError(type_name(target.form), target.path, ["constraints"], reason) from error
+        raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
     # of None and another, the other; of the number and the string that pydantic makes of a decimal, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     checked = ConstrainedNode(
@@ -134,11 +141,24 @@ def constrained(target: Target, node: Node[Any]) -> Node[Any]:
 
 def _let_be_non_finite(target: Target, node: Node[Any]) -> None:
     """Have a float, or one beside None, read NaN and the infinities as what is said of it has it."""
-    allowed = allow_inf_nan_setting(target.metadata)
+    allowed = _allow_inf_nan(target.metadata)
     for part in node.parts if target.origin is Union else (node,):
         bare = part.inner if isinstance(part, ConstrainedNode) else part
         if isinstance(bare, FloatNode) and allowed is not None:
             bare.finite = not allowed
+
+
+def _allow_inf_nan(metadata: Iterable[Any]) -> bool | None:
+    """Return the ``allow_inf_nan`` setting in the metadata of Annotated, or None without one.
+
+    The last setting wins: it is the one nearest to the use of the type.
+    """
+    setting = None
+    for item in metadata:
+        for part in item.metadata if isinstance(item, FieldInfo) else (item,):
+            allowed = getattr(part, "allow_inf_nan", None)
+            setting = allowed if isinstance(allowed, bool) else setting
+    return setting
 
 
 def _constrains(item: Any) -> bool:
@@ -159,14 +179,14 @@ def _as_pydantic(item: Any) -> Any:
     return Field(**said)
 
 
-def _base(form: Any) -> Any:
+def _base(tp: Any) -> Any:
     """A type that pydantic knows, and on which it says the same of a constraint as on the target's form."""
-    origin = get_origin(form) or form
+    origin = get_origin(tp) or tp
     if origin in (Union, types.UnionType):
-        return Union[tuple(map(_base, get_args(form)))]  # noqa: UP007
+        return Union[tuple(map(_base, get_args(tp)))]  # noqa: UP007
     if origin is Annotated:
-        return _base(get_args(form)[0])
-    if form is None or form is types.NoneType:
+        return _base(get_args(tp)[0])
+    if tp is None or tp is types.NoneType:
         return None
     if origin in _OF_ANY:
         return _OF_ANY[origin]
@@ -177,5 +197,5 @@ def _base(form: Any) -> Any:
         "fractions",
         "uuid",
     ):
-        return form
+        return tp
     return Any

@@ -25,15 +25,15 @@ from .scalars import TextNode
 from .target import Target
 
 
-def opened(found: Json, opening: str, at: Cursor) -> Json:
+def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
     """The JSON inside a string that begins with the bracket ``opening``; all else as it is."""
-    if not isinstance(found, str) or not found.lstrip().startswith(opening):
-        return found
+    if not isinstance(data, str) or not data.lstrip().startswith(opening):
+        return data
     try:
-        inside = read_exact(found.strip())
+        inside = read_exact(data.strip())
     except JsonSyntaxError:
-        return found
-    at.record("JSON inside a string", found, inside)
+        return data
+    cursor.record("JSON inside a string", data, inside)
     return inside
 
 
@@ -70,42 +70,42 @@ class ListNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(definitions)}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return f"[{self.item.hint((*within, self))}, ...]"
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{self.item.hint((*enclosing, self))}, ...]"
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        found = opened(found, "[", at)
-        if not isinstance(found, list):
-            raise at.failure("expected an array", found)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        data = parse_json_string(data, "[", cursor)
+        if not isinstance(data, list):
+            raise cursor.failure("expected an array", data)
         items = []
-        misfits: list[ValidationFailure] = []
-        for index, item in enumerate(found):
+        failures: list[ValidationFailure] = []
+        for index, item in enumerate(data):
             try:
-                items.append(self.item.read(item, at.child(index)))
-            except ValidationFailure as misfit:
-                misfits.append(misfit)
-                if len(misfits) == MAX_FAILURES:
+                items.append(self.item.read(item, cursor.child(index)))
+            except ValidationFailure as failure:
+                failures.append(failure)
+                if len(failures) == MAX_FAILURES:
                     break
-        if misfits:
-            raise combine_failures(misfits)
+        if failures:
+            raise combine_failures(failures)
         try:
             return self.make(items)
         except TypeError as error:
-            raise at.failure(f"expected items that a set can hold: {error}", found) from error
+            raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
-    def read_text(self, text: str, at: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> Any:
         """One item a line, with or without bullets or numbers; or commas on one line."""
         items = split_items(text)
         if items is None:
-            raise at.failure("expected an array", text)
+            raise cursor.failure("expected an array", text)
         # a line of text may be an item or be said about the items; a line that reads as a number is an item
-        at.record("items in a text", text, items, guess=self.item.any_text)
-        before = len(at.coercions)
-        value = self.read(items, at)
+        cursor.record("items in a text", text, items, guess=self.item.any_text)
+        before = len(cursor.coercions)
+        value = self.read(items, cursor)
         if items[0] == text.split(",")[0].strip() and any(
-            s.rule == IN_A_SENTENCE for s in at.coercions[before:]
+            s.rule == IN_A_SENTENCE for s in cursor.coercions[before:]
         ):
-            raise at.failure("expected an array; its commas may be those of a sentence", text)
+            raise cursor.failure("expected an array; its commas may be those of a sentence", text)
         return value
 
     def write(self, value: Any) -> Json:
@@ -143,16 +143,16 @@ class TupleNode(Node[tuple[Any, ...]]):
         schema: JsonSchema = {"type": "array", "minItems": len(items), "maxItems": len(items)}
         return {**schema, "prefixItems": items, "items": False} if items else schema
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return f"[{', '.join(item.hint((*within, self)) for item in self.items)}]"
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return f"[{', '.join(item.hint((*enclosing, self)) for item in self.items)}]"
 
-    def read(self, found: Json, at: Cursor) -> tuple[Any, ...]:
-        found = opened(found, "[", at)
-        if not isinstance(found, list) or len(found) != len(self.items):
-            raise at.failure(f"expected {self.kind}", found)
+    def read(self, data: Json, cursor: Cursor) -> tuple[Any, ...]:
+        data = parse_json_string(data, "[", cursor)
+        if not isinstance(data, list) or len(data) != len(self.items):
+            raise cursor.failure(f"expected {self.kind}", data)
         return tuple(
-            node.read(item, at.child(index))
-            for index, (node, item) in enumerate(zip(self.items, found, strict=True))
+            node.read(item, cursor.child(index))
+            for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
 
     def write(self, value: Any) -> Json:
@@ -168,7 +168,7 @@ def sequence_node(target: Target, build: Build) -> Node[Any] | None:
     """The node of a list, set or tuple; None for all others. Without arguments, items are any JSON."""
     origin, args = target.origin, target.args
     if origin is tuple:
-        if not args and target.form is not tuple:
+        if not args and target.type is not tuple:
             return TupleNode(())
         if not args or args[-1] is ...:
             return ListNode(_item(target, args, build), tuple, exact=True)
@@ -209,37 +209,37 @@ class DictNode(Node[dict[Any, Any]]):
             schema["propertyNames"] = {"enum": [v if isinstance(v, str) else dump_json(v) for v in values]}
         return schema
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        inside = (*within, self)
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        inside = (*enclosing, self)
         return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
 
-    def read(self, found: Json, at: Cursor) -> dict[Any, Any]:
-        found = opened(found, "{", at)
-        if not isinstance(found, dict):
-            raise at.failure("expected an object", found)
+    def read(self, data: Json, cursor: Cursor) -> dict[Any, Any]:
+        data = parse_json_string(data, "{", cursor)
+        if not isinstance(data, dict):
+            raise cursor.failure("expected an object", data)
         pairs: dict[Any, Any] = {}
-        misfits: list[ValidationFailure] = []
-        for key, value in found.items():
-            below = at.child(key)
+        failures: list[ValidationFailure] = []
+        for key, value in data.items():
+            below = cursor.child(key)
             try:
                 name = self.read_key(key, below)
                 if name in pairs:
                     raise below.failure("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
-            except ValidationFailure as misfit:
-                misfits.append(misfit)
-                if len(misfits) == MAX_FAILURES:
+            except ValidationFailure as failure:
+                failures.append(failure)
+                if len(failures) == MAX_FAILURES:
                     break
-        if misfits:
-            raise combine_failures(misfits)
+        if failures:
+            raise combine_failures(failures)
         return pairs if self.make is dict else self.make(pairs)
 
-    def read_key(self, key: str, at: Cursor) -> Any:
+    def read_key(self, key: str, cursor: Cursor) -> Any:
         """JSON keys are always text, so that a number read from digits is no step away from it."""
-        for found in _meanings(key):
-            scratch = Cursor(Leniency.SAFE, at.path)
+        for data in _meanings(key):
+            scratch = Cursor(Leniency.SAFE, cursor.path)
             try:
-                name = self.key.read(found, scratch)
+                name = self.key.read(data, scratch)
             except ValidationFailure:
                 continue
             if any(step.rule not in _NO_STEPS for step in scratch.coercions):
@@ -247,9 +247,9 @@ class DictNode(Node[dict[Any, Any]]):
             try:
                 hash(name)
             except TypeError as error:
-                raise at.failure(f"expected a key that a dict can hold: {error}", key) from error
+                raise cursor.failure(f"expected a key that a dict can hold: {error}", key) from error
             return name
-        raise at.failure(f"expected a key that is {self.key.kind}", key)
+        raise cursor.failure(f"expected a key that is {self.key.kind}", key)
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, collections.abc.Mapping):
@@ -257,8 +257,8 @@ class DictNode(Node[dict[Any, Any]]):
         return {self._written_key(key): self.value.write(one) for key, one in value.items()}
 
     def _written_key(self, key: Any) -> str:
-        found = self.key.write(key)
-        return found if isinstance(found, str) else dump_json(found)
+        data = self.key.write(key)
+        return data if isinstance(data, str) else dump_json(data)
 
     def count_keys(self, value: Any) -> int:
         return len(value) + sum(map(self.value.count_keys, value.values()))

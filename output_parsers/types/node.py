@@ -43,16 +43,16 @@ class Node(ABC, Generic[T]):
         """The JSON Schema of this part."""
 
     @abstractmethod
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        """A short description for a prompt, in the manner of TypeScript. ``within`` holds the open parts."""
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        """A short description for a prompt, in the manner of TypeScript. ``enclosing`` holds the open parts."""
 
     @abstractmethod
-    def read(self, found: Json, at: Cursor) -> T:
+    def read(self, data: Json, cursor: Cursor) -> T:
         """The value that a JSON value stands for. Raises Misfit when it stands for none."""
 
-    def read_text(self, text: str, at: Cursor) -> T:
+    def read_text(self, text: str, cursor: Cursor) -> T:
         """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
-        raise at.failure(f"expected {self.kind}", text)
+        raise cursor.failure(f"expected {self.kind}", text)
 
     def write(self, value: Any) -> Json:
         """The JSON value that is read as ``value``. Raises ValueError for what has no JSON form.
@@ -73,17 +73,17 @@ class Node(ABC, Generic[T]):
         return None if self.parts else 0
 
 
-def _exact(found: Any) -> Json:
+def _exact(data: Any) -> Json:
     """A Python value of JSON with its floats as decimals, as all JSON has them here."""
-    if isinstance(found, float):
-        number = Decimal(repr(found))
+    if isinstance(data, float):
+        number = Decimal(repr(data))
         return number.quantize(_TENTH) if number.as_tuple().exponent == 0 else number  # not to be an integer
-    if isinstance(found, dict):
-        return {key: _exact(value) for key, value in found.items()}
-    return [_exact(item) for item in found] if isinstance(found, list) else found
+    if isinstance(data, dict):
+        return {key: _exact(value) for key, value in data.items()}
+    return [_exact(item) for item in data] if isinstance(data, list) else data
 
 
-class Shared(Node[T]):
+class RecursiveNode(Node[T]):
     """Stands for a part that is being taken apart already: the way round in a recursive type."""
 
     kind = "a value"
@@ -109,13 +109,13 @@ class Shared(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         if self.target.named:
             return self.target.schema(definitions)
-        return definitions.place(self.target, self.name, self.target.schema)
+        return definitions.define(self.target, self.name, self.target.schema)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self.name if self.target in within else self.target.hint(within)
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return self.name if self.target in enclosing else self.target.hint(enclosing)
 
-    def read(self, found: Json, at: Cursor) -> T:
-        return self.target.read(found, at)
+    def read(self, data: Json, cursor: Cursor) -> T:
+        return self.target.read(data, cursor)
 
     def write(self, value: Any) -> Json:
         return self.target.write(value)
@@ -134,7 +134,7 @@ class Definitions:
         self._names: dict[Node[Any], str] = {}
         self._seen: set[Node[Any]] = set()
 
-    def place(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
+    def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
         """The schema of an object: in place, or as a reference to its definition."""
         if node not in self.named:
             if node in self._seen:
@@ -186,7 +186,7 @@ def schema_of(node: Node[Any]) -> JsonSchema:
     return {**root, "$defs": definitions.schemas}
 
 
-def described(schema: JsonSchema, description: str | None) -> JsonSchema:
+def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
     """A schema with a description; a reference is wrapped, for strict modes permit it no neighbours."""
     if not description:
         return schema
@@ -257,20 +257,20 @@ class CustomNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._parser.schema or {"type": "string"})
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         said = " ".join(self._parser.format_instructions().split())
         return f"string ({said})" if said else "string"
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        if is_non_finite(found):  # its text would be a word
-            raise at.failure(f"expected {self.kind}", found)
-        text = found if isinstance(found, str) else dump_json(found)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        if is_non_finite(data):  # its text would be a word
+            raise cursor.failure(f"expected {self.kind}", data)
+        text = data if isinstance(data, str) else dump_json(data)
         try:
             return self._parser.parse(text)
         except OutputParsingError as error:
             raise ValidationFailure(
-                *(Problem(at.path + p.path[1:], p.message, p.found) for p in error.problems)
+                *(Problem(cursor.path + p.path[1:], p.message, p.found) for p in error.problems)
             ) from error
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        return self.read(text, at)
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        return self.read(text, cursor)

@@ -15,7 +15,7 @@ from .scalars import FloatNode
 from .target import Target, type_name
 
 
-class ForeignNode(Node[Any]):
+class PydanticNode(Node[Any]):
     """A type that pydantic reads; JSON goes to it in strict mode, so that it converts nothing in silence.
 
     ``converts`` says that validators of the user's see the value first: where strict mode refuses what they
@@ -38,69 +38,71 @@ class ForeignNode(Node[Any]):
         definitions.schemas.update(self._definitions)
         return dict(self._schema)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        form = self._schema.get("format") or self._schema.get("type") or "value"
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        written_as = self._schema.get("format") or self._schema.get("type") or "value"
         return (
-            f'"{self._name} ({form})"' if self._schema.get("type") == "string" else f"{self._name} ({form})"
+            f'"{self._name} ({written_as})"'
+            if self._schema.get("type") == "string"
+            else f"{self._name} ({written_as})"
         )
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        plain = python_of(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        plain = to_python(data, cursor)
         try:
-            return self._adapter.validate_json(dump_json(found), strict=True)
+            return self._adapter.validate_json(dump_json(data), strict=True)
         except ValidationError as error:
             if not self._converts:
-                raise ValidationFailure(*problems_of(error, at)) from error
+                raise ValidationFailure(*problems_of(error, cursor)) from error
         except USER_CODE_ERRORS as error:
-            raise at.failure(f"{self._name} refuses the value: {error}", found) from error
+            raise cursor.failure(f"{self._name} refuses the value: {error}", data) from error
         try:  # what a validator makes of JSON is no longer JSON, which strict mode would have it be
             value = self._adapter.validate_python(plain)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, at)) from error
-        at.record("converted by its validators", found, value)
+            raise ValidationFailure(*problems_of(error, cursor)) from error
+        cursor.record("converted by its validators", data, value)
         return value
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        return self.read(text.strip(), at)
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        return self.read(text.strip(), cursor)
 
 
-def foreign_node(target: Target) -> Node[Any] | None:
+def pydantic_node(target: Target) -> Node[Any] | None:
     """The node of a type that pydantic can validate; None when it cannot."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(target.annotated)
-        return ForeignNode(type_name(target.form), adapter, converts=validates_first(target))
+        return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))
     except ImportError as error:  # EmailStr without its package
-        raise UnsupportedTypeError(type_name(target.form), target.path, ["pydantic"], str(error)) from error
+        raise UnsupportedTypeError(type_name(target.type), target.path, ["pydantic"], str(error)) from error
     except (PydanticUserError, TypeError, NotImplementedError, AttributeError):
         return None
 
 
-def validates_first(target: Target) -> bool:
+def has_before_validator(target: Target) -> bool:
     """Whether a validator of the user's sees the value before anything else does."""
     first = (BeforeValidator, PlainValidator, WrapValidator)
     return any(isinstance(item, first) for item in target.metadata)
 
 
-def python_of(found: Json, at: Cursor) -> Any:
+def to_python(data: Json, cursor: Cursor) -> Any:
     """A JSON value as json.loads would give it, but for numbers with more digits than a float holds.
 
     Raises Misfit for a number beyond a float, which pydantic would take for infinity.
     """
-    if isinstance(found, dict):
-        return {key: python_of(value, at.child(key)) for key, value in found.items()}
-    if isinstance(found, list):
-        return [python_of(value, at.child(index)) for index, value in enumerate(found)]
-    if isinstance(found, Decimal):
-        number = FloatNode().convert(found, at)
-        return number if Decimal(str(number)) == found else found
-    return found
+    if isinstance(data, dict):
+        return {key: to_python(value, cursor.child(key)) for key, value in data.items()}
+    if isinstance(data, list):
+        return [to_python(value, cursor.child(index)) for index, value in enumerate(data)]
+    if isinstance(data, Decimal):
+        number = FloatNode().convert(data, cursor)
+        return number if Decimal(str(number)) == data else data
+    return data
 
 
-def problems_of(error: ValidationError, at: Cursor) -> list[Problem]:
+def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
     """What pydantic says is wrong, as problems below a place."""
     problems = []
     for fault in error.errors(include_url=False, include_context=False):
-        place = at
+        place = cursor
         for step in fault["loc"]:
             place = place.child(step)
         message = fault["msg"]

@@ -13,6 +13,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Generic,
     Literal,
     NamedTuple,
     TypeAlias,
@@ -30,14 +31,14 @@ from typing_extensions import is_typeddict
 
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, dump_json
-from .containers import opened
-from .node import Definitions, JsonSchema, Node, described
-from .pydantic import problems_of, python_of
+from .containers import parse_json_string
+from .node import Definitions, JsonSchema, Node, with_description
+from .pydantic import problems_of, to_python
 from .scalars import AnyNode
 from .target import Target, attribute_docs, class_hints, type_name
 
 
-def tied(form: Any, cls: Any) -> Any:
+def resolve_self_references(tp: Any, cls: Any) -> Any:
     """A type in which a generic model of pydantic, that refers to itself by a mark, stands for itself."""
 
     def tie(part: Any) -> Any:
@@ -46,41 +47,41 @@ def tied(form: Any, cls: Any) -> Any:
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
         return cls if f":{id(generic)}[" in part.type_ref else part
 
-    return _changed(form, tie)
+    return _changed(tp, tie)
 
 
-def with_non_finite(form: Any) -> Any:
+def allow_non_finite(tp: Any) -> Any:
     """A type whose floats may be NaN and the infinities, where they do not say otherwise themselves."""
     asking = Annotated[float, Field(allow_inf_nan=True)]
-    return _changed(form, lambda part: asking if part is float else None)
+    return _changed(tp, lambda part: asking if part is float else None)
 
 
-def without_unset(form: Any) -> Any:
+def drop_unset_type(tp: Any) -> Any:
     """A type without the mark of msgspec for a field that is left out; what is nothing else stays."""
-    origin, args = get_origin(form), get_args(form)
+    origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
-        inner = without_unset(args[0])
-        return form if inner is args[0] else Annotated[(inner, *form.__metadata__)]
+        inner = drop_unset_type(args[0])
+        return tp if inner is args[0] else Annotated[(inner, *tp.__metadata__)]
     if origin not in (Union, types.UnionType):
-        return form
+        return tp
     rest = tuple(arg for arg in args if getattr(arg, "__name__", None) != "UnsetType")
-    return form if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
+    return tp if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
 
 
-def _changed(form: Any, change: Callable[[Any], Any]) -> Any:
+def _changed(tp: Any, change: Callable[[Any], Any]) -> Any:
     """A type with those of its parts replaced for which ``change`` gives another; itself if none is."""
-    new = change(form)
+    new = change(tp)
     if new is not None:
         return new
-    origin, args = get_origin(form), get_args(form)
+    origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         inner = _changed(args[0], change)
-        return form if inner is args[0] else Annotated[(inner, *form.__metadata__)]
+        return tp if inner is args[0] else Annotated[(inner, *tp.__metadata__)]
     if origin is Literal:
-        return form
+        return tp
     changed = tuple(_changed(arg, change) for arg in args)
     if all(old is other for old, other in zip(args, changed, strict=True)):
-        return form
+        return tp
     return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
 
 
@@ -95,7 +96,7 @@ class FieldSpec(NamedTuple):
 
     name: str
     keys: tuple[str, ...]
-    form: Any
+    type: Any
     required: bool
     description: str | None = None
     raw: bool = False
@@ -107,7 +108,7 @@ class RecordSpec(NamedTuple):
     ``make`` raises ValueError, TypeError or AssertionError when the values do not fit together.
     ``exact`` tells whether pydantic reads JSON into this class just as ``make`` would; ``extra`` what
     becomes of keys that no field has; ``by_key`` whether ``make`` takes the shown keys and not the names.
-    ``adapter`` is pydantic's reading of the class; ``reshapes`` tells that a validator of the class wants
+    ``adapter`` is pydantic's reading of the class; ``sees_whole_object`` tells that a validator of the class wants
     to see the whole JSON object.
     """
 
@@ -119,7 +120,8 @@ class RecordSpec(NamedTuple):
     by_key: bool = False
     description: str | None = None
     adapter: TypeAdapter[Any] | None = None
-    reshapes: bool = False
+    sees_whole_object: bool = False
+    plain_dataclass: bool = False
 
 
 def record_spec(target: Target) -> RecordSpec | None:
@@ -176,17 +178,17 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
             keys = (name,)
         elif by_name and name not in keys:
             keys = (*keys, name)
-        form: Any = tied(info.annotation, cls)
+        tp: Any = resolve_self_references(info.annotation, cls)
         if config.get("allow_inf_nan"):  # it says so itself, for pydantic's default is in no config
-            form = with_non_finite(form)
+            tp = allow_non_finite(tp)
         extras = list(info.metadata)
         if info.discriminator is not None:
             extras.append(FieldInfo(discriminator=info.discriminator))
         if extras:
-            form = Annotated[(form, *extras)]
+            tp = Annotated[(tp, *extras)]
         said = info.description or docs.get(name)
         is_raw = not raw.isdisjoint({name, "*"}) or _wants_json(info.metadata)
-        specs.append(FieldSpec(name, keys, form, info.is_required(), said, is_raw))
+        specs.append(FieldSpec(name, keys, tp, info.is_required(), said, is_raw))
     return tuple(specs)
 
 
@@ -210,7 +212,7 @@ def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> Recor
         by_key=True,
         description=about,
         adapter=TypeAdapter(cls),
-        reshapes=_reshapes(cls),
+        sees_whole_object=_reshapes(cls),
     )
 
 
@@ -221,7 +223,7 @@ def _reshapes(cls: Any) -> bool:
 
 def _pydantic_dataclass(target: Target) -> RecordSpec:
     cls = target.origin
-    adapter = TypeAdapter(target.form)
+    adapter = TypeAdapter(target.type)
     fields = _pydantic_fields(cls, cls.__pydantic_fields__)
     extra: Extra = (getattr(cls, "__pydantic_config__", None) or {}).get("extra") or "ignore"
     return RecordSpec(
@@ -232,7 +234,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
         by_key=True,
         description=_about(cls),
         adapter=adapter,
-        reshapes=_reshapes(cls),
+        sees_whole_object=_reshapes(cls),
     )
 
 
@@ -241,18 +243,20 @@ def _plain_specs(
 ) -> tuple[FieldSpec, ...]:
     """The fields of a class whose annotations are all that is said of them; any JSON without annotation."""
     docs = attribute_docs(target.origin)
-    hints = class_hints(target.form, target.namespace)
+    hints = class_hints(target.type, target.namespace)
     known = dict.fromkeys([*required, *optional], Any)
-    forms = {**{name: form for name, form in hints.items() if name in known}, **known, **hints}
+    types_by_name = {**{name: tp for name, tp in hints.items() if name in known}, **known, **hints}
     return tuple(
         FieldSpec(
             name,
             (name,),
-            forms[name].type if isinstance(forms[name], dataclasses.InitVar) else forms[name],
+            types_by_name[name].type
+            if isinstance(types_by_name[name], dataclasses.InitVar)
+            else types_by_name[name],
             name in required,
             docs.get(name),
         )
-        for name in forms
+        for name in types_by_name
         if name in known
     )
 
@@ -260,42 +264,81 @@ def _plain_specs(
 def _dataclass(target: Target) -> RecordSpec:
     cls = target.origin
     missing = dataclasses.MISSING
-    hints = class_hints(target.form, target.namespace)
+    hints = class_hints(target.type, target.namespace)
     every: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() leaves InitVar out
     inits = {n: f for n, f in every.items() if f.init and not _is_class_var(hints.get(n))}
     optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
-    described = tuple(
+    specs = tuple(
         spec._replace(description=said)
         if isinstance(said := inits[spec.name].metadata.get("description"), str)
         else spec
         for spec in _plain_specs(target, [name for name in inits if name not in optional], optional)
     )
-    return RecordSpec(cls, described, lambda values: cls(**values), description=_about(cls))
+    plain = not optional and _is_plain_dataclass(target, inits)
+    return RecordSpec(
+        cls,
+        specs,
+        lambda values: cls(**values),
+        exact=plain,
+        description=_about(cls),
+        plain_dataclass=plain,
+    )
 
 
-def _is_class_var(form: Any) -> bool:
-    return form is ClassVar or get_origin(form) is ClassVar
+def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
+    """Return True if an instance is nothing but its fields, so that pydantic-core may build it.
+
+    pydantic-core sets the attributes without calling the constructor. Everything that could run or intervene
+    during ``cls(**values)`` excludes a class: its own ``__init__``, ``__new__``, ``__post_init__`` or
+    ``__setattr__``, descriptors, a metaclass, type parameters.
+    """
+    cls: Any = target.origin
+    init = getattr(cls.__init__, "__code__", None)
+    attributes = {name for base in cls.__mro__ for name in vars(base) if not _is_slot(vars(base)[name])}
+    return (
+        target.type is cls
+        and type(cls) is type
+        and Generic not in cls.__mro__
+        and "__dataclass_fields__" in vars(cls)
+        # without pseudo-fields (InitVar, ClassVar), and fields that the constructor does not take
+        and set(cls.__dataclass_fields__) == {field.name for field in dataclasses.fields(cls)} == set(fields)
+        # the name under which dataclasses compiles a constructor; a constructor of the user's has another
+        and getattr(init, "co_qualname", None) == "__create_fn__.<locals>.__init__"
+        and getattr(init, "co_filename", None) == "<string>"
+        and cls.__new__ is object.__new__
+        and cls.__getattribute__ is object.__getattribute__
+        and (cls.__dataclass_params__.frozen or cls.__setattr__ is object.__setattr__)
+        and not attributes.intersection(("__post_init__", *fields))
+    )
+
+
+def _is_slot(attribute: object) -> bool:
+    return isinstance(attribute, types.MemberDescriptorType)
+
+
+def _is_class_var(tp: Any) -> bool:
+    return tp is ClassVar or get_origin(tp) is ClassVar
 
 
 def _typed_dict(target: Target) -> RecordSpec:
     cls: Any = target.origin
-    hints = class_hints(target.form, target.namespace)
+    hints = class_hints(target.type, target.namespace)
     # what the class itself says is wrong where its annotations were text
-    said = {name: _is_required(form) for name, form in hints.items()}
+    said = {name: _is_required(tp) for name, tp in hints.items()}
     required = [n for n in hints if (n in cls.__required_keys__ if said[n] is None else said[n])]
     fields = _plain_specs(target, required, [name for name in hints if name not in required])
     return RecordSpec(cls, fields, dict, description=_about(cls))
 
 
-def _is_required(form: Any) -> bool | None:
+def _is_required(tp: Any) -> bool | None:
     """What the qualifiers around the type of a key say of it; None when they say nothing."""
-    origin = get_origin(form)
+    origin = get_origin(tp)
     if origin is typing_extensions.Required:
         return True
     if origin is typing_extensions.NotRequired:
         return False
     if origin in (Annotated, typing_extensions.ReadOnly):
-        return _is_required(get_args(form)[0])
+        return _is_required(get_args(tp)[0])
     return None
 
 
@@ -325,7 +368,7 @@ def _struct(target: Target) -> RecordSpec:
 
     cls: Any = target.origin
     docs = attribute_docs(cls)
-    hints = class_hints(target.form, target.namespace)
+    hints = class_hints(target.type, target.namespace)
     fields = []
     config = cls.__struct_config__
     tag = config.tag_field
@@ -333,8 +376,8 @@ def _struct(target: Target) -> RecordSpec:
         fields.append(FieldSpec(tag, (tag,), Literal[config.tag], True))
     for field in msgspec.structs.fields(cls):
         keys = (field.encode_name,)
-        form = without_unset(hints[field.name])
-        fields.append(FieldSpec(field.name, keys, form, field.required, docs.get(field.name)))
+        tp = drop_unset_type(hints[field.name])
+        fields.append(FieldSpec(field.name, keys, tp, field.required, docs.get(field.name)))
 
     def make(values: dict[str, Any]) -> Any:
         return cls(**{name: value for name, value in values.items() if name != tag})
@@ -357,17 +400,17 @@ class RawNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._inner.schema(definitions)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self._inner.hint(within)
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint(enclosing)
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return python_of(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return to_python(data, cursor)
 
     def write(self, value: Any) -> Json:
         return self._inner.write(value)
 
 
-class RootNode(Node[Any]):
+class RootModelNode(Node[Any]):
     """A pydantic RootModel: reads what it holds."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[Any]) -> None:
@@ -384,14 +427,14 @@ class RootNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._inner.schema(definitions)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self._inner.hint((*within, self)) if self not in within else self._cls.__name__
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return self._inner.hint((*enclosing, self)) if self not in enclosing else self._cls.__name__
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        return self.check(self._inner.read(found, at), at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return self.check(self._inner.read(data, cursor), cursor)
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        return self.check(self._inner.read_text(text, at), at)
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        return self.check(self._inner.read_text(text, cursor), cursor)
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, self._cls):
@@ -399,12 +442,12 @@ class RootNode(Node[Any]):
         model: Any = value
         return self._inner.write(model.root)
 
-    def check(self, value: Any, at: Cursor) -> Any:
+    def check(self, value: Any, cursor: Cursor) -> Any:
         """The model around a value that was read. Raises Misfit when the model refuses it."""
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, cursor)) from error
 
 
 Build = Callable[[Target], Node[Any]]
@@ -424,9 +467,9 @@ class ObjectNode(Node[Any]):
         self._by_key = {key: field for field in spec.fields for key in field.keys}
         self._by_plain: dict[str, FieldSpec | None] = {}
         for key, field in self._by_key.items():
-            known = self._by_plain.setdefault(plain_key(key), field)
+            known = self._by_plain.setdefault(normalize_key(key), field)
             if known is not field:
-                self._by_plain[plain_key(key)] = None
+                self._by_plain[normalize_key(key)] = None
 
     @property
     def exact(self) -> bool:  # type: ignore[override]
@@ -437,11 +480,11 @@ class ObjectNode(Node[Any]):
         return tuple(self.nodes.values())
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return definitions.place(self, self.name, self._schema)
+        return definitions.define(self, self.name, self._schema)
 
     def _schema(self, definitions: Definitions) -> JsonSchema:
         properties = {
-            field.keys[0]: described(
+            field.keys[0]: with_description(
                 self.nodes[field.name].schema(definitions), self.descriptions[field.name]
             )
             for field in self.spec.fields
@@ -453,12 +496,12 @@ class ObjectNode(Node[Any]):
             "required": [field.keys[0] for field in self.spec.fields if field.required],
             "additionalProperties": self.spec.extra == "allow",
         }
-        return described(schema, self.spec.description)
+        return with_description(schema, self.spec.description)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        if self in within:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        if self in enclosing:
             return self.name
-        inside = (*within, self)
+        inside = (*enclosing, self)
         lines = []
         for field in self.spec.fields:
             optional = "" if field.required else "?"
@@ -471,68 +514,68 @@ class ObjectNode(Node[Any]):
         rows = [f"{text},  // {said}" if said else f"{text}," for text, said in lines]
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        found = opened(found, "{", at)
-        if not isinstance(found, dict):
-            raise at.failure(f"expected {self.kind}", found)
-        if self.spec.reshapes and self.spec.adapter is not None:
-            return self._reshaped(self.spec.adapter, found, at)
-        return self._read_fields(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        data = parse_json_string(data, "{", cursor)
+        if not isinstance(data, dict):
+            raise cursor.failure(f"expected {self.kind}", data)
+        if self.spec.sees_whole_object and self.spec.adapter is not None:
+            return self._reshaped(self.spec.adapter, data, cursor)
+        return self._read_fields(data, cursor)
 
-    def _reshaped(self, adapter: TypeAdapter[Any], found: dict[str, Json], at: Cursor) -> Any:
+    def _reshaped(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> Any:
         """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
-        plain = python_of(found, at)
-        before = len(at.coercions)
+        plain = to_python(data, cursor)
+        before = len(cursor.coercions)
         try:
-            return adapter.validate_json(dump_json(found), strict=True)
+            return adapter.validate_json(dump_json(data), strict=True)
         except (ValueError, *USER_CODE_ERRORS):
             pass
         try:
-            return self._read_fields(found, at)
-        except ValidationFailure as misfit:
-            del at.coercions[before:]
+            return self._read_fields(data, cursor)
+        except ValidationFailure as failure:
+            del cursor.coercions[before:]
             try:
                 value = adapter.validate_python(plain)
             except (ValueError, *USER_CODE_ERRORS):
-                raise misfit from None
-        at.record("converted by its validators", found, value)
+                raise failure from None
+        cursor.record("converted by its validators", data, value)
         return value
 
-    def _read_fields(self, found: dict[str, Json], at: Cursor) -> Any:
-        given, extra, problems = self._match(found, at)
+    def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> Any:
+        given, extra, problems = self._match(data, cursor)
         values: dict[str, Any] = {}
-        misfits = [ValidationFailure(*problems)] if problems else []
+        failures = [ValidationFailure(*problems)] if problems else []
         for field in self.spec.fields:
             if field.name not in given:
                 if field.required:
                     said = f"the required field {field.keys[0]!r} is missing"
-                    misfits.append(ValidationFailure(Problem(at.child(field.keys[0]).path, said)))
+                    failures.append(ValidationFailure(Problem(cursor.child(field.keys[0]).path, said)))
                 continue
             key, value = given[field.name]
             try:
-                read = self.nodes[field.name].read(value, at.child(key))
-            except ValidationFailure as misfit:
-                misfits.append(misfit)
+                read = self.nodes[field.name].read(value, cursor.child(key))
+            except ValidationFailure as failure:
+                failures.append(failure)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
-        if misfits:
-            raise combine_failures(misfits)
-        return self.make({**extra, **values}, found, at)
+        if failures:
+            raise combine_failures(failures)
+        return self.make({**extra, **values}, data, cursor)
 
-    def field_of(self, key: str) -> tuple[FieldSpec | None, bool]:
+    def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
         """The field that a key means, or None, and whether the key is its very name."""
         field = self._by_key.get(key)
-        return (self._by_plain.get(plain_key(key)), False) if field is None else (field, True)
+        return (self._by_plain.get(normalize_key(key)), False) if field is None else (field, True)
 
     def _match(
-        self, found: dict[str, Json], at: Cursor
+        self, data: dict[str, Json], cursor: Cursor
     ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
         """Which key gives which field: by its very name first, then by its name in another case."""
         given: dict[str, tuple[str, Json]] = {}
         problems: list[Problem] = []
         others: list[tuple[str, Json]] = []
         extra: dict[str, Json] = {}
-        for key, value in found.items():
+        for key, value in data.items():
             field = self._by_key.get(key)
             if field is None or field.name in given:
                 others.append((key, value))
@@ -540,38 +583,42 @@ class ObjectNode(Node[Any]):
                 given[field.name] = (key, value)
         exactly = set(given)
         for key, value in others:
-            field = self._by_plain.get(plain_key(key))
+            field = self._by_plain.get(normalize_key(key))
             if field is not None and field.name not in exactly:
                 if field.name in given:
-                    problems.append(Problem(at.child(key).path, f"another key means {field.keys[0]!r} too"))
+                    problems.append(
+                        Problem(cursor.child(key).path, f"another key means {field.keys[0]!r} too")
+                    )
                     continue
-                at.child(key).record("key in another form", key, field.keys[0])
+                cursor.child(key).record("key in another form", key, field.keys[0])
                 given[field.name] = (key, value)
             elif self.spec.extra == "allow":
-                extra[key] = AnyNode().read(value, at.child(key))
+                extra[key] = AnyNode().read(value, cursor.child(key))
             elif self.spec.extra == "forbid":
-                problems.append(Problem(at.child(key).path, f"{self.name} has no field of this name"))
+                problems.append(Problem(cursor.child(key).path, f"{self.name} has no field of this name"))
             else:
-                at.child(key).record_dropped("unknown key left out")
+                cursor.child(key).record_dropped("unknown key left out")
         return given, extra, problems
 
-    def make(self, values: dict[str, Any], found: Json, at: Cursor) -> Any:
-        """The record of values read from ``found``, named as the class takes them. Raises Misfit."""
+    def make(self, values: dict[str, Any], data: Json, cursor: Cursor) -> Any:
+        """The record of values read from ``data``, named as the class takes them. Raises Misfit."""
         try:
             if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
-                return self._converted(self.spec.adapter, values, found, at)
+                return self._converted(self.spec.adapter, values, data, cursor)
             return self.spec.make(values)
         except ValidationError as error:
-            raise ValidationFailure(*problems_of(error, at)) from error
+            raise ValidationFailure(*problems_of(error, cursor)) from error
         except (ValueError, *USER_CODE_ERRORS) as error:
-            raise at.failure(f"{self.name} refuses the values: {error}", found) from error
+            raise cursor.failure(f"{self.name} refuses the values: {error}", data) from error
 
-    def _converted(self, adapter: TypeAdapter[Any], values: dict[str, Any], found: Json, at: Cursor) -> Any:
+    def _converted(
+        self, adapter: TypeAdapter[Any], values: dict[str, Any], data: Json, cursor: Cursor
+    ) -> Any:
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:
             value = self.spec.make(values)
-        at.record("converted by its validators", found, value)
+        cursor.record("converted by its validators", data, value)
         return value
 
     @cached_property
@@ -580,14 +627,14 @@ class ObjectNode(Node[Any]):
 
     def write(self, value: Any) -> Json:
         given = self._given(value)
-        found = {
+        data = {
             field.keys[0]: self.nodes[field.name].write(given.pop(field.name))
             for field in self.spec.fields
             if field.name in given
         }
         if self.spec.extra == "allow":
-            found |= {name: AnyNode().write(other) for name, other in given.items()}
-        return found
+            data |= {name: AnyNode().write(other) for name, other in given.items()}
+        return data
 
     def _given(self, value: Any) -> dict[str, Any]:
         """What a record holds, by the names of its fields; what else it holds, by its own."""
@@ -620,7 +667,8 @@ class ObjectNode(Node[Any]):
     def count_keys(self, value: Any) -> int:
         if self._fixed is not None:
             return self._fixed
-        names = value.model_fields_set  # only pydantic models are exact, and only exact parts are counted
+        # only exact parts are counted: dataclasses without defaults, and pydantic models
+        names = self.nodes if self.spec.plain_dataclass else value.model_fields_set
         count = len(names)
         for name, node in self._keyed:
             if name in names:
@@ -632,7 +680,7 @@ class ObjectNode(Node[Any]):
         return [(name, node) for name, node in self.nodes.items() if node.parts]
 
 
-def plain_key(key: str) -> str:
+def normalize_key(key: str) -> str:
     """A key without case, accents, spaces and punctuation: firstName, first_name and First Name are one."""
     parts = unicodedata.normalize("NFKD", key).casefold()
     return re.sub(r"[\W_]+", "", "".join(c for c in parts if not unicodedata.combining(c)))
@@ -644,16 +692,16 @@ def object_node(target: Target, build: Build, register: Callable[[Node[Any]], No
         spec = record_spec(target)
     except (NameError, PydanticUserError) as error:
         reason = f"its annotations cannot be resolved ({error})"
-        raise UnsupportedTypeError(type_name(target.form), target.path, ["records"], reason) from error
+        raise UnsupportedTypeError(type_name(target.type), target.path, ["records"], reason) from error
     if spec is None:
         return None
     # importing RootModel itself would make pydantic search every installed package for plugins
     if getattr(spec.cls, "__pydantic_root_model__", False):
-        return RootNode(spec.cls, build(target.child(spec.fields[0].form)))
+        return RootModelNode(spec.cls, build(target.child(spec.fields[0].type)))
     node = ObjectNode(spec)
     register(node)
     for field in spec.fields:
-        below = target.child(field.form, field.name)
+        below = target.child(field.type, field.name)
         inside = build(below)
         node.nodes[field.name] = RawNode(inside) if field.raw else inside
         node.descriptions[field.name] = below.description or field.description
@@ -685,20 +733,20 @@ class EnvelopeNode(Node[T]):
             "additionalProperties": False,
         }
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return f'{{"{self.field}": {self.inner.hint((*within, self))}}}'
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return f'{{"{self.field}": {self.inner.hint((*enclosing, self))}}}'
 
-    def read(self, found: Json, at: Cursor) -> T:
-        if isinstance(found, dict) and set(found) == {self.field}:
-            return self.inner.read(found[self.field], at.child(self.field))
-        value = self.inner.read(found, at)
-        at.record("envelope left out", found, value)
+    def read(self, data: Json, cursor: Cursor) -> T:
+        if isinstance(data, dict) and set(data) == {self.field}:
+            return self.inner.read(data[self.field], cursor.child(self.field))
+        value = self.inner.read(data, cursor)
+        cursor.record("envelope left out", data, value)
         return value
 
     def write(self, value: Any) -> Json:
         return {self.field: self.inner.write(value)}
 
-    def read_text(self, text: str, at: Cursor) -> T:
-        value = self.inner.read_text(text, at)
-        at.record("envelope left out", text, value)
+    def read_text(self, text: str, cursor: Cursor) -> T:
+        value = self.inner.read_text(text, cursor)
+        cursor.record("envelope left out", text, value)
         return value

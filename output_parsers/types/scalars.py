@@ -25,7 +25,7 @@ from .target import Target
 T = TypeVar("T")
 
 
-class StringFormNode(Node[T]):
+class StringNode(Node[T]):
     """A type that JSON writes as a string of some form: bytes, UUID, paths."""
 
     prose = True
@@ -40,31 +40,31 @@ class StringFormNode(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._schema)
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return self._hint
 
-    def read(self, found: Json, at: Cursor) -> T:
-        if not isinstance(found, str):
-            raise at.failure(f"expected {self.kind}", found)
+    def read(self, data: Json, cursor: Cursor) -> T:
+        if not isinstance(data, str):
+            raise cursor.failure(f"expected {self.kind}", data)
         try:
-            return self._read(found)
+            return self._read(data)
         except ValueError as error:
-            raise at.failure(f"expected {self.kind}", found) from error
+            raise cursor.failure(f"expected {self.kind}", data) from error
 
-    def read_text(self, text: str, at: Cursor) -> T:
-        return self.read(text.strip(), at)
+    def read_text(self, text: str, cursor: Cursor) -> T:
+        return self.read(text.strip(), cursor)
 
 
-def string_form_node(target: Target) -> Node[Any] | None:
+def string_node(target: Target) -> Node[Any] | None:
     """The node of bytes, UUID or a path; None for all others."""
-    form = target.form
-    if form is bytes:
-        return StringFormNode("text for bytes", "string", _encode, {"type": "string"})
-    if form is UUID:
-        return StringFormNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"})
-    if isinstance(form, type) and issubclass(form, PurePath):
-        cls = Path if form is Path else form
-        return StringFormNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
+    tp = target.type
+    if tp is bytes:
+        return StringNode("text for bytes", "string", _encode, {"type": "string"})
+    if tp is UUID:
+        return StringNode("a UUID", '"UUID"', _read_uuid, {"type": "string", "format": "uuid"})
+    if isinstance(tp, type) and issubclass(tp, PurePath):
+        cls = Path if tp is Path else tp
+        return StringNode("a path", '"path"', _read_path(cls), {"type": "string", "format": "path"})
     return None
 
 
@@ -106,18 +106,18 @@ class TextNode(Node[str]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string"}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return "string"
 
-    def read(self, found: Json, at: Cursor) -> str:
-        if isinstance(found, str):
-            return found
-        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
-            at.record("number as text", found, str(found))
-            return str(found)
-        raise at.failure("expected text", found)
+    def read(self, data: Json, cursor: Cursor) -> str:
+        if isinstance(data, str):
+            return data
+        if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
+            cursor.record("number as text", data, str(data))
+            return str(data)
+        raise cursor.failure("expected text", data)
 
-    def read_text(self, text: str, at: Cursor) -> str:
+    def read_text(self, text: str, cursor: Cursor) -> str:
         return text
 
 
@@ -131,36 +131,36 @@ class NumberNode(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": self.json_type}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return self.json_type
 
     @abstractmethod
-    def convert(self, number: int | Decimal, at: Cursor) -> T:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> T:
         """The value of an exact number. Raises Misfit when the type cannot hold it."""
 
-    def read(self, found: Json, at: Cursor) -> T:
-        if isinstance(found, (int, Decimal)) and not isinstance(found, bool) and not is_non_finite(found):
-            if isinstance(found, Decimal):
-                self.check_text(found, str(found), at)
-            return self.convert(found, at)
-        if isinstance(found, str):
-            return self._said(found, read_number, at)
-        raise at.failure(f"expected {self.kind}", found)
+    def read(self, data: Json, cursor: Cursor) -> T:
+        if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
+            if isinstance(data, Decimal):
+                self.check_text(data, str(data), cursor)
+            return self.convert(data, cursor)
+        if isinstance(data, str):
+            return self._said(data, read_number, cursor)
+        raise cursor.failure(f"expected {self.kind}", data)
 
-    def read_text(self, text: str, at: Cursor) -> T:
-        return self._said(text, find_number, at)
+    def read_text(self, text: str, cursor: Cursor) -> T:
+        return self._said(text, find_number, cursor)
 
-    def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
+    def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         """Raise Misfit when the text of a number could mean another number of this type."""
 
-    def _said(self, text: str, reader: Callable[[str], TextReading[Decimal]], at: Cursor) -> T:
+    def _said(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
         try:
-            found = reader(text)
+            data = reader(text)
         except TextParseError as error:
-            raise at.failure(expected_message(self.kind, error), text) from error
-        self.check_text(found.value, text, at)
-        value = self.convert(found.value, at)
-        at.record(found.rule or "number as text", text, value)
+            raise cursor.failure(expected_message(self.kind, error), text) from error
+        self.check_text(data.value, text, cursor)
+        value = self.convert(data.value, cursor)
+        cursor.record(data.rule or "number as text", text, value)
         return value
 
 
@@ -169,25 +169,25 @@ class IntNode(NumberNode[int]):
     json_type = "integer"
     exact = True
 
-    def check_text(self, number: Decimal, text: str, at: Cursor) -> None:
+    def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
         if number.as_tuple().exponent == -3 and number == int(number):
-            raise at.failure("expected an integer; this may be thousands or a fraction", text)
+            raise cursor.failure("expected an integer; this may be thousands or a fraction", text)
 
-    def convert(self, number: int | Decimal, at: Cursor) -> int:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> int:
         if isinstance(number, int):
             if number.bit_length() > _MOST_BITS:
-                raise at.failure("expected an integer of a sensible size", number)
+                raise cursor.failure("expected an integer of a sensible size", number)
             return number
         if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
-            raise at.failure("expected an integer of a sensible size", number)
+            raise cursor.failure("expected an integer of a sensible size", number)
         whole = int(number)
         if whole != number:
-            at_most = at.leniency is Leniency.ALL
+            at_most = cursor.leniency is Leniency.ALL
             if not at_most:
-                raise at.failure("expected an integer", number)
-            at.record("fraction cut off", number, whole, guess=True)
+                raise cursor.failure("expected an integer", number)
+            cursor.record("fraction cut off", number, whole, guess=True)
         elif number.as_tuple().exponent != 0:
-            at.record("whole number written with a fraction", number, whole)
+            cursor.record("whole number written with a fraction", number, whole)
         return whole
 
 
@@ -202,73 +202,73 @@ class FloatNode(NumberNode[float]):
         number = super().schema(definitions)
         return number if self.finite else {"anyOf": [number, dict(NON_FINITE_SCHEMA)]}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
 
-    def read(self, found: Json, at: Cursor) -> float:
-        if not self.finite and is_non_finite(found):
-            return float(found)
-        number = parse_non_finite(found) if isinstance(found, str) and not self.finite else None
+    def read(self, data: Json, cursor: Cursor) -> float:
+        if not self.finite and is_non_finite(data):
+            return float(data)
+        number = parse_non_finite(data) if isinstance(data, str) and not self.finite else None
         if number is None:
-            return super().read(found, at)
+            return super().read(data, cursor)
         value = float(number)
-        if found != non_finite_name(value):
-            at.record("another name of NaN or Infinity", found, value)
+        if data != non_finite_name(value):
+            cursor.record("another name of NaN or Infinity", data, value)
         return value
 
-    def read_text(self, text: str, at: Cursor) -> float:
+    def read_text(self, text: str, cursor: Cursor) -> float:
         number = None if self.finite else parse_non_finite(text.strip())
         if number is None:
-            return super().read_text(text, at)
-        at.record(NON_FINITE_RULE, text, number)
+            return super().read_text(text, cursor)
+        cursor.record(NON_FINITE_RULE, text, number)
         return float(number)
 
     def write(self, value: Any) -> Json:
         name = non_finite_name(value) if isinstance(value, float) and not self.finite else None
         return super().write(value) if name is None else name
 
-    def convert(self, number: int | Decimal, at: Cursor) -> float:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> float:
         if is_non_finite(number):
-            raise at.failure("expected a finite number", number)
+            raise cursor.failure("expected a finite number", number)
         try:
             value = float(number)
         except OverflowError:
             value = math.inf
         if math.isinf(value):
-            raise at.failure("expected a number that a float can hold", number)
+            raise cursor.failure("expected a number that a float can hold", number)
         return value
 
 
 class DecimalNode(NumberNode[Decimal]):
     kind = "a decimal number"
 
-    def convert(self, number: int | Decimal, at: Cursor) -> Decimal:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> Decimal:
         return Decimal(number)
 
 
 class FractionNode(NumberNode[Fraction]):
     kind = "a fraction"
     json_type = "string"
-    _FORM = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
+    _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return '"numerator/denominator"'
 
-    def read(self, found: Json, at: Cursor) -> Fraction:
-        form = self._FORM.fullmatch(found) if isinstance(found, str) else None
-        if form is None:
-            return super().read(found, at)
-        denominator = int(form[2] or 1)
+    def read(self, data: Json, cursor: Cursor) -> Fraction:
+        ratio = self._RATIO.fullmatch(data) if isinstance(data, str) else None
+        if ratio is None:
+            return super().read(data, cursor)
+        denominator = int(ratio[2] or 1)
         if denominator == 0:
-            raise at.failure("expected a fraction; its denominator is 0", found)
-        return Fraction(int(form[1]), denominator)
+            raise cursor.failure("expected a fraction; its denominator is 0", data)
+        return Fraction(int(ratio[1]), denominator)
 
-    def read_text(self, text: str, at: Cursor) -> Fraction:
-        return self.read(text, at) if self._FORM.fullmatch(text) else super().read_text(text, at)
+    def read_text(self, text: str, cursor: Cursor) -> Fraction:
+        return self.read(text, cursor) if self._RATIO.fullmatch(text) else super().read_text(text, cursor)
 
-    def convert(self, number: int | Decimal, at: Cursor) -> Fraction:
+    def convert(self, number: int | Decimal, cursor: Cursor) -> Fraction:
         if isinstance(number, Decimal) and abs(number.adjusted()) > _MOST_DIGITS:
-            raise at.failure("expected a fraction of a sensible size", number)
+            raise cursor.failure("expected a fraction of a sensible size", number)
         return Fraction(number)
 
 
@@ -280,17 +280,17 @@ class NoneNode(Node[None]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "null"}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return "null"
 
-    def read(self, found: Json, at: Cursor) -> None:
-        if found is not None:
-            raise at.failure("expected null", found)
+    def read(self, data: Json, cursor: Cursor) -> None:
+        if data is not None:
+            raise cursor.failure("expected null", data)
 
-    def read_text(self, text: str, at: Cursor) -> None:
+    def read_text(self, text: str, cursor: Cursor) -> None:
         if text.strip().lower() not in ("null", "none"):
-            raise at.failure("expected null", text)
-        at.record("null as text", text, None)
+            raise cursor.failure("expected null", text)
+        cursor.record("null as text", text, None)
 
 
 class AnyNode(Node[Any]):
@@ -301,20 +301,20 @@ class AnyNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return "any JSON"
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        if isinstance(found, dict):
-            return {key: self.read(value, at.child(key)) for key, value in found.items()}
-        if isinstance(found, list):
-            return [self.read(value, at.child(index)) for index, value in enumerate(found)]
-        if isinstance(found, Decimal):
-            return FloatNode().convert(found, at)
-        return found
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        if isinstance(data, dict):
+            return {key: self.read(value, cursor.child(key)) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.read(value, cursor.child(index)) for index, value in enumerate(data)]
+        if isinstance(data, Decimal):
+            return FloatNode().convert(data, cursor)
+        return data
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        raise at.failure("expected JSON", text)
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        raise cursor.failure("expected JSON", text)
 
 
 _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
@@ -331,8 +331,8 @@ _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
 
 def scalar_node(target: Target) -> Node[Any] | None:
     """The node of a scalar type; None for all others."""
-    make = _PLAIN.get(target.form)
-    return string_form_node(target) if make is None else make()
+    make = _PLAIN.get(target.type)
+    return string_node(target) if make is None else make()
 
 
 class TemporalNode(Node[T]):
@@ -340,40 +340,40 @@ class TemporalNode(Node[T]):
 
     prose = True
 
-    def __init__(self, kind: str, hint: str, form: str, reader: Callable[[str], TextReading[T]]) -> None:
+    def __init__(self, kind: str, hint: str, format: str, reader: Callable[[str], TextReading[T]]) -> None:
         self.kind = kind
         self._hint = hint
-        self._form = form
+        self._format = format
         self._reader = reader
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return {"type": "string", "format": self._form}
+        return {"type": "string", "format": self._format}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return self._hint
 
-    def read(self, found: Json, at: Cursor) -> T:
-        if isinstance(found, dict):
-            return self._read_parts(found, at)
-        if not isinstance(found, str):
-            raise at.failure(f"expected {self.kind}", found)
-        exact = _EXACT.get(self._form)
-        if exact is not None and exact[0].fullmatch(found):
+    def read(self, data: Json, cursor: Cursor) -> T:
+        if isinstance(data, dict):
+            return self._read_parts(data, cursor)
+        if not isinstance(data, str):
+            raise cursor.failure(f"expected {self.kind}", data)
+        exact = _EXACT.get(self._format)
+        if exact is not None and exact[0].fullmatch(data):
             try:
-                value: T = exact[1](found)
+                value: T = exact[1](data)
                 return value
             except ValueError:  # the reader knows what is wrong with it
                 pass
         try:
-            reading = self._reader(found)
+            reading = self._reader(data)
         except TextParseError as error:
-            raise at.failure(expected_message(self.kind, error), found) from error
+            raise cursor.failure(expected_message(self.kind, error), data) from error
         if reading.rule is not None:
-            at.record(reading.rule, found, reading.value)
+            cursor.record(reading.rule, data, reading.value)
         return reading.value
 
-    def read_text(self, text: str, at: Cursor) -> T:
-        return self.read(text, at)
+    def read_text(self, text: str, cursor: Cursor) -> T:
+        return self.read(text, cursor)
 
     def write(self, value: Any) -> Json:
         if not isinstance(value, timedelta):
@@ -382,22 +382,22 @@ class TemporalNode(Node[T]):
         seconds = away.seconds + Decimal(away.microseconds) / 1_000_000
         return f"{'-' if value != away else ''}P{away.days}DT{seconds:f}S"
 
-    def _read_parts(self, found: dict[str, Json], at: Cursor) -> T:
+    def _read_parts(self, data: dict[str, Json], cursor: Cursor) -> T:
         """``{"year": 1968, "month": 7, "day": 4}``, as models write a date that they were shown as fields."""
-        names = _PARTS.get(self._form)
+        names = _PARTS.get(self._format)
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
-        whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in found.values())
-        if names is None or not whole or not set(required) <= set(found) <= set(names):
-            raise at.failure(f"expected {self.kind}", found)
-        parts = [f"{found.get(name, 0):0{4 if name == 'year' else 2}d}" for name in names]
+        whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in data.values())
+        if names is None or not whole or not set(required) <= set(data) <= set(names):
+            raise cursor.failure(f"expected {self.kind}", data)
+        parts = [f"{data.get(name, 0):0{4 if name == 'year' else 2}d}" for name in names]
         text = "T".join(filter(None, ("-".join(parts[:-3]), ":".join(parts[-3:]))))
-        if self._form == "date":
+        if self._format == "date":
             text = "-".join(parts)
         try:
             value = self._reader(text).value
         except TextParseError as error:
-            raise at.failure(expected_message(self.kind, error), found) from error
-        at.record("assembled from its parts", found, value)
+            raise cursor.failure(expected_message(self.kind, error), data) from error
+        cursor.record("assembled from its parts", data, value)
         return value
 
 
@@ -417,21 +417,21 @@ _PARTS: dict[str, tuple[str, ...]] = {
 def temporal_node(target: Target) -> Node[Any] | None:
     """The node of a temporal type; None for all others. A DateOrder in Annotated tells what 01/02/2024 is."""
     order = next((item for item in target.metadata if isinstance(item, DateOrder)), None)
-    form = target.form
-    if form is datetime:
+    tp = target.type
+    if tp is datetime:
         return TemporalNode(
             "a date with a time (YYYY-MM-DDTHH:MM:SS)",
             '"YYYY-MM-DDTHH:MM:SS"',
             "date-time",
             lambda text: read_datetime(text, order),
         )
-    if form is date:
+    if tp is date:
         return TemporalNode(
             "a date (YYYY-MM-DD)", '"YYYY-MM-DD"', "date", lambda text: read_date(text, order)
         )
-    if form is time:
+    if tp is time:
         return TemporalNode("a time (HH:MM:SS)", '"HH:MM:SS"', "time", read_time)
-    if form is timedelta:
+    if tp is timedelta:
         hint = '"ISO 8601 duration, such as PT1H30M"'
         return TemporalNode("a duration (ISO 8601)", hint, "duration", read_timedelta)
     return None

@@ -30,75 +30,75 @@ from typing_extensions import Format, get_annotations, get_original_bases, is_ty
 from ..result.errors import UnsupportedTypeError
 
 
-def substitute(form: Any, filling: Mapping[Any, Any]) -> Any:
-    """``form`` with its type variables replaced: ``list[T]`` and ``{T: int}`` give ``list[int]``."""
-    if not filling:
-        return form
-    if isinstance(form, TypeVar):
-        return filling.get(form, form)
-    parameters = getattr(form, "__parameters__", ())
-    metadata = getattr(form, "__pydantic_generic_metadata__", None)
+def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
+    """``tp`` with its type variables replaced: ``list[T]`` and ``{T: int}`` give ``list[int]``."""
+    if not arguments:
+        return tp
+    if isinstance(tp, TypeVar):
+        return arguments.get(tp, tp)
+    parameters = getattr(tp, "__parameters__", ())
+    metadata = getattr(tp, "__pydantic_generic_metadata__", None)
     if metadata is not None:
         parameters = metadata["parameters"]
-    elif isinstance(form, type) and get_origin(form) is None:
-        return form  # a bare generic class: its variables are its own business
-    if not parameters or not any(parameter in filling for parameter in parameters):
-        return form
-    generic: Any = form
-    return generic[tuple(filling.get(parameter, parameter) for parameter in parameters)]
+    elif isinstance(tp, type) and get_origin(tp) is None:
+        return tp  # a bare generic class: its variables are its own business
+    if not parameters or not any(parameter in arguments for parameter in parameters):
+        return tp
+    generic: Any = tp
+    return generic[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
 
 
-def class_hints(form: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
+def class_hints(tp: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of a class, or of a generic alias such as ``Box[int]``, inherited ones included.
 
     ``namespace`` holds the local names that string annotations may use. Raises NameError when a name is
     found nowhere.
     """
-    cls = get_origin(form) or form
-    fillings = fillings_of(form)
+    cls = get_origin(tp) or tp
+    arguments_by_class = type_arguments_by_class(tp)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
     hints: dict[str, Any] = dict.fromkeys(resolved)  # a base's fields come before those of what it becomes
-    for base in ancestry(cls):
+    for base in base_classes(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
         for name in _declared(base):
             if name in own:
-                hints[name] = substitute(own[name], fillings.get(base, {}))
+                hints[name] = substitute(own[name], arguments_by_class.get(base, {}))
     return {name: resolved[name] if hint is None else hint for name, hint in hints.items()}
 
 
-def ancestry(cls: Any) -> list[Any]:
+def base_classes(cls: Any) -> list[Any]:
     """A class and its bases, the farthest first; those of a TypedDict too, which is no subclass of them."""
     if not is_typeddict(cls):
         return list(reversed(cls.__mro__))
     bases = [get_origin(base) or base for base in get_original_bases(cls)]
-    return [*(above for base in bases if is_typeddict(base) for above in ancestry(base)), cls]
+    return [*(above for base in bases if is_typeddict(base) for above in base_classes(base)), cls]
 
 
 def _declared(cls: Any) -> list[str]:
     """The names that a class itself annotates; a TypedDict has those of its bases among its own."""
     inherited = {
-        name for base in ancestry(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)
+        name for base in base_classes(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)
     }
     names = get_annotations(cls, format=Format.FORWARDREF)
     return [name for name in names if not (is_typeddict(cls) and name in inherited)]
 
 
-def fillings_of(form: Any) -> dict[type, dict[Any, Any]]:
+def type_arguments_by_class(tp: Any) -> dict[type, dict[Any, Any]]:
     """For each class in the ancestry, what its type variables stand for."""
     found: dict[type, dict[Any, Any]] = {}
 
-    def visit(form: Any, outer: Mapping[Any, Any]) -> None:
-        cls = get_origin(form) or form
+    def visit(tp: Any, outer: Mapping[Any, Any]) -> None:
+        cls = get_origin(tp) or tp
         if not isinstance(cls, type):
             return
         parameters = getattr(cls, "__parameters__", ())
-        arguments = [substitute(argument, outer) for argument in get_args(form)]
+        arguments = [substitute(argument, outer) for argument in get_args(tp)]
         own = dict(zip(parameters, arguments, strict=False))
         found.setdefault(cls, own)
         for base in getattr(cls, "__orig_bases__", ()):
             visit(base, own)
 
-    visit(form, {})
+    visit(tp, {})
     return found
 
 
@@ -121,13 +121,13 @@ class Description:
 class Target:
     """One type to be read.
 
-    ``form`` is the type without aliases, NewType and Annotated; ``metadata`` what Annotated held
+    ``tp`` is the type without aliases, NewType and Annotated; ``metadata`` what Annotated held
     (outermost last); ``path`` says what it is a part of, from the inside out (``""`` at the root);
     ``namespace`` holds local names that string annotations may use, ``scope`` besides them those of the
     module of the alias around it; a class knows those of its own module.
     """
 
-    form: Any
+    type: Any
     metadata: tuple[Any, ...] = ()
     path: str = ""
     namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -136,7 +136,7 @@ class Target:
 
     @staticmethod
     def of(
-        form: Any,
+        tp: Any,
         path: str = "",
         namespace: Mapping[str, Any] | None = None,
         scope: Mapping[str, Any] | None = None,
@@ -147,43 +147,43 @@ class Target:
         names = namespace or {}
         known = names if scope is None else scope
         for _ in range(100):  # an alias of itself has no end
-            origin = get_origin(form)
+            origin = get_origin(tp)
             if origin is Annotated:
-                metadata = form.__metadata__ + metadata
-                form = form.__origin__
+                metadata = tp.__metadata__ + metadata
+                tp = tp.__origin__
             elif origin in _QUALIFIERS:
-                (form,) = get_args(form)
-            elif isinstance(form, (str, ForwardRef)):
-                form = _resolve(form, known, path)
-            elif isinstance(form, NewType):
-                form = form.__supertype__
+                (tp,) = get_args(tp)
+            elif isinstance(tp, (str, ForwardRef)):
+                tp = _resolve(tp, known, path)
+            elif isinstance(tp, NewType):
+                tp = tp.__supertype__
             elif _is_alias(origin):
                 known = _around(origin, known, names)
-                filling = dict(zip(origin.__type_params__, get_args(form), strict=True))
-                form = substitute(origin.__value__, filling)
-            elif _is_alias(form):
-                known, alias = _around(form, known, names), alias or form.__name__
-                form = form.__value__
-            elif isinstance(form, TypeVar):
-                form = _bound(form, path)
+                arguments = dict(zip(origin.__type_params__, get_args(tp), strict=True))
+                tp = substitute(origin.__value__, arguments)
+            elif _is_alias(tp):
+                known, alias = _around(tp, known, names), alias or tp.__name__
+                tp = tp.__value__
+            elif isinstance(tp, TypeVar):
+                tp = _bound(tp, path)
             else:
-                return Target(None if form is types.NoneType else form, metadata, path, names, alias, known)
-        raise UnsupportedTypeError(type_name(form), path, ["type aliases"], "it stands for itself")
+                return Target(None if tp is types.NoneType else tp, metadata, path, names, alias, known)
+        raise UnsupportedTypeError(type_name(tp), path, ["type aliases"], "it stands for itself")
 
     @property
     def origin(self) -> Any:
         """``list`` for ``list[int]``, ``Union`` for both spellings of a union, the class for a class."""
-        origin = get_origin(self.form)
-        return Union if origin is types.UnionType else origin or self.form
+        origin = get_origin(self.type)
+        return Union if origin is types.UnionType else origin or self.type
 
     @property
     def name(self) -> str:
         """The name of the alias that it was written with, else the type as its user would write it."""
-        return self.alias or type_name(self.form)
+        return self.alias or type_name(self.type)
 
     @property
     def args(self) -> tuple[Any, ...]:
-        return get_args(self.form)
+        return get_args(self.type)
 
     @property
     def description(self) -> str | None:
@@ -196,35 +196,35 @@ class Target:
                 return said
         return None
 
-    def child(self, form: Any, field: str | None = None) -> Target:
+    def child(self, tp: Any, field: str | None = None) -> Target:
         """The target of a part: of a field by its name; of an item, a key or a member of a union without."""
-        here = type_name(self.form) + (f".{field}" if field else "")
-        return Target.of(form, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
+        here = type_name(self.type) + (f".{field}" if field else "")
+        return Target.of(tp, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
 
     @property
     def annotated(self) -> Any:
         """The type with what Annotated held, as it was written but for aliases."""
-        return Annotated[(self.form, *self.metadata)] if self.metadata else self.form
+        return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
-def type_name(form: Any) -> str:
+def type_name(tp: Any) -> str:
     """A type as its user would write it."""
-    if form is None or form is types.NoneType:
+    if tp is None or tp is types.NoneType:
         return "None"
-    if isinstance(form, type) and not get_args(form):
-        return form.__qualname__.rpartition("<locals>.")[2]
-    arguments = get_args(form)
-    origin = get_origin(form)
+    if isinstance(tp, type) and not get_args(tp):
+        return tp.__qualname__.rpartition("<locals>.")[2]
+    arguments = get_args(tp)
+    origin = get_origin(tp)
     if origin in (Union, types.UnionType):
         return " | ".join(type_name(argument) for argument in arguments)
     if origin is Annotated:
         return type_name(arguments[0])
     if arguments and origin is not None:
-        name = getattr(origin, "__name__", None) or getattr(form, "_name", None) or str(origin)
+        name = getattr(origin, "__name__", None) or getattr(tp, "_name", None) or str(origin)
         inside = ", ".join("..." if a is ... else _argument_name(a) for a in arguments)
         return f"{name}[{inside}]"
-    name = getattr(form, "__name__", None) or getattr(form, "_name", None)
-    return name if isinstance(name, str) else repr(form)
+    name = getattr(tp, "__name__", None) or getattr(tp, "_name", None)
+    return name if isinstance(name, str) else repr(tp)
 
 
 def _argument_name(argument: Any) -> str:
@@ -242,11 +242,11 @@ def _is_type(argument: Any) -> bool:
     )
 
 
-def _is_alias(form: Any) -> bool:
-    if isinstance(form, typing_extensions.TypeAliasType):
+def _is_alias(tp: Any) -> bool:
+    if isinstance(tp, typing_extensions.TypeAliasType):
         return True
     builtin = getattr(sys.modules["typing"], "TypeAliasType", None)
-    return builtin is not None and isinstance(form, builtin)
+    return builtin is not None and isinstance(tp, builtin)
 
 
 def _around(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,9 +255,9 @@ def _around(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> d
     return {**outer, **(vars(module) if module else {}), alias.__name__: alias, **names}
 
 
-def _resolve(form: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
-    text = form if isinstance(form, str) else form.__forward_arg__
-    module = None if isinstance(form, str) else form.__forward_module__
+def _resolve(tp: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
+    text = tp if isinstance(tp, str) else tp.__forward_arg__
+    module = None if isinstance(tp, str) else tp.__forward_module__
     known = dict(vars(sys.modules[module])) if isinstance(module, str) and module in sys.modules else {}
     try:
         return eval(text, {**vars(types), **vars(sys.modules["typing"]), **known, **namespace})
@@ -265,13 +265,13 @@ def _resolve(form: str | ForwardRef, namespace: Mapping[str, Any], path: str) ->
         raise UnsupportedTypeError(repr(text), path, ["forward references"], str(error)) from error
 
 
-def _bound(form: TypeVar, path: str) -> Any:
-    if form.__bound__ is not None:
-        return form.__bound__
-    if form.__constraints__:
-        return Union[form.__constraints__]  # noqa: UP007  # a tuple of forms cannot be written with |
+def _bound(tp: TypeVar, path: str) -> Any:
+    if tp.__bound__ is not None:
+        return tp.__bound__
+    if tp.__constraints__:
+        return Union[tp.__constraints__]  # noqa: UP007  # a tuple of forms cannot be written with |
     raise UnsupportedTypeError(
-        str(form), path, ["type variables"], "it stands for nothing here; write the type in its place"
+        str(tp), path, ["type variables"], "it stands for nothing here; write the type in its place"
     )
 
 
@@ -281,7 +281,7 @@ _NOT_THE_USERS = ("builtins", "enum", "msgspec", "pydantic", "typing", "typing_e
 def attribute_docs(cls: type) -> dict[str, str]:
     """What is said under each attribute of a class and of its bases; empty where there is no source."""
     docs: dict[str, str] = {}
-    for base in ancestry(cls):
+    for base in base_classes(cls):
         if base.__module__.partition(".")[0] not in _NOT_THE_USERS:
             docs |= _docs_in(base.__module__).get(base.__qualname__, {})
     return docs

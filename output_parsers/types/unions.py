@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Union
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, strict_equal
 from .choices import ChoiceNode
-from .node import Definitions, JsonSchema, Node, Shared
+from .node import Definitions, JsonSchema, Node, RecursiveNode
 from .records import ObjectNode
 from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
@@ -55,94 +55,94 @@ class UnionNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"anyOf": [option.schema(definitions) for option in self.options]}
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return " | ".join(option.hint((*within, self)) for option in self.options)
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return " | ".join(option.hint((*enclosing, self)) for option in self.options)
 
-    def read(self, found: Json, at: Cursor) -> Any:
-        if not isinstance(found, (dict, list)):
-            return self._read(found, at)
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        if not isinstance(data, (dict, list)):
+            return self._read(data, cursor)
         # members that hold this union again would ask it once each, and twice as often on each level below
-        key = (id(self), at.path, id(found))
-        if key not in at.union_cache:
-            at.union_cache[key] = (found, self._outcome(found, at))
-        _, outcome = at.union_cache[key]
+        key = (id(self), cursor.path, id(data))
+        if key not in cursor.union_cache:
+            cursor.union_cache[key] = (data, self._outcome(data, cursor))
+        _, outcome = cursor.union_cache[key]
         if isinstance(outcome, ValidationFailure):
             raise outcome
         value, steps = outcome
-        at.coercions.extend(steps)
+        cursor.coercions.extend(steps)
         return value
 
-    def _outcome(self, found: Json, at: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
-        before = len(at.coercions)
+    def _outcome(self, data: Json, cursor: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
+        before = len(cursor.coercions)
         try:
-            value = self._read(found, at)
-        except ValidationFailure as misfit:
-            return misfit
-        steps = at.coercions[before:]
-        del at.coercions[before:]
+            value = self._read(data, cursor)
+        except ValidationFailure as failure:
+            return failure
+        steps = cursor.coercions[before:]
+        del cursor.coercions[before:]
         return value, steps
 
-    def _read(self, found: Json, at: Cursor) -> Any:
-        options = self.tagged(found, at) or self.options
-        return self._best(options, found, at, lambda option: option.read(found, at))
+    def _read(self, data: Json, cursor: Cursor) -> Any:
+        options = self.options_by_tag(data, cursor) or self.options
+        return self._best(options, data, cursor, lambda option: option.read(data, cursor))
 
-    def read_text(self, text: str, at: Cursor) -> Any:
-        return self._best(self.options, text, at, lambda option: option.read_text(text, at))
+    def read_text(self, text: str, cursor: Cursor) -> Any:
+        return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
 
     def _best(
-        self, options: tuple[Node[Any], ...], found: Json, at: Cursor, read: Callable[[Node[Any]], Any]
+        self, options: tuple[Node[Any], ...], data: Json, cursor: Cursor, read: Callable[[Node[Any]], Any]
     ) -> Any:
-        before = len(at.coercions)
+        before = len(cursor.coercions)
         fits: list[_Fit] = []
-        misfits: list[ValidationFailure] = []
+        failures: list[ValidationFailure] = []
         unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
         for option in options:
             try:
                 value = read(option)
             except Ambiguity as ambiguity:
-                unclear.append((len(at.coercions) - before, ambiguity))
-            except ValidationFailure as misfit:
-                misfits.append(misfit)
+                unclear.append((len(cursor.coercions) - before, ambiguity))
+            except ValidationFailure as failure:
+                failures.append(failure)
             else:
-                fits.append(_Fit(option, value, at.coercions[before:]))
-            del at.coercions[before:]
+                fits.append(_Fit(option, value, cursor.coercions[before:]))
+            del cursor.coercions[before:]
         for taken, doubt in unclear:
             if all(taken <= len(fit.steps) for fit in fits):
                 raise doubt
         if not fits:
-            raise self._nearest(misfits, at)
-        best = _choose(fits, found, at)
-        at.coercions.extend(best.steps)
+            raise self._nearest(failures, cursor)
+        best = _choose(fits, data, cursor)
+        cursor.coercions.extend(best.steps)
         return best.value
 
-    def _nearest(self, misfits: list[ValidationFailure], at: Cursor) -> ValidationFailure:
+    def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
         """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
-        depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in misfits}
-        here = at.path.count(".") + at.path.count("[")
-        deeper = [misfit for misfit in misfits if depth[id(misfit)] > here]
+        depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in failures}
+        here = cursor.path.count(".") + cursor.path.count("[")
+        deeper = [failure for failure in failures if depth[id(failure)] > here]
         if deeper:
-            return min(deeper, key=lambda misfit: len(misfit.problems))
-        found = misfits[-1].problems[0].found
-        return ValidationFailure(Problem(at.path, f"expected {self.kind}", found))
+            return min(deeper, key=lambda failure: len(failure.problems))
+        data = failures[-1].problems[0].found
+        return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
-    def tagged(self, found: Json, at: Cursor) -> tuple[Node[Any], ...] | None:
+    def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[Any], ...] | None:
         """The member whose tag the object carries; None where tags do not tell the members apart."""
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             return None
-        for key in self.tags():
-            if key not in found:
+        for key in self.tag_keys():
+            if key not in data:
                 continue
             chosen = []
             for option in self.options:
                 node = _object(option)
-                if node is None or not _reads(_tag_node(node, key), found[key], at):
+                if node is None or not _reads(_tag_node(node, key), data[key], cursor):
                     continue
                 chosen.append(option)
             if len(chosen) == 1:
                 return tuple(chosen)
         return None
 
-    def tags(self) -> list[str]:
+    def tag_keys(self) -> list[str]:
         """The keys whose values may tell which member an object is."""
         if self._declared_tag is not None:
             return [self._declared_tag]
@@ -155,12 +155,12 @@ class UnionNode(Node[Any]):
     def write(self, value: Any) -> Json:
         for option in self.options:
             try:
-                found = option.write(value)
-                again = option.read(found, Cursor())
+                data = option.write(value)
+                again = option.read(data, Cursor())
             except (ValidationFailure, ValueError, *USER_CODE_ERRORS):
                 continue
             if _same(again, value):
-                return found
+                return data
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def count_keys(self, value: Any) -> int:
@@ -168,7 +168,7 @@ class UnionNode(Node[Any]):
         return 0 if value is None else rest[0].count_keys(value)
 
 
-def _choose(fits: list[_Fit], found: Json, at: Cursor) -> _Fit:
+def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
     """The fit with the fewest steps. Text and any JSON give way to a member that says more.
 
     Raises Ambiguity when two are left that give different values.
@@ -177,13 +177,13 @@ def _choose(fits: list[_Fit], found: Json, at: Cursor) -> _Fit:
     best = [fit for fit in fits if len(fit.steps) == least]
     telling = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
     first = telling[0]
-    if type(found) is int:  # which a float may not hold to the last digit
-        first = next((fit for fit in telling if type(fit.value) is int and fit.value == found), first)
+    if type(data) is int:  # which a float may not hold to the last digit
+        first = next((fit for fit in telling if type(fit.value) is int and fit.value == data), first)
         telling = [fit for fit in telling if fit is first or not isinstance(fit.value, float)]
     if not all(_same(first.value, fit.value) for fit in telling):
         kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
-        raise Ambiguity(Problem(at.path, f"it can be read in more than one way: as {kinds}"))
-    return next((fit for fit in telling if type(fit.value) is type(found)), first)
+        raise Ambiguity(Problem(cursor.path, f"it can be read in more than one way: as {kinds}"))
+    return next((fit for fit in telling if type(fit.value) is type(data)), first)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -196,7 +196,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _object(node: Node[Any]) -> ObjectNode | None:
-    while isinstance(node, Shared):
+    while isinstance(node, RecursiveNode):
         node = node.target
     return node if isinstance(node, ObjectNode) else None
 
@@ -208,11 +208,11 @@ def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
     return None
 
 
-def _reads(node: Node[Any] | None, value: Json, at: Cursor) -> bool:
+def _reads(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
     if node is None:
         return False
     try:
-        node.read(value, Cursor(at.leniency, at.path))
+        node.read(value, Cursor(cursor.leniency, cursor.path))
     except ValidationFailure:
         return False
     return True

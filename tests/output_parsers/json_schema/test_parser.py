@@ -73,7 +73,7 @@ def steps(schema: Mapping[str, Any], text: str) -> tuple[Any, list[str]]:
 
 def test_importing_the_package_loads_neither_this_module_nor_jsonschema() -> None:
     program = (
-        "import sys, output_parsers, output_parsers.partial\n"
+        "import sys, output_parsers, output_parsers.streaming\n"
         "late = ('output_parsers.json_schema.parser', 'jsonschema', 'referencing')\n"
         "assert not [name for name in late if name in sys.modules]\n"
         "import output_parsers.json_schema\n"

@@ -83,7 +83,7 @@ def test_the_json_parser_reads_any_json(text: str, value: Any) -> None:
 def test_the_json_parser_gives_values_of_its_type() -> None:
     assert JsonOutputParser(Joke).parse('{"setup": "Why?", "rating": "7"}') == Joke(setup="Why?", rating=7)
     assert JsonOutputParser(dict[str, list[int]]).parse('{"a": [1]}') == {"a": [1]}
-    assert JsonOutputParser(form=Point).parse('{"x": 1}') == Point(1)
+    assert JsonOutputParser(output_type=Point).parse('{"x": 1}') == Point(1)
 
 
 def test_json_that_is_cut_off_is_no_value() -> None:
