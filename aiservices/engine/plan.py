@@ -82,7 +82,7 @@ class MethodPlan(NamedTuple):
         roles = {p.role: values[p.name] for p in self.parameters if p.role in _SINGLE}
         options = self.options
         if roles.get(Role.OPTIONS) is not None:
-            options = self._checked(roles[Role.OPTIONS]).over(options)
+            options = self._checked(roles[Role.OPTIONS]).with_defaults(options)
         request = ChatRequest(self._messages(values, roles), options)
         context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
         shown = self.shown()

@@ -214,7 +214,7 @@ def _declare(**said: Any) -> Callable[[Decorated], Decorated]:
         around = enclosing_names(frame, decorated)
         news = {name: value for name, value in said.items() if value is not None}
         if "options" in news:
-            news["options"] = news["options"].over(known.options)
+            news["options"] = news["options"].with_defaults(known.options)
         merged = dataclasses.replace(known, namespace={**known.namespace, **around}, **news)
         _keep(merged, decorated)
         return decorated

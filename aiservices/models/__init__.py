@@ -1,3 +1,3 @@
-"""Chat models: the protocol in ``base``, and the models that speak it."""
+"""Chat models: their interface, messages, requests and errors, and the models themselves."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protocol of a chat model, and finding one by its name."""
+"""The interface of chat models, and the function that finds a model by its name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model can be asked for.
+    """What a model supports. The strategies for structured output are chosen by it.
 
-    ``json_schema``: an answer that fits a schema. ``strict_schema``: the provider enforces its strict
-    subset when asked, of answers and of tools. ``json_mode``: any JSON object. ``constrained``: answers
-    are constrained while they are decoded, so a schema always holds, but the model does not read it: a
-    short hint in the prompt tells it what is wanted. ``tools``: it calls tools, and can be told to call
-    a certain one. ``profile`` is the key in ``output_parsers.profiles.PROFILES`` of what its strict mode
-    takes.
+    Attributes:
+        json_schema: The model accepts a JSON Schema for its answer.
+        strict_schema: The provider enforces a JSON Schema, for answers and for tools, if the schema is within
+            the subset that its strict mode accepts.
+        json_mode: The model can be made to answer with any JSON object.
+        constrained: The schema is enforced while tokens are generated, so every answer fits it, but the model
+            does not see the schema. The prompt then contains a short description of it.
+        tools: The model calls tools, and can be made to call a certain tool.
+        profile: The subset that the strict mode accepts, as a key of
+            ``output_parsers.strict.profiles.PROFILES``.
     """
 
     json_schema: bool = False
@@ -36,28 +40,48 @@ class Capabilities:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers requests. Raises ModelError and its kin, and makes one attempt only: retries are the caller's.
+    """A chat model: it sends one request and returns the reply.
 
-    A model that is not asynchronous by nature may answer ``acomplete`` from a thread. A stream yields
-    deltas, and its last delta carries the whole reply; closing it ends the request.
+    Methods raise ModelError or a subclass. They do not retry: the service does.
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name for errors, logs and prices, for example ``"openai:gpt-5-mini"``."""
+        ...
+
     @property
-    def capabilities(self) -> Capabilities: ...
-    def complete(self, request: ChatRequest) -> ChatReply: ...
-    async def acomplete(self, request: ChatRequest) -> ChatReply: ...
-    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]: ...
-    def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]: ...
+    def capabilities(self) -> Capabilities:
+        """What the model supports."""
+        ...
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request."""
+        ...
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request. A model without an asynchronous client may use a worker thread."""
+        ...
+
+    def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        """Yield the reply in pieces; the last piece has the complete reply.
+
+        Closing the iterator ends the request.
+        """
+        ...
+
+    def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+        """Yield the reply in pieces, like ``stream``."""
+        ...
 
 
 def members_of(model: ChatModel) -> tuple[ChatModel, ...]:
-    """The models that a model stands for, in the order in which they are asked: mostly itself."""
+    """Return the members of a FallbackChatModel in their order; for any other model, the model alone."""
     members: tuple[ChatModel, ...] = getattr(model, "members", ())
     return members or (model,)
 
 
+# Named as text: importing the classes here would make every start of a program slower.
 _BUILT_IN = {
     "openai": "aiservices.models.openai:OpenAiChatModel.named",
     "openai-responses": "aiservices.models.openai:OpenAiResponsesModel.named",
@@ -72,35 +96,35 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
     """Return a model: the object itself, or the model that a string such as ``"openai:NAME"`` names.
 
     With None it is the model that the environment variable ``AISERVICES_MODEL`` names, or else the embedded
-    model if its runtime is installed. Raises DefinitionError, with ``location`` as the place of the problem,
-    if that gives no model.
+    model if its runtime is installed. Raises DefinitionError if that gives no model. ``location`` tells in
+    the message where the model was set.
     """
     try:
-        return _find(model)
-    except DefinitionError as error:  # by the constructor of a model, which does not know the place
-        raise DefinitionError([DefinitionProblem(location, one.message) for one in error.problems]) from error
+        if model is None:
+            model = os.environ.get("AISERVICES_MODEL") or _embedded_model()
+        if isinstance(model, str):
+            provider, _, name = model.partition(":")
+            return _find_factory(provider, model)(name)
+    except DefinitionError as error:  # It was raised by the model class, which does not know the location.
+        problems = [DefinitionProblem(location, problem.message) for problem in error.problems]
+        raise DefinitionError(problems) from error
     except LookupError as error:
         message = str(error.args[0] if error.args else error)
         raise DefinitionError([DefinitionProblem(location, message)]) from error
-
-
-def _find(model: ChatModel | str | None) -> ChatModel:
-    if model is None:
-        model = os.environ.get("AISERVICES_MODEL") or _embedded()
-    if not isinstance(model, str):
-        if isinstance(model, type):
-            raise LookupError(f"{model.__name__} is a class; pass an object of it")
-        if isinstance(model, ChatModel):
-            return model
-        raise LookupError(
+    if isinstance(model, ChatModel) and not isinstance(model, type):
+        return model
+    if isinstance(model, type):
+        message = f"{model.__name__} is a class; pass an object of it"
+    else:
+        message = (
             f"{type(model).__name__} is not a ChatModel: it needs name, capabilities, complete, acomplete, "
             "stream and astream"
         )
-    provider, _, name = model.partition(":")
-    return _factory(provider, model)(name)
+    raise DefinitionError([DefinitionProblem(location, message)])
 
 
-def _embedded() -> str:
+def _embedded_model() -> str:
+    """Return the name of the embedded model. Raises LookupError if its runtime is not installed."""
     if find_spec("xllamacpp") is None:
         raise LookupError(
             'no model is set: pass model="openai:NAME" (or another) to create, set AISERVICES_MODEL, '
@@ -109,21 +133,20 @@ def _embedded() -> str:
     return "local"
 
 
-def _factory(provider: str, asked: str) -> Callable[[str], ChatModel]:
-    target = _BUILT_IN.get(provider)
-    known = dict(_BUILT_IN)
-    if target is None:
-        from importlib.metadata import entry_points  # slow to import, and seldom asked
+def _find_factory(provider: str, model: str) -> Callable[[str], ChatModel]:
+    """Return the function that creates a model of a provider. Raises LookupError for an unknown provider."""
+    targets = _BUILT_IN
+    if provider not in targets:
+        from importlib.metadata import entry_points  # It is slow to import and rarely needed.
 
-        known |= {point.name: point.value for point in entry_points(group="aiservices.models")}
-        target = known.get(provider)
-    if target is None:
+        targets = targets | {point.name: point.value for point in entry_points(group="aiservices.models")}
+    if provider not in targets:
         raise LookupError(
-            f"the model {asked!r} is unknown: its provider must be one of {', '.join(sorted(known))}, "
+            f"the model {model!r} is unknown: its provider must be one of {', '.join(sorted(targets))}, "
             'as in "openai:NAME"'
         )
-    module, _, attribute = target.partition(":")
-    found = import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[return-value]  # what an entry point names is known only when it is loaded
+    module, _, attributes = targets[provider].partition(":")
+    factory = import_module(module)
+    for attribute in attributes.split("."):
+        factory = getattr(factory, attribute)
+    return factory  # type: ignore[return-value]  # An entry point may name anything.

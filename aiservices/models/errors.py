@@ -1,31 +1,33 @@
-"""The tree of errors that a service raises.
+"""The exceptions of this package, and ``Attempt``, the record of one request that they carry.
 
 AiServiceError
-├── DefinitionError            the declaration is wrong (also a TypeError); holds every fault
-├── ServiceOutputError         the reply cannot be read (also an OutputParsingError)
-├── BudgetExceededError        a limit of the budget that the user set does not permit to go on
-├── ToolError                  a tool cannot be called as it was, or its handler ended the call
-│   └── ToolLimitError         the model called tools beyond a limit
-├── ApprovalRequiredError      a tool waits to be approved (in ``approval``)
-├── FinishError                the model did not finish its answer
-│   ├── RefusalError           it refused
-│   ├── TruncatedError         it was cut off by a length limit
-│   └── ContentFilterError     the provider filtered it
-└── ModelError                 the provider or the way to it failed
-    ├── ModelConnectionError   no connection, or it broke
+├── DefinitionError            a declaration or a setting is wrong (also a ValueError and a TypeError)
+├── ServiceOutputError         the reply cannot be read as a value (also an OutputParsingError)
+├── BudgetExceededError        the call reached a limit of its Budget
+├── ToolError                  a tool call is invalid, or the handler of tool errors ended the call
+│   └── ToolLimitError         the model exceeded ToolLimits
+├── ApprovalRequiredError      a tool call waits for approval (defined in engine.approval)
+├── FinishError                the model stopped before its answer was complete
+│   ├── RefusalError           it refused to answer
+│   ├── TruncatedError         the answer reached a length limit
+│   └── ContentFilterError     the content filter of the provider stopped it
+└── ModelError                 the provider failed, or could not be reached
+    ├── ModelConnectionError   no connection, or the connection broke
     ├── ModelTimeoutError      no answer in time
-    ├── AuthenticationError    401, 403
+    ├── AuthenticationError    HTTP status 401 or 403
     ├── ModelNotFoundError     404
     ├── RateLimitError         429
     ├── BadRequestError        400, 422 and other 4xx
     ├── ModelServerError       5xx
-    └── InvalidReplyError      an answer that is no chat completion
+    └── InvalidReplyError      the reply is not a chat completion
+
+``requests`` raises errors of this module, so this module must not import it, not even for annotations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from output_parsers.result.errors import OutputParsingError, Problem
 
@@ -35,41 +37,48 @@ if TYPE_CHECKING:
 
 
 class AiServiceError(Exception):
-    """Base of everything that a service raises by itself.
+    """Base class of the errors that a service raises.
 
-    ``attempts`` holds what was tried before the error, oldest first, with text and usage.
+    Attributes:
+        attempts: The requests to models that were made before the error, oldest first.
     """
 
     attempts: tuple[Attempt, ...] = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (type(self), self.args), self.__dict__
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default calls __init__ with args alone, but most subclasses have required keyword arguments.
+        return _unpickle, (type(self), self.args), self.__dict__
 
     @property
     def usage(self) -> Usage | None:
-        """The usage summed over the attempts; None when no attempt reported any."""
+        """The tokens of all attempts together; None if no attempt reported its tokens."""
         return usage_of(self.attempts)
 
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
-    """The usage summed over attempts; None when none of them reported any."""
+    """Return the tokens of all attempts together, or None if no attempt reported its tokens."""
     total: Usage | None = None
     for attempt in attempts:
-        used = attempt.reply.usage if attempt.reply is not None else None
-        if used is not None:
-            total = used if total is None else total + used
+        usage = attempt.reply.usage if attempt.reply is not None else None
+        if usage is not None:
+            total = usage if total is None else total + usage
     return total
 
 
-def _revived(cls: type[AiServiceError], args: tuple[Any, ...]) -> AiServiceError:
-    """An error as it comes out of a pickle: its ``__init__`` takes more than the message."""
+def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceError:
+    """Create an error without calling ``__init__``; pickle sets the attributes afterwards."""
     return cls.__new__(cls, *args)
 
 
 class Attempt(NamedTuple):
-    """One request to the model: the reply it gave, or the error that came instead, or both.
+    """One request to a model and its outcome.
 
-    ``seconds`` is the wall time of the request, ``strategy`` the way in which structure was asked for.
+    Attributes:
+        model: The name of the model.
+        reply: The reply, or None if none arrived.
+        error: Why the attempt failed: an error of the model, or one of reading the reply. None on success.
+        seconds: How long the request took.
+        strategy: How structured output was requested; None if the model was not asked for a value.
     """
 
     model: str
@@ -80,12 +89,17 @@ class Attempt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What the model wrote; "" when nothing came."""
+        """The text of the reply; "" if no reply arrived."""
         return self.reply.text if self.reply is not None else ""
 
 
 class DefinitionProblem(NamedTuple):
-    """One thing that is wrong with a declaration: where it is and what to do about it."""
+    """One thing that is wrong with a declaration.
+
+    Attributes:
+        location: Where it is, for example ``"SupportDesk.answer"``.
+        message: What is wrong, and what to do.
+    """
 
     location: str
     message: str
@@ -97,8 +111,10 @@ class DefinitionProblem(NamedTuple):
 class DefinitionError(AiServiceError, ValueError, TypeError):
     """A service, a model or a setting is declared wrongly.
 
-    ``problems`` holds every problem of the declaration, so that all can be fixed at once. The class is
-    also a ValueError and a TypeError: code that catches one of those for wrong arguments keeps working.
+    It is also a ValueError and a TypeError, so code that catches one of those for wrong arguments works.
+
+    Attributes:
+        problems: All problems of the declaration, so that they can be fixed together.
     """
 
     def __init__(self, problems: Sequence[DefinitionProblem]) -> None:
@@ -112,9 +128,13 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
 
 
 class ServiceOutputError(AiServiceError, OutputParsingError):
-    """A reply could not be read as the method's type; ``text`` and ``problems`` say why.
+    """A reply cannot be read as the return type of the method.
 
-    ``reply`` is all of it, or as much as had come when a part of it did not fit.
+    Attributes:
+        qualname: The method, as ``"Service.method"``.
+        text: The text that could not be read.
+        problems: What is wrong with the text.
+        reply: The whole reply; in a stream, the part that had arrived when the error was found.
     """
 
     reply: ChatReply | None = None
@@ -128,9 +148,13 @@ class ServiceOutputError(AiServiceError, OutputParsingError):
 
 
 class BudgetExceededError(AiServiceError):
-    """A limit that the user set does not permit to go on; ``limit`` is its name in Budget.
+    """A call reached a limit of its ``Budget``.
 
-    ``attempts`` and ``usage`` say what was spent. Where an error led to this one, it is the ``__cause__``.
+    ``attempts`` and ``usage`` tell what was spent. If the call was about to repeat a failed attempt, the
+    error of that attempt is the ``__cause__``.
+
+    Attributes:
+        limit: The name of the limit in ``Budget``, for example ``"seconds"``.
     """
 
     def __init__(self, message: str, *, limit: str) -> None:
@@ -139,7 +163,11 @@ class BudgetExceededError(AiServiceError):
 
 
 class ToolError(AiServiceError):
-    """A tool cannot be called as it was; ``call`` is what the model wrote, its arguments among it."""
+    """A tool call of the model is invalid, or failed in a way that ends the call of the service.
+
+    Attributes:
+        call: The tool call as the model wrote it, with its arguments.
+    """
 
     def __init__(self, message: str, *, call: ToolCall) -> None:
         super().__init__(message)
@@ -147,11 +175,16 @@ class ToolError(AiServiceError):
 
 
 class ToolLimitError(ToolError):
-    """The model called tools more often than ``ToolLimits`` permit."""
+    """The model called tools more often than ``ToolLimits`` allows."""
 
 
 class FinishError(AiServiceError):
-    """The model stopped before its answer was whole; ``text`` is what it had written, ``reason`` why."""
+    """The model stopped before its answer was complete.
+
+    Attributes:
+        text: The text that the model had written.
+        reason: Why it stopped.
+    """
 
     def __init__(self, message: str, *, text: str, reason: str) -> None:
         super().__init__(message)
@@ -160,23 +193,26 @@ class FinishError(AiServiceError):
 
 
 class RefusalError(FinishError):
-    """The model refused to answer; ``reason`` is what it said."""
+    """The model refused to answer; ``reason`` is the text of its refusal."""
 
 
 class TruncatedError(FinishError):
-    """The answer was cut off by a length limit. Truncated text is never a value."""
+    """The answer reached a length limit. Truncated text is never accepted as a value."""
 
 
 class ContentFilterError(FinishError):
-    """The provider's content filter stopped the answer."""
+    """The content filter of the provider stopped the answer."""
 
 
 class ModelError(AiServiceError):
-    """The provider, or the way to it, failed. The SDK's own exception is the ``__cause__``.
+    """The provider failed or could not be reached. The error of the HTTP client is the ``__cause__``.
 
-    ``status`` is the HTTP status (None where there was none), ``request_id`` the provider's id of the
-    request, ``retryable`` whether the same request may succeed later, and ``retry_after`` the seconds
-    that the provider asked to wait (None when it did not say).
+    Attributes:
+        status: The HTTP status; None if there was no response.
+        request_id: The id that the provider gave the request, for its support; None if unknown.
+        retryable: True if the same request may succeed later.
+        retry_after: The seconds that the provider asked to wait before the next request; None if it did not.
+        body: The body of the response, if it was read.
     """
 
     def __init__(
@@ -198,7 +234,7 @@ class ModelError(AiServiceError):
 
 
 class ModelConnectionError(ModelError):
-    """No connection to the provider, or it broke before the answer was whole."""
+    """There is no connection to the provider, or it broke before the answer was complete."""
 
 
 class ModelTimeoutError(ModelError):
@@ -206,24 +242,24 @@ class ModelTimeoutError(ModelError):
 
 
 class AuthenticationError(ModelError):
-    """The provider does not accept the key (401), or it does not permit this (403)."""
+    """The provider rejected the API key (401), or the key lacks a permission (403)."""
 
 
 class ModelNotFoundError(ModelError):
-    """The provider knows no such model or address (404)."""
+    """The provider does not have this model, or the URL is wrong (404)."""
 
 
 class RateLimitError(ModelError):
-    """Too many requests, or the quota is spent (429)."""
+    """There were too many requests, or the quota is used up (429)."""
 
 
 class BadRequestError(ModelError):
-    """The provider does not accept the request (400, 422 and other 4xx)."""
+    """The provider rejected the request (400, 422 and other 4xx)."""
 
 
 class ModelServerError(ModelError):
-    """The provider failed (5xx)."""
+    """The provider failed with a server error (5xx)."""
 
 
 class InvalidReplyError(ModelError):
-    """The provider answered with something that is no chat completion."""
+    """The provider answered with something other than a chat completion."""

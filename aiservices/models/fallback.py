@@ -1,4 +1,4 @@
-"""Several models in the place of one: when one fails, the next is asked."""
+"""A chat model that sends a request to the next of several models if one fails."""
 
 from __future__ import annotations
 
@@ -12,42 +12,51 @@ from .requests import ChatRequest
 
 
 class FallbackChatModel:
-    """Asks the first model, and the next one when it fails; each is a ChatModel or a name.
+    """Several models as one: the first is used, and the next if it fails.
 
-    In a service each member is asked in the way that suits it best, and the budget of a call holds for all
-    of them together: a member that failed gives way to the next at once; when all have failed, those that
-    may work later are asked again after a wait. A reply that does not fit the type is no failure of its
-    model: that is asked again, with the problems. Asked by itself, it tries each member once, in what all of
-    them can do. Raises DefinitionError if a name does not name a model.
+    ``first`` and ``others`` are models or names of models. Raises DefinitionError if a name is unknown.
+
+    In a service, each member is used with the strategy that suits it best, and one budget holds for all of
+    them. If a member fails, the next one is used at once. If all have failed, those with temporary errors
+    are tried again after a wait. A reply that does not fit the type does not count as a failure: the same
+    model is asked again and told the problems.
+
+    Without a service, each member is tried once. The request may use only what all members support.
+
+    Example:
+        model = FallbackChatModel("openai:gpt-5-mini", "ollama:qwen3")
     """
 
     def __init__(self, first: ChatModel | str, *others: ChatModel | str) -> None:
         models = [find_model(model, "FallbackChatModel") for model in (first, *others)]
+        # A fallback model among the models is replaced by its members.
         self._members = tuple(member for model in models for member in members_of(model))
 
     @property
     def members(self) -> tuple[ChatModel, ...]:
-        """The models, in the order in which they are asked."""
+        """The models in the order in which they are tried."""
         return self._members
 
     @property
     def name(self) -> str:
+        """The names of all members, separated by bars."""
         return " | ".join(member.name for member in self._members)
 
     @property
     def capabilities(self) -> Capabilities:
-        """What all members can do."""
-        all_can = [member.capabilities for member in self._members]
+        """What all members support."""
+        capabilities = [member.capabilities for member in self._members]
         return Capabilities(
-            json_schema=all(can.json_schema for can in all_can),
-            strict_schema=all(can.strict_schema for can in all_can),
-            json_mode=all(can.json_mode for can in all_can),
-            constrained=all(can.constrained for can in all_can),
-            tools=all(can.tools for can in all_can),
-            profile=all_can[0].profile,
+            json_schema=all(one.json_schema for one in capabilities),
+            strict_schema=all(one.strict_schema for one in capabilities),
+            json_mode=all(one.json_mode for one in capabilities),
+            constrained=all(one.constrained for one in capabilities),
+            tools=all(one.tools for one in capabilities),
+            profile=capabilities[0].profile,
         )
 
     def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply of the first member that does not fail; raise the error of the last one."""
         for member in self._members[:-1]:
             try:
                 return member.complete(request)
@@ -56,6 +65,7 @@ class FallbackChatModel:
         return self._members[-1].complete(request)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply of the first member that does not fail; raise the error of the last one."""
         for member in self._members[:-1]:
             try:
                 return await member.acomplete(request)
@@ -64,35 +74,39 @@ class FallbackChatModel:
         return await self._members[-1].acomplete(request)
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Yield the reply of the first member that does not fail before its first piece."""
         for member in self._members:
-            begun = False
+            has_started = False
             try:
                 with _closing(member.stream(request)) as deltas:
                     for delta in deltas:
-                        begun = True
+                        has_started = True
                         yield delta
                 return
             except ModelError:
-                if begun or member is self._members[-1]:
+                # The pieces of two replies must not be mixed.
+                if has_started or member is self._members[-1]:
                     raise
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Yield the reply of the first member that does not fail before its first piece."""
         for member in self._members:
-            begun = False
+            has_started = False
             try:
                 async with _aclosing(member.astream(request)) as deltas:
                     async for delta in deltas:
-                        begun = True
+                        has_started = True
                         yield delta
                 return
             except ModelError:
-                if begun or member is self._members[-1]:
+                if has_started or member is self._members[-1]:
                     raise
 
 
+# Not contextlib.closing: the stream of a user's model may be an iterator without a close method.
 @contextmanager
 def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
-    """Ends the request of a member with the block: its stream may be an iterator that has no ``close``."""
+    """Close a stream at the end of the block, which ends its request."""
     try:
         yield deltas
     finally:
@@ -103,6 +117,7 @@ def _closing(deltas: Iterator[ReplyDelta]) -> Iterator[Iterator[ReplyDelta]]:
 
 @asynccontextmanager
 async def _aclosing(deltas: AsyncIterator[ReplyDelta]) -> AsyncIterator[AsyncIterator[ReplyDelta]]:
+    """Close an asynchronous stream at the end of the block, which ends its request."""
     try:
         yield deltas
     finally:

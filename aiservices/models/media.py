@@ -1,4 +1,4 @@
-"""What a message may hold beside its text: images, sound and files."""
+"""Images, audio and files that a user message can contain beside its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 from urllib.parse import unquote_to_bytes, urlsplit
 
-_MAGIC = (
+# The first bytes of a file tell its type: https://en.wikipedia.org/wiki/List_of_file_signatures
+_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
@@ -25,10 +26,16 @@ _MAGIC = (
     (b"\xff\xf3", "audio/mpeg"),
     (b"\xff\xf2", "audio/mpeg"),
 )
-_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
-_BOXES = {b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"M4A ": "audio/mp4"}
+# RIFF files and ISO media files are containers: bytes 8 to 12 tell what they contain.
+_RIFF_TYPES = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+_ISO_MEDIA_TYPES = {
+    b"avif": "image/avif",
+    b"heic": "image/heic",
+    b"heix": "image/heic",
+    b"M4A ": "audio/mp4",
+}
 _OFFICE = "application/vnd.openxmlformats-officedocument"
-# a table of our own, since that of the standard library differs from machine to machine
+# The mimetypes module reads the tables of the operating system, so its answers differ between machines.
 _EXTENSIONS = {
     **{f".{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic")},
     **{f".{name}": f"audio/{name}" for name in ("wav", "flac", "ogg", "aac", "webm")},
@@ -48,37 +55,49 @@ _EXTENSIONS = {
     ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
     ".pptx": f"{_OFFICE}.presentationml.presentation",
 }
-_OTHER_NAMES = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromkeys(
+# Providers accept only one name for each of these types.
+_SYNONYMS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg"} | dict.fromkeys(
     ("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"
 )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Media:
-    """Either ``data`` with its ``media_type``, or the ``url`` that it is at; ``name`` is that of its file."""
+class _MediaBase:
+    """Base class of Image, Audio and File. Create them with ``from_path``, ``from_bytes`` or ``from_url``.
+
+    An object has either ``data`` or ``url``. Raises ValueError for both or neither, for an unknown media type
+    and for a media type that does not fit the class; TypeError if the data is not bytes.
+
+    Attributes:
+        data: The content; None if only the URL is known.
+        media_type: The MIME type, for example ``"image/png"``; detected from the data if it is not passed.
+        url: The address from which the provider fetches the content; None if ``data`` is set.
+        name: The file name, if there is one.
+    """
 
     data: bytes | None = None
     media_type: str | None = None
     url: str | None = None
     name: str | None = None
 
+    # For error messages and previews, with the article.
     kind: ClassVar[str] = "a file"
-    _prefix: ClassVar[str] = ""
+    _media_type_prefix: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         cls = type(self).__name__
         if (self.data is None) == (self.url is None):
-            raise ValueError(f"{self.kind} is made by {cls}.from_path, {cls}.from_bytes or {cls}.from_url")
+            raise ValueError(f"create {self.kind} with {cls}.from_path, {cls}.from_bytes or {cls}.from_url")
         if self.data is not None and not isinstance(self.data, bytes):
             raise TypeError(f"the data of {self.kind} is {type(self.data).__name__}; it must be bytes")
         if self.url is not None and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"the url of {self.kind} must begin with http:// or https://, or be a data URL")
-        media_type = self.media_type or (None if self.data is None else _of_bytes(self.data))
+        media_type = self.media_type or (None if self.data is None else _detect_media_type(self.data))
         if media_type is None and self.data is not None:
             raise ValueError(f"the media type of {self.name or self.kind} is not known; pass media_type")
         media_type = media_type and media_type.partition(";")[0].strip().lower()
-        media_type = media_type and _OTHER_NAMES.get(media_type, media_type)
-        if media_type is not None and not media_type.startswith(self._prefix):
+        media_type = media_type and _SYNONYMS.get(media_type, media_type)
+        if media_type is not None and not media_type.startswith(self._media_type_prefix):
             raise ValueError(f"{self.name or 'it'} is {media_type}, which is not {self.kind}")
         object.__setattr__(self, "media_type", media_type)
 
@@ -86,15 +105,22 @@ class _Media:
     def from_path(
         cls, path: str | os.PathLike[str], media_type: str | None = None, *, max_bytes: int | None = None
     ) -> Self:
-        """What a file holds. Raises FileNotFoundError; ValueError for an unknown type, or one too large."""
+        """Read a file.
+
+        The media type is taken from the content or from the extension if it is not passed. Raises
+        FileNotFoundError; ValueError if the media type is unknown or the file is larger than ``max_bytes``.
+        """
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"{cls.kind} cannot be read: there is no file {str(path)!r}")
         _check_size(path.stat().st_size, max_bytes, path.name)
-        data, by_name = path.read_bytes(), _EXTENSIONS.get(path.suffix.lower())
-        # a text may begin as an image does, but nobody names an image .csv
-        known = (_of_bytes(data) or by_name) if cls._prefix else (by_name or _of_bytes(data))
-        return cls(data, media_type or known, name=path.name)
+        data, by_extension = path.read_bytes(), _EXTENSIONS.get(path.suffix.lower())
+        # A text may begin with the same bytes as an image, but an image is never named .csv.
+        if cls._media_type_prefix:
+            detected = _detect_media_type(data) or by_extension
+        else:
+            detected = by_extension or _detect_media_type(data)
+        return cls(data, media_type or detected, name=path.name)
 
     @classmethod
     def from_bytes(
@@ -105,132 +131,167 @@ class _Media:
         name: str | None = None,
         max_bytes: int | None = None,
     ) -> Self:
-        """Bytes; most types are known by how they begin. Raises ValueError as ``from_path`` does."""
+        """Create an object from its content.
+
+        The media type is detected from the first bytes if it is not passed. Raises ValueError if it is
+        unknown or the data is larger than ``max_bytes``.
+        """
         _check_size(len(data), max_bytes, name or cls.kind)
         return cls(data, media_type, name=name)
 
     @classmethod
     def from_url(cls, url: str, media_type: str | None = None) -> Self:
-        """What is at an address, which the provider fetches; a data URL is taken as the bytes in it."""
+        """Create an object from an http(s) URL, which the provider fetches, or from a data URL."""
         if not url.startswith("data:"):
             path = urlsplit(url).path
-            known = media_type or _EXTENSIONS.get(os.path.splitext(path)[1].lower())
-            return cls(None, known, url, path.rpartition("/")[2] or None)
+            by_extension = _EXTENSIONS.get(os.path.splitext(path)[1].lower())
+            return cls(None, media_type or by_extension, url, path.rpartition("/")[2] or None)
         head, _, body = url[5:].partition(",")
         data = b64decode(body) if head.endswith(";base64") else unquote_to_bytes(body)
         return cls(data, media_type or head.partition(";")[0] or None)
 
     @property
     def base64(self) -> str:
-        """The data in base 64; "" of what is at an address."""
+        """The data in base 64; "" if only the URL is known."""
         return b64encode(self.data or b"").decode()
 
     @property
     def address(self) -> str:
-        """The address: its own, or a data URL that holds the data."""
+        """The URL, or a data URL that contains the data."""
         return self.url or f"data:{self.media_type};base64,{self.base64}"
 
     def __str__(self) -> str:
-        """As previews and errors show it, without the data: ``[image/png, 12 KB]``."""
+        """Return a short form without the data, for previews and errors: ``[image/png, 12 KB]``."""
         if self.data is not None:
-            return f"[{self.media_type}, {_size(len(self.data))}]"
-        parts = urlsplit(self.url or "")  # without credentials and query, which may be secret
-        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        return f"[{self.media_type or self.kind}, {place}]"
+            return f"[{self.media_type}, {_format_size(len(self.data))}]"
+        parts = urlsplit(self.url or "")  # Credentials and the query are left out: they may be secret.
+        address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"[{self.media_type or self.kind}, {address}]"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {str(self)[1:-1]}>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Image(_Media):
-    """An image for a model to look at. ``detail`` is how closely, where the provider has such a choice."""
+class Image(_MediaBase):
+    """An image in a user message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+
+    Attributes:
+        data: The content; None if only the URL is known.
+        media_type: The MIME type, for example ``"image/png"``; detected from the data if it is not passed.
+        url: The address from which the provider fetches the image; None if ``data`` is set.
+        name: The file name, if there is one.
+        detail: The resolution at which the model looks at the image, for providers that have this choice;
+            None for the default of the provider.
+    """
 
     detail: Literal["auto", "low", "high", "original"] | None = None
 
     kind: ClassVar[str] = "an image"
-    _prefix: ClassVar[str] = "image/"
+    _media_type_prefix: ClassVar[str] = "image/"
 
     def with_detail(self, detail: Literal["auto", "low", "high", "original"]) -> Image:
-        """The same image, to be looked at as closely as this."""
+        """Return a copy with another ``detail``."""
         return replace(self, detail=detail)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Audio(_Media):
-    """Sound for a model to listen to."""
+class Audio(_MediaBase):
+    """A sound recording in a user message. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+
+    Attributes:
+        data: The content; None if only the URL is known.
+        media_type: The MIME type, for example ``"audio/wav"``; detected from the data if it is not passed.
+        url: The address from which the provider fetches the recording; None if ``data`` is set.
+        name: The file name, if there is one.
+    """
 
     kind: ClassVar[str] = "audio"
-    _prefix: ClassVar[str] = "audio/"
+    _media_type_prefix: ClassVar[str] = "audio/"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class File(_Media):
-    """A file for a model to read, such as a PDF."""
+class File(_MediaBase):
+    """A file in a user message, such as a PDF. Create it with ``from_path``, ``from_bytes`` or ``from_url``.
+
+    Attributes:
+        data: The content; None if only the URL is known.
+        media_type: The MIME type, for example ``"application/pdf"``; detected if it is not passed.
+        url: The address from which the provider fetches the file; None if ``data`` is set.
+        name: The file name, if there is one.
+    """
 
     @property
     def file_name(self) -> str:
-        """Its name; one that fits its type where it has none, since providers go by the extension."""
-        known = (end for end, media_type in _EXTENSIONS.items() if media_type == self.media_type)
-        return self.name or f"file{next(known, '')}"
+        """The name, or "file" with the extension of the media type: providers look at the extension."""
+        matching = (end for end, media_type in _EXTENSIONS.items() if media_type == self.media_type)
+        return self.name or f"file{next(matching, '')}"
 
 
 Media: TypeAlias = Image | Audio | File
 
 
-def _of_bytes(data: bytes) -> str | None:
+def _detect_media_type(data: bytes) -> str | None:
+    """Return the media type that the first bytes of the data tell, or None."""
     if data[:4] == b"RIFF":
-        return _RIFF.get(data[8:12])
+        return _RIFF_TYPES.get(data[8:12])
     if data[4:8] == b"ftyp":
-        return _BOXES.get(data[8:12])
-    return next((media_type for magic, media_type in _MAGIC if data.startswith(magic)), None)
+        return _ISO_MEDIA_TYPES.get(data[8:12])
+    return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)
 
 
-def _check_size(size: int, limit: int | None, what: str) -> None:
-    if limit is not None and size > limit:
-        raise ValueError(f"{what} has {size} bytes; {limit} are the most that are permitted")
+def _check_size(size: int, max_bytes: int | None, name: str) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise ValueError(f"{name} has {size} bytes; the limit is {max_bytes}")
 
 
-def _size(count: int) -> str:
-    if count < 1024:
-        return f"{count} bytes"
-    return f"{count / 1024:.0f} KB" if count < 1024 * 1000 else f"{count / 1024 / 1024:.1f} MB"
+def _format_size(size: int) -> str:
+    if size < 1024:
+        return f"{size} bytes"
+    return f"{size / 1024:.0f} KB" if size < 1024 * 1000 else f"{size / 1024 / 1024:.1f} MB"
 
 
-def interleaved(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
-    """The text, with the media at their places in it.
+def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Media]:
+    """Yield a text in pieces, with the media between them at their positions.
 
-    The texts among ``contents`` are the text as it was when media were put into it; without any the media
-    come after it. When it was changed since, media stay beside the text that stayed, and follow what was
-    changed around them.
+    The strings in ``contents`` together are the original text, and show where the media belong in it. Without
+    strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
+    it: media stay beside text that is unchanged, and follow text that was replaced.
     """
-    was = "".join(part for part in contents if isinstance(part, str))
-    place_of = _moved(was, text) if was else lambda at: len(text)
-    at = done = 0
+    original = "".join(part for part in contents if isinstance(part, str))
+    new_position = _position_mapping(original, text) if original else lambda position: len(text)
+    position = end = 0
     for part in contents:
         if isinstance(part, str):
-            at += len(part)
+            position += len(part)
         else:
-            place = place_of(at)
-            yield text[done:place]
+            start, end = end, new_position(position)
+            yield text[start:end]
             yield part
-            done = place
-    yield text[done:]
+    yield text[end:]
 
 
-def _moved(was: str, text: str) -> Callable[[int], int]:
-    """Where a place in the text as it was is now: text was put around it, cut off, or changed once."""
-    inside, around = text.find(was), was.find(text)
-    if inside >= 0:
-        return lambda at: at + inside
-    if around >= 0:
-        return lambda at: min(max(at - around, 0), len(text))
-    before = _same(was, text)
-    after = min(_same(was[::-1], text[::-1]), len(was) - before, len(text) - before)
-    return lambda at: at if at <= before else len(text) - min(len(was) - at, after)
+def _position_mapping(original: str, text: str) -> Callable[[int], int]:
+    """Return a function from a position in the original text to the position in the changed text.
+
+    Three kinds of change are recognized: text was added around the original, the original was cut at its
+    ends, or one passage in it was replaced.
+    """
+    added_before, cut_before = text.find(original), original.find(text)
+    if added_before >= 0:
+        return lambda position: position + added_before
+    if cut_before >= 0:
+        return lambda position: min(max(position - cut_before, 0), len(text))
+    prefix = _common_prefix_length(original, text)
+    suffix = _common_prefix_length(original[::-1], text[::-1])
+    suffix = min(suffix, len(original) - prefix, len(text) - prefix)  # It must not overlap the prefix.
+
+    def new_position(position: int) -> int:
+        return position if position <= prefix else len(text) - min(len(original) - position, suffix)
+
+    return new_position
 
 
-def _same(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _common_prefix_length(first: str, second: str) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((position for position, (a, b) in pairs if a != b), min(len(first), len(second)))

@@ -1,30 +1,37 @@
-"""What is said to a model and by it: messages, whole replies, and the pieces of one that is being written."""
+"""Messages between a service and a model, the replies of a model, and messages as JSON."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields as fields_of
+from dataclasses import asdict, dataclass, fields as dataclass_fields
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from .media import Audio, File, Image, Media, interleaved
+from .media import Audio, File, Image, Media, interleave
 
 
 @dataclass(frozen=True, slots=True)
 class SystemMessage:
-    """What the model is told about its job; a conversation has one at most, and it comes first."""
+    """Instructions for the model. A conversation has at most one, as its first message.
+
+    Attributes:
+        text: The instructions.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a user says; ``name`` tells several users of one conversation apart.
+    """A message of the user, which may contain images, audio and files.
 
-    ``text`` is all of the text. ``contents`` are the images, sound and files that belong to it: they come
-    after the text, or where they stand when ``contents`` has the texts around them too.
+    Attributes:
+        text: The whole text.
+        name: The name of the user, if a conversation has several users.
+        contents: The images, audio and files. They follow the text, unless ``contents`` also has the pieces
+            of the text: then they are sent at their positions between the pieces.
     """
 
     text: str
@@ -33,15 +40,21 @@ class UserMessage:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """Text and media in the order in which a model is sent them, without blank texts."""
-        told = interleaved(self.text, self.contents)
-        trimmed = (part.strip("\n") if isinstance(part, str) else part for part in told)
+        """The text and the media in the order in which they are sent, without blank pieces of text."""
+        pieces = interleave(self.text, self.contents)
+        trimmed = (part.strip("\n") if isinstance(part, str) else part for part in pieces)
         return tuple(part for part in trimmed if not isinstance(part, str) or part.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to have a tool run; ``arguments`` is the JSON text as the model wrote it."""
+    """A request of the model to run a tool.
+
+    Attributes:
+        id: The id by which the ``ToolMessage`` with the result refers to the call.
+        name: The name of the tool.
+        arguments: The arguments as the JSON text that the model wrote; it may be invalid.
+    """
 
     id: str
     name: str
@@ -50,7 +63,13 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AiMessage:
-    """What a model says: its text ("" when it only calls tools), tool calls, and its reasoning if shown."""
+    """A message of the model.
+
+    Attributes:
+        text: The text; "" if the model only calls tools.
+        tool_calls: The tools that the model wants to run before it answers.
+        reasoning: The text of the model's reasoning, if the provider returns it.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -59,7 +78,13 @@ class AiMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """What a tool answered to the call ``call_id`` of the message before."""
+    """The result of a tool call.
+
+    Attributes:
+        call_id: The id of the ``ToolCall`` in the message before.
+        name: The name of the tool.
+        text: The result, or a message about an error.
+    """
 
     call_id: str
     name: str
@@ -71,7 +96,14 @@ Message: TypeAlias = SystemMessage | UserMessage | AiMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, or of several added up."""
+    """The number of tokens of a request, or of several requests together.
+
+    Attributes:
+        input_tokens: The tokens of the messages and of everything else that was sent.
+        output_tokens: The tokens that the model generated, reasoning included.
+        cached_tokens: The part of ``input_tokens`` that the provider read from its prompt cache.
+        reasoning_tokens: The part of ``output_tokens`` that was spent on reasoning.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -80,6 +112,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
+        """The input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -92,7 +125,11 @@ class Usage:
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped; OTHER is what a provider says that none of the rest means."""
+    """Why the model stopped generating.
+
+    STOP: the answer is complete. LENGTH: a token limit was reached. TOOL_CALLS: the model calls tools.
+    CONTENT_FILTER: the filter of the provider stopped the answer. OTHER: the provider gave another reason.
+    """
 
     STOP = "stop"
     LENGTH = "length"
@@ -103,10 +140,16 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A model's whole answer to one request.
+    """The complete reply of a model to one request.
 
-    ``refusal`` is the provider's own refusal text (None when it did not refuse), ``model`` the name
-    that the provider gave, ``raw`` the provider's answer as it came (JSON bytes; None where it is not JSON).
+    Attributes:
+        message: The message of the model.
+        finish_reason: Why the model stopped generating.
+        usage: The number of tokens; None if the provider did not report it.
+        model: The model that answered, by the name that the provider gave.
+        id: The id that the provider gave the reply; "" if none.
+        refusal: The text with which the model refused to answer; None if it did not refuse.
+        raw: The JSON body of the response, as bytes; None if the provider does not answer with JSON.
     """
 
     message: AiMessage
@@ -119,12 +162,19 @@ class ChatReply:
 
     @property
     def text(self) -> str:
+        """The text of the message."""
         return self.message.text
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call that is being written: ``index`` says of which, ``arguments`` is what is new."""
+    """A piece of a tool call in a streamed reply.
+
+    Attributes:
+        index: The position of the call among the tool calls of the reply, from 0.
+        name: The name of the tool.
+        arguments: The text that was added to the arguments.
+    """
 
     index: int
     name: str
@@ -132,7 +182,14 @@ class ToolCallDelta:
 
 
 class ReplyDelta(NamedTuple):
-    """A piece of an answer that is being written. The last one carries ``reply``, the whole answer."""
+    """A piece of a streamed reply.
+
+    Attributes:
+        text: The text that was added to the message.
+        reasoning: The text that was added to the reasoning.
+        reply: The complete reply, in the last delta of a stream; None in all others.
+        tool_calls: The pieces that were added to tool calls.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -140,90 +197,97 @@ class ReplyDelta(NamedTuple):
     tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
-_T = TypeVar("_T", Message, ToolCall)
-_KINDS: dict[str, type[Message]] = {
+# Messages as JSON. Memory stores, suspended calls and cassettes save messages in this form, so a change must
+# keep the old form readable.
+
+_TextFields = TypeVar("_TextFields", Message, ToolCall)
+_MESSAGE_TYPES: dict[str, type[Message]] = {
     "system": SystemMessage,
     "user": UserMessage,
     "ai": AiMessage,
     "tool": ToolMessage,
 }
-_MEDIA: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-
-
-def message_to_dict(message: Message) -> dict[str, Any]:
-    """A message as plain JSON: its ``type`` and its fields, those left out that are None or empty."""
-    said = {name: getattr(message, name) for name in message.__dataclass_fields__}
-    said = {name: value for name, value in said.items() if value not in (None, ())}
-    if isinstance(message, UserMessage) and message.contents:
-        said["contents"] = [one if isinstance(one, str) else _media_to_dict(one) for one in message.contents]
-    if isinstance(message, AiMessage) and message.tool_calls:
-        said["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
-    return {"type": _NAMES[type(message)], **said}
-
-
-def message_from_dict(said: dict[str, Any]) -> Message:
-    """The message of ``message_to_dict``. Raises ValueError for what is none."""
-    fields = dict(said) if isinstance(said, Mapping) else {}
-    name = fields.pop("type", None)
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ValueError(f"no message has the type {name!r}")
-    if "contents" in fields:
-        parts = fields["contents"]
-        fields["contents"] = tuple(one if isinstance(one, str) else _media_from_dict(one) for one in parts)
-    try:
-        if "tool_calls" in fields:
-            fields["tool_calls"] = tuple(_of_text(ToolCall(**call)) for call in fields["tool_calls"])
-        return _of_text(kind(**fields))
-    except TypeError as error:
-        raise ValueError(f"the {said['type']} message has other fields: {error}") from error
+_TYPE_NAMES = {cls: name for name, cls in _MESSAGE_TYPES.items()}
+_MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": File}
 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
-    """Messages as one JSON array."""
+    """Return messages as the text of a JSON array."""
     return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
 
 
 def messages_from_json(text: str) -> list[Message]:
-    """The messages of ``messages_to_json``. Raises ValueError for what is none."""
-    messages = json.loads(text)
-    if not isinstance(messages, list):
-        raise ValueError(f"the messages are a list, not {type(messages).__name__}")
-    return [message_from_dict(said) for said in messages]
+    """Return the messages in a text that ``messages_to_json`` wrote. Raises ValueError for any other text."""
+    data = json.loads(text)
+    if not isinstance(data, list):
+        raise ValueError(f"messages must be a JSON array, not {type(data).__name__}")
+    return [message_from_dict(item) for item in data]
 
 
-def _of_text(said: _T) -> _T:
-    """A message or a call, when all that is to be text in it is. Raises TypeError."""
-    for field in fields_of(said):
-        value = getattr(said, field.name)
-        optional = field.default is None and value is None
-        if field.name not in ("tool_calls", "contents") and not isinstance(value, str) and not optional:
-            raise TypeError(f"{field.name} is {value!r}; it must be text")
-    return said
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """Return a message as a JSON object: its ``type``, and its fields except those that are None or empty."""
+    data = {name: getattr(message, name) for name in message.__dataclass_fields__}
+    data = {name: value for name, value in data.items() if value not in (None, ())}
+    if isinstance(message, UserMessage) and message.contents:
+        data["contents"] = [
+            part if isinstance(part, str) else _media_to_dict(part) for part in message.contents
+        ]
+    if isinstance(message, AiMessage) and message.tool_calls:
+        data["tool_calls"] = tuple(asdict(call) for call in message.tool_calls)
+    return {"type": _TYPE_NAMES[type(message)], **data}
+
+
+def message_from_dict(data: Mapping[str, Any]) -> Message:
+    """Return the message in an object that ``message_to_dict`` made. Raises ValueError for other objects."""
+    fields = dict(data) if isinstance(data, Mapping) else {}
+    name = fields.pop("type", None)
+    cls = _MESSAGE_TYPES.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise ValueError(f"unknown type of message: {name!r}")
+    if "contents" in fields:
+        parts = fields["contents"]
+        fields["contents"] = tuple(
+            part if isinstance(part, str) else _media_from_dict(part) for part in parts
+        )
+    try:
+        if "tool_calls" in fields:
+            fields["tool_calls"] = tuple(_checked_texts(ToolCall(**call)) for call in fields["tool_calls"])
+        return _checked_texts(cls(**fields))
+    except TypeError as error:
+        raise ValueError(f"wrong fields in a message of the type {name}: {error}") from error
+
+
+def _checked_texts(value: _TextFields) -> _TextFields:
+    """Return a message or a tool call if its fields have the right types. Raises TypeError."""
+    for field in dataclass_fields(value):
+        content = getattr(value, field.name)
+        is_omitted = field.default is None and content is None
+        if field.name not in ("tool_calls", "contents") and not isinstance(content, str) and not is_omitted:
+            raise TypeError(f"{field.name} is {content!r}; it must be text")
+    return value
 
 
 def _media_to_dict(media: Media) -> dict[str, Any]:
-    """Media as plain JSON: the type, and the fields that say something; the data in base 64."""
-    said: dict[str, Any] = {"type": type(media).__name__.lower()}
+    """Return media as a JSON object: its ``type``, and its fields except None, with the data in base 64."""
     fields = {"media_type": media.media_type, "url": media.url, "name": media.name}
     if media.data is not None:
         fields["data"] = media.base64
     if isinstance(media, Image):
         fields["detail"] = media.detail
-    return said | {name: value for name, value in fields.items() if value is not None}
+    set_fields = {name: value for name, value in fields.items() if value is not None}
+    return {"type": type(media).__name__.lower(), **set_fields}
 
 
-def _media_from_dict(said: Any) -> Media:
-    """The media of ``_media_to_dict``. Raises ValueError for what is none."""
-    fields = dict(said) if isinstance(said, Mapping) else {}
-    kind = fields.pop("type", None)
-    cls = _MEDIA.get(kind) if isinstance(kind, str) else None
+def _media_from_dict(data: object) -> Media:
+    """Return the media in an object that ``_media_to_dict`` made. Raises ValueError for any other object."""
+    fields = dict(data) if isinstance(data, Mapping) else {}
+    name = fields.pop("type", None)
+    cls = _MEDIA_TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
-        raise ValueError(f"no content of a message has the type {kind!r}")
+        raise ValueError(f"unknown type of content in a message: {name!r}")
     if "data" in fields:
         fields["data"] = b64decode(fields["data"], validate=True)
     try:
         return cls(**fields)
     except TypeError as error:
-        raise ValueError(f"the {kind} has other fields: {error}") from error
+        raise ValueError(f"wrong fields in a content of the type {name}: {error}") from error

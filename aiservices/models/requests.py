@@ -1,4 +1,4 @@
-"""What a model is asked for: the options, the form of the answer, the tools, and all of it as one request."""
+"""A request to a model: messages, options, answer format and tools. Also converts user input to messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """How a model is to answer; None leaves the choice to whoever is further away.
+    """Options of a request. None means that the option is not set at this level.
 
-    Options are set on the model, the service, the method and the call; the nearer one wins, field by
-    field. ``timeout`` is in seconds for each wait for the server; ``extra_body`` and ``extra_headers`` go
-    to the provider as they are and are merged key by key. ``model`` names another model of the same
-    provider.
+    Options can be set on the model, the service, the method and the call. The option nearest to the call is
+    used, each field by itself.
+
+    Attributes:
+        model: Another model of the same provider.
+        temperature: The randomness of the answer, from 0 to 2.
+        top_p: The probability mass from which tokens are sampled, from 0 to 1.
+        max_tokens: The largest number of tokens that the model may generate.
+        stop: Texts at which the model stops generating.
+        seed: The seed of the sampling, for providers that support it.
+        reasoning_effort: How much a reasoning model reasons before it answers.
+        timeout: The seconds to wait for the server: to connect, and for each part of the response.
+        extra_body: Further fields for the body of the HTTP request, as the provider documents them. Fields
+            that are set at several levels are merged by key.
+        extra_headers: Further HTTP headers, merged in the same way.
     """
 
     model: str | None = None
@@ -34,39 +45,47 @@ class ChatOptions:
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = None
 
-    def over(self, further: ChatOptions | None) -> ChatOptions:
-        """These options where they say something, the further ones where they do not."""
-        if further is None or further == ChatOptions():
+    def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
+        """Return these options, with the options that are not set taken from ``defaults``."""
+        if defaults is None or defaults == ChatOptions():
             return self
         merged: dict[str, Any] = {}
         for option in fields(self):
-            near, far = getattr(self, option.name), getattr(further, option.name)
-            if isinstance(near, Mapping) and isinstance(far, Mapping):
-                merged[option.name] = {**far, **near}
+            value, default = getattr(self, option.name), getattr(defaults, option.name)
+            if isinstance(value, Mapping) and isinstance(default, Mapping):
+                merged[option.name] = {**default, **value}
             else:
-                merged[option.name] = far if near is None else near
+                merged[option.name] = default if value is None else value
         return ChatOptions(**merged)
 
-    def problems(self, where: str) -> list[DefinitionProblem]:
-        """What is wrong with these values, each with what to do."""
+    def problems(self, location: str) -> list[DefinitionProblem]:
+        """Return a problem for each value that is out of range; ``location`` names where they are set."""
         problems = []
-        limits = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
-        for name, low, high in limits:
+        ranges = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
+        for name, low, high in ranges:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                problems.append(
-                    DefinitionProblem(where, f"{name} is {value!r}; it must be from {low:g} to {high:g}")
-                )
+                message = f"{name} is {value!r}; it must be from {low:g} to {high:g}"
+                problems.append(DefinitionProblem(location, message))
         for name in ("max_tokens", "timeout"):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                problems.append(DefinitionProblem(where, f"{name} is {value!r}; it must be greater than 0"))
+                problems.append(
+                    DefinitionProblem(location, f"{name} is {value!r}; it must be greater than 0")
+                )
         return problems
 
 
+# eq=False here and below: a schema is a large dictionary without a hash, so objects are compared by identity.
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat:
-    """The answer must be JSON that fits ``schema``; ``strict`` asks the provider to enforce it."""
+    """The answer must be JSON that is valid by a JSON Schema.
+
+    Attributes:
+        name: A name for the schema; providers require one.
+        schema: The JSON Schema.
+        strict: True if the provider should enforce the schema.
+    """
 
     name: str
     schema: Mapping[str, Any]
@@ -76,7 +95,7 @@ class JsonSchemaFormat:
 
 @dataclass(frozen=True, eq=False)
 class JsonObjectFormat:
-    """The answer must be a JSON object, of whatever shape ("JSON mode")."""
+    """The answer must be a JSON object with any content ("JSON mode")."""
 
 
 ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
@@ -84,9 +103,13 @@ ResponseFormat: TypeAlias = JsonSchemaFormat | JsonObjectFormat
 
 @dataclass(frozen=True, eq=False)
 class ToolSpecification:
-    """A tool that a model may call: ``parameters`` is the JSON Schema of its arguments, an object.
+    """The description of a tool for the model.
 
-    ``strict`` asks the provider to enforce the schema.
+    Attributes:
+        name: The name by which the model calls the tool.
+        description: What the tool does and when to use it.
+        parameters: The JSON Schema of the arguments, which describes an object.
+        strict: True if the provider should enforce the schema.
     """
 
     name: str
@@ -98,9 +121,13 @@ class ToolSpecification:
 
 @dataclass(frozen=True, eq=False)
 class Tooling:
-    """The tools of a request. ``choice`` is "auto", "required" (some tool), or the name of the one to call.
+    """The tools of a request.
 
-    ``parallel_calls`` permits several calls in one answer.
+    Attributes:
+        tools: The tools that the model may call.
+        choice: "auto" (the model decides), "required" (it must call some tool), or the name of the tool that
+            it must call.
+        parallel_calls: True if a reply may contain several tool calls.
     """
 
     tools: tuple[ToolSpecification, ...]
@@ -111,10 +138,17 @@ class Tooling:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a model is asked: the messages, the options, the form that the answer must have, and the tools.
+    """A request to a model.
 
-    ``deadline`` is when the answer must be whole, by ``time.monotonic()``: the budget of the call ends then.
-    ``parser`` reads the answer, where it is known: a model that makes answers up writes what it reads.
+    Attributes:
+        messages: The conversation; the model answers its last message.
+        options: The options. A model adds its own for those that are not set.
+        response_format: The format of the answer; None for free text.
+        tooling: The tools that the model may call; None for no tools.
+        deadline: When the answer must be complete, in the time of ``time.monotonic()``; it comes from the
+            budget of the call. None for no deadline.
+        parser: The parser that will read the answer, if it is known. A fake model in a test uses it to write
+            an answer that the parser accepts.
     """
 
     messages: tuple[Message, ...]
@@ -125,20 +159,24 @@ class ChatRequest:
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
-        """The same request with messages added at its end."""
+        """Return the same request with messages added at the end."""
         return replace(self, messages=self.messages + messages)
 
     @staticmethod
     def of(messages: str | Sequence[Message], **settings: Any) -> ChatRequest:
-        """A request from a text (one user message) or from messages."""
-        said = (UserMessage(messages),) if isinstance(messages, str) else tuple(messages)
-        return ChatRequest(said, **settings)
+        """Create a request from messages, or from a text, which becomes a user message.
+
+        ``settings`` are the other fields of the request.
+        """
+        if isinstance(messages, str):
+            messages = (UserMessage(messages),)
+        return ChatRequest(tuple(messages), **settings)
 
 
-# One text of the user, or messages; a pair or a dict of role and text is a message too.
-Said: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, Any]]
+# What a caller of structured() may pass: a text is a user message; a pair or a dict has a role and a text.
+MessageInput: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, Any]]
 
-_ROLES: dict[Any, type[SystemMessage | UserMessage | AiMessage]] = {
+_ROLES: dict[str, type[SystemMessage | UserMessage | AiMessage]] = {
     "system": SystemMessage,
     "developer": SystemMessage,
     "user": UserMessage,
@@ -146,45 +184,50 @@ _ROLES: dict[Any, type[SystemMessage | UserMessage | AiMessage]] = {
     "assistant": AiMessage,
     "ai": AiMessage,
 }
-_FORMS = "a message, a pair of role and text, or a dict with role and content"
+_MESSAGE_FORMS = "a message, a pair of role and text, or a dict with role and content"
 
 
-def messages_of(said: Said, where: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
-    """What is said as messages; what is wrong with any of them goes to ``problems``."""
-    if isinstance(said, str):
-        return (UserMessage(said),)
-    if isinstance(said, Message):
-        return (said,)
-    if isinstance(said, (bytes, Mapping)) or not isinstance(said, Iterable):
-        wanted = f"it takes a text, a message, or a list in which each is {_FORMS}"
-        problems.append(DefinitionProblem(where, f"what is said is {type(said).__name__}; {wanted}"))
+def to_messages(value: MessageInput, location: str, problems: list[DefinitionProblem]) -> tuple[Message, ...]:
+    """Convert the input of a user to messages; add a problem for each item that is not a message."""
+    if isinstance(value, str):
+        return (UserMessage(value),)
+    if isinstance(value, Message):
+        return (value,)
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        expected = f"pass a text, a message, or a list in which each item is {_MESSAGE_FORMS}"
+        problems.append(DefinitionProblem(location, f"the input is {type(value).__name__}; {expected}"))
         return ()
     messages = []
-    for number, one in enumerate(said, 1):
-        message = _message(one, f"{where}, message {number}", problems)
+    for number, item in enumerate(value, 1):
+        message = _to_message(item, f"{location}, message {number}", problems)
         if message is not None:
             messages.append(message)
     if not messages and not problems:
-        problems.append(DefinitionProblem(where, "nothing is said; give at least one message"))
+        problems.append(DefinitionProblem(location, "the input is empty; pass at least one message"))
     return tuple(messages)
 
 
-def _message(said: Any, where: str, problems: list[DefinitionProblem]) -> Message | None:
-    if isinstance(said, Message):
-        return said
-    if isinstance(said, Mapping):
-        role, text = said.get("role"), said.get("content")
-    elif isinstance(said, (tuple, list)) and len(said) == 2:
-        role, text = said
+def _to_message(item: object, location: str, problems: list[DefinitionProblem]) -> Message | None:
+    """Convert one item of a list to a message; add problems and return None if it is not a message."""
+    if isinstance(item, Message):
+        return item
+    role: object
+    text: object
+    if isinstance(item, Mapping):
+        role, text = item.get("role"), item.get("content")
+    elif isinstance(item, (tuple, list)) and len(item) == 2:
+        role, text = item
     else:
-        problems.append(DefinitionProblem(where, f"it is {type(said).__name__}; it must be {_FORMS}"))
-        return None
-    known = isinstance(role, str) and role in _ROLES
-    if not known:
         problems.append(
-            DefinitionProblem(where, f"the role {role!r} is unknown; there are: {', '.join(_ROLES)}")
+            DefinitionProblem(location, f"it is {type(item).__name__}; it must be {_MESSAGE_FORMS}")
+        )
+        return None
+    cls = _ROLES.get(role) if isinstance(role, str) else None
+    if cls is None:
+        problems.append(
+            DefinitionProblem(location, f"the role {role!r} is unknown; use one of: {', '.join(_ROLES)}")
         )
     if not isinstance(text, str):
-        problems.append(DefinitionProblem(where, f"its content is {type(text).__name__}; it must be text"))
+        problems.append(DefinitionProblem(location, f"its content is {type(text).__name__}; it must be text"))
         return None
-    return _ROLES[role](text) if known else None
+    return None if cls is None else cls(text)

@@ -1,4 +1,4 @@
-"""A chat model that says what it is told to: for tests and for trying things out."""
+"""A chat model that returns prepared replies, for tests and experiments."""
 
 from __future__ import annotations
 
@@ -13,15 +13,26 @@ from .requests import ChatRequest
 
 ScriptedReply: TypeAlias = str | ChatReply | Exception
 _CAPABILITIES = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
-_PIECES = re.compile(r"\S+\s*|\s+")
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptedChatModel:
-    """Gives the replies of a script, one a request, in order; and keeps the ``requests`` that it was sent.
+    """A chat model that returns the replies of a script, one for each request, and records the requests.
 
-    ``script`` is the replies, or a function from the request to a reply. A reply is a text, a whole
-    ChatReply, or an exception to raise. When the script is at its end, LookupError is raised. A stream
-    gives a reply word by word. Usage is counted in words. Safe to use from several threads.
+    Args:
+        script: The replies in their order, or a function from a request to a reply. A reply is a text, a
+            ChatReply, or an exception, which is raised.
+        capabilities: What the model claims to support; by default all but constrained decoding.
+        name: The name of the model.
+
+    Streams yield a reply word by word. Usage is counted in words. It is safe to use from several threads.
+    A request after the last reply raises LookupError.
+
+    Attributes:
+        requests: The requests so far.
+
+    Example:
+        model = ScriptedChatModel(["Hello!", RateLimitError("slow down", retryable=True)])
     """
 
     def __init__(
@@ -39,40 +50,48 @@ class ScriptedChatModel:
 
     @property
     def name(self) -> str:
+        """The name of the model."""
         return self._name
 
     @property
     def capabilities(self) -> Capabilities:
+        """What the model claims to support."""
         return self._capabilities
 
     def complete(self, request: ChatRequest) -> ChatReply:
+        """Record a request and return the next reply, or raise it if it is an exception."""
         with self._lock:
             self.requests.append(request)
-            made = len(self.requests)
+            request_count = len(self.requests)
             reply = None if callable(self._script) else next(self._script, None)
         if callable(self._script):
+            # Called without the lock, so that a script may block until another request arrives.
             reply = self._script(request)
         if reply is None:
-            raise LookupError(f"the script of {self._name} is at its end after {made - 1} replies")
+            raise LookupError(f"the script of {self._name} is at its end after {request_count - 1} replies")
         if isinstance(reply, Exception):
             raise reply
         if isinstance(reply, ChatReply):
             return reply
-        said = sum(len(message.text.split()) for message in request.messages)
-        return ChatReply(AiMessage(reply), usage=Usage(said, len(reply.split())), model=self._name)
+        input_words = sum(len(message.text.split()) for message in request.messages)
+        usage = Usage(input_words, len(reply.split()))
+        return ChatReply(AiMessage(reply), usage=usage, model=self._name)
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Do the same as ``complete``, without waiting."""
         return self.complete(request)
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
+        """Yield the next reply word by word, its tool calls after its text."""
         reply = self.complete(request)
-        for piece in _PIECES.findall(reply.text):
-            yield ReplyDelta(piece)
+        for word in _WORD.findall(reply.text):
+            yield ReplyDelta(word)
         for index, call in enumerate(reply.message.tool_calls):
-            for piece in _PIECES.findall(call.arguments):
-                yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, piece),))
+            for word in _WORD.findall(call.arguments):
+                yield ReplyDelta(tool_calls=(ToolCallDelta(index, call.name, word),))
         yield ReplyDelta(reply=reply)
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
+        """Yield the next reply word by word, like ``stream``."""
         for delta in self.stream(request):
             yield delta

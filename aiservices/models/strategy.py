@@ -1,4 +1,7 @@
-"""The names of the ways in which structure is asked for."""
+"""The strategies by which a model is asked for a value of a type.
+
+It has a module of its own because both ``errors`` and the engine need it, and ``errors`` imports little else.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ from enum import StrEnum
 
 
 class Strategy(StrEnum):
-    """How a model is asked for a type.
+    """How a model is asked for a value of a type, and what it must answer with.
 
-    JSON_SCHEMA: the provider is given the schema. OUTPUT_TOOL: the model is told to call a tool whose
-    arguments are the value. GRAMMAR: decoding is constrained by the schema and the prompt hints at it.
-    JSON_MODE: the provider is asked for JSON and the prompt says which. PROMPT: the prompt alone says it.
-    TEXT: the reply itself is the value.
+    JSON_SCHEMA: the request contains the JSON Schema, and the provider sees to it that the answer fits.
+    OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
+    GRAMMAR: the schema constrains the tokens that are generated; the prompt describes it shortly.
+    JSON_MODE: the provider guarantees some JSON object; the prompt contains the schema.
+    PROMPT: the prompt alone asks for JSON of the schema.
+    TEXT: the text of the reply is the value.
     """
 
     JSON_SCHEMA = "json_schema"

@@ -12,7 +12,7 @@ from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
-from output_parsers.types.target import fillings_of, substitute, type_name
+from output_parsers.types.target import type_arguments_by_class, substitute, type_name
 
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import wire_of_reply
@@ -84,7 +84,7 @@ def parser_of(
         from output_parsers.streaming import ItemPolicy  # few methods hand over items
         from output_parsers.streaming.items import ItemListParser
 
-        item = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+        item = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
         return ItemListParser(item, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
     except UnsupportedTypeError as error:
         problems.append(DefinitionProblem(where, str(error)))
@@ -124,7 +124,7 @@ def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
         raise DefinitionError(problems)
     models = _Models(settings.model, name, problems)
     plans: dict[str, MethodPlan] = {}
-    fillings = fillings_of(interface)
+    fillings = type_arguments_by_class(interface)
     found = 0
     for method, owner, attribute in methods_of(cls):
         where = f"{cls.__name__}.{method}"
@@ -165,7 +165,7 @@ def _construction(cls: type, name: str) -> list[DefinitionProblem]:
 def _with_interface(settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]) -> Settings:
     """The settings of ``create`` with what the interface itself says over them."""
     said = declaration_of(cls)
-    options = (said.options or ChatOptions()).over(settings.options)
+    options = (said.options or ChatOptions()).with_defaults(settings.options)
     problems.extend(options.problems(name))
     if said.examples:
         problems.append(DefinitionProblem(name, "an example belongs to a method, and stands on the interface"))
@@ -239,7 +239,7 @@ def plan_method(
         it=wording.it,
         system=wording.system,
         routes=routes,
-        options=own_options.over(settings.options),
+        options=own_options.with_defaults(settings.options),
         transform=settings.transform,
         examples=examples,
         toolbox=toolbox,

@@ -129,7 +129,7 @@ def resumed_turn(
         kept=dict(state.kept),
         route=_route_of(state, plan),
     )
-    request = ChatRequest(state.messages, state.options.over(plan.options))
+    request = ChatRequest(state.messages, state.options.with_defaults(plan.options))
     given, shown = _arguments_of(state, plan), plan.shown()
     return Invocation(
         plan, given, request, context, state.memory_id, tool_context, shown, approvals=approvals

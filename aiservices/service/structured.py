@@ -26,7 +26,7 @@ from ..engine.streams import AsyncStream, Stream
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.messages import ChatReply
-from ..models.requests import ChatOptions, ChatRequest, Said, messages_of
+from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
 from .create import result_of, to_the_end
 
@@ -68,7 +68,7 @@ class StructuredModel(Generic[T, V]):
         self._budget = budget
         self._include_raw = include_raw
 
-    def invoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
+    def invoke(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """The answer to a text, or to messages."""
         invocation = self._turn(said, options, self._plan)
         try:
@@ -76,7 +76,7 @@ class StructuredModel(Generic[T, V]):
         except (ServiceOutputError, FinishError) as error:
             return self._failed(error)
 
-    async def ainvoke(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> T:
+    async def ainvoke(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
         """As ``invoke``, awaited."""
         invocation = self._turn(said, options, self._plan)
         try:
@@ -84,13 +84,13 @@ class StructuredModel(Generic[T, V]):
         except (ServiceOutputError, FinishError) as error:
             return self._failed(error)
 
-    def stream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
+    def stream(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
         """The value while it is written; its ``result()`` is the whole."""
         invocation = self._turn(said, options, self._plan_of_streams)
         flow = to_the_end(self._pipeline, invocation)
         return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, invocation)))
 
-    def astream(self, said: Said, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
+    def astream(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
         """As ``stream``, for an event loop."""
         invocation = self._turn(said, options, self._plan_of_streams)
         flow = to_the_end(self._pipeline, invocation)
@@ -100,12 +100,12 @@ class StructuredModel(Generic[T, V]):
     def _plan_of_streams(self) -> MethodPlan:
         return self._plan._replace(routes=self._ways.routes(growing=True))
 
-    def _turn(self, said: Said, options: ChatOptions, plan: MethodPlan) -> Invocation:
+    def _turn(self, said: MessageInput, options: ChatOptions, plan: MethodPlan) -> Invocation:
         problems = options.problems(plan.where)
-        messages = messages_of(said, plan.where, problems)
+        messages = to_messages(said, plan.where, problems)
         if problems:
             raise DefinitionError(problems)
-        request = ChatRequest(messages, options.over(plan.options))
+        request = ChatRequest(messages, options.with_defaults(plan.options))
         return Invocation(plan, {}, request, CallState(self._budget), None, {})
 
     def _handed_back(self, answer: Answer, invocation: Invocation) -> T:

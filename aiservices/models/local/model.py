@@ -245,7 +245,7 @@ class LocalChatModel:
         unload(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, Answer]:
-        options = request.options.over(self._options)
+        options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._other(options.model)
         body = body_of(request, options, self._system_message)
         job = Job(partial(loaded, settings), body, form_of(request), options.timeout)

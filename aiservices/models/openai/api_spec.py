@@ -110,7 +110,7 @@ class BodyWriter:
         return found
 
     def _write(self, request: ChatRequest, stream: bool) -> PreparedBody:
-        options = request.options.over(self._options)
+        options = request.options.with_defaults(self._options)
         self._dialect.check(options)
         model = options.model or self.model
         asked = replace(request, options=replace(options, model=model))

@@ -22,7 +22,7 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.models.media import Audio, File, Image, Media, interleaved
+from aiservices.models.media import Audio, File, Image, Media, interleave
 from aiservices.models.messages import Message, message_from_dict, messages_from_json, messages_to_json
 from aiservices.structured import structured
 
@@ -124,12 +124,12 @@ FAULTY: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (
         lambda folder: File.from_path(folder / "a.pdf", max_bytes=7),
         ValueError,
-        "a.pdf has 8 bytes; 7 are the most that are permitted",
+        "a.pdf has 8 bytes; the limit is 7",
     ),
     (
         lambda folder: Image.from_bytes(PNG, max_bytes=3),
         ValueError,
-        "an image has 12 bytes; 3 are the most that are permitted",
+        "an image has 12 bytes; the limit is 3",
     ),
     (
         lambda folder: Image.from_url("cat.png"),
@@ -139,7 +139,7 @@ FAULTY: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (
         lambda folder: Image(),
         ValueError,
-        "an image is made by Image.from_path, Image.from_bytes or Image.from_url",
+        "create an image with Image.from_path, Image.from_bytes or Image.from_url",
     ),
     (
         lambda folder: Image.from_bytes("cat"),  # type: ignore[arg-type]
@@ -479,7 +479,7 @@ contents = st.lists(texts | images | addresses | sounds, max_size=5).map(tuple)
 def test_no_text_and_no_media_are_lost_whatever_became_of_the_text(
     text: str, parts: tuple[str | Media, ...]
 ) -> None:
-    found = list(interleaved(text, parts))
+    found = list(interleave(text, parts))
     assert "".join(part for part in found if isinstance(part, str)) == text
     assert _media(found) == _media(parts)
 
@@ -548,11 +548,11 @@ def test_media_are_written_in_base_64() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"type": "film"}, "no content of a message has the type 'film'"),
-        (3, "no content of a message has the type None"),
+        ({"type": "film"}, "unknown type of content in a message: 'film'"),
+        (3, "unknown type of content in a message: None"),
         ({"type": "image", "data": "?"}, None),
         ({"type": "image", "url": "https://a.b", "colour": 1}, None),
-        ({"type": "image"}, "an image is made by Image.from_path, Image.from_bytes or Image.from_url"),
+        ({"type": "image"}, "create an image with Image.from_path, Image.from_bytes or Image.from_url"),
     ],
 )
 def test_contents_that_are_none_are_a_value_error(part: Any, said: str | None) -> None:

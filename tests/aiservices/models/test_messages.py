@@ -24,30 +24,30 @@ from aiservices import (
 def test_a_nearer_option_wins_field_by_field() -> None:
     near = ChatOptions(temperature=0.0, seed=7)
     far = ChatOptions(temperature=1.0, max_tokens=5)
-    assert near.over(far) == ChatOptions(temperature=0.0, max_tokens=5, seed=7)
+    assert near.with_defaults(far) == ChatOptions(temperature=0.0, max_tokens=5, seed=7)
 
 
 def test_options_over_nothing_are_themselves() -> None:
     options = ChatOptions(seed=1)
-    assert options.over(None) is options
+    assert options.with_defaults(None) is options
 
 
 def test_options_over_empty_options_are_themselves() -> None:
     options = ChatOptions(seed=1)
-    assert options.over(ChatOptions()) is options
+    assert options.with_defaults(ChatOptions()) is options
 
 
 def test_extra_body_and_headers_are_merged_key_by_key() -> None:
     near = ChatOptions(extra_body={"a": 1, "b": 2}, extra_headers={"x": "near"})
     far = ChatOptions(extra_body={"b": 3, "c": 4}, extra_headers={"x": "far", "y": "far"})
-    assert near.over(far) == ChatOptions(
+    assert near.with_defaults(far) == ChatOptions(
         extra_body={"a": 1, "b": 2, "c": 4}, extra_headers={"x": "near", "y": "far"}
     )
 
 
 def test_extra_body_of_one_side_is_kept() -> None:
     far = ChatOptions(extra_body={"a": 1})
-    assert ChatOptions(seed=1).over(far) == ChatOptions(seed=1, extra_body={"a": 1})
+    assert ChatOptions(seed=1).with_defaults(far) == ChatOptions(seed=1, extra_body={"a": 1})
 
 
 def test_options_within_their_ranges_have_no_faults() -> None:

@@ -81,17 +81,17 @@ def test_text_of_all_scripts_is_written_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({}, "no message has the type None"),
-        ({"type": "bot", "text": "x"}, "no message has the type 'bot'"),
-        ({"type": [], "text": "x"}, "no message has the type []"),
+        ({}, "unknown type of message: None"),
+        ({"type": "bot", "text": "x"}, "unknown type of message: 'bot'"),
+        ({"type": [], "text": "x"}, "unknown type of message: []"),
         (
             {"type": "user", "text": "x", "colour": 1},
-            "the user message has other fields: "
+            "wrong fields in a message of the type user: "
             "UserMessage.__init__() got an unexpected keyword argument 'colour'",
         ),
         (
             {"type": "tool", "text": "x"},
-            "the tool message has other fields: "
+            "wrong fields in a message of the type tool: "
             "ToolMessage.__init__() missing 2 required positional arguments: 'call_id' and 'name'",
         ),
     ],

@@ -199,18 +199,18 @@ def test_messages_are_said_in_many_forms(said: Any, messages: Any) -> None:
     assert model.requests[0].messages == messages
 
 
-SAID_FORMS = "a message, a pair of role and text, or a dict with role and content"
-TAKES = f"it takes a text, a message, or a list in which each is {SAID_FORMS}"
+MESSAGE_FORMS = "a message, a pair of role and text, or a dict with role and content"
+TAKES = f"pass a text, a message, or a list in which each item is {MESSAGE_FORMS}"
 ROLES = "system, developer, user, human, assistant, ai"
 
 
 @pytest.mark.parametrize(
     ("said", "problems"),
     [
-        ([("nobody", "x")], [f"structured, message 1: the role 'nobody' is unknown; there are: {ROLES}"]),
-        ([("tool", "x")], [f"structured, message 1: the role 'tool' is unknown; there are: {ROLES}"]),
-        ([([], "x")], [f"structured, message 1: the role [] is unknown; there are: {ROLES}"]),
-        ([{"content": "x"}], [f"structured, message 1: the role None is unknown; there are: {ROLES}"]),
+        ([("nobody", "x")], [f"structured, message 1: the role 'nobody' is unknown; use one of: {ROLES}"]),
+        ([("tool", "x")], [f"structured, message 1: the role 'tool' is unknown; use one of: {ROLES}"]),
+        ([([], "x")], [f"structured, message 1: the role [] is unknown; use one of: {ROLES}"]),
+        ([{"content": "x"}], [f"structured, message 1: the role None is unknown; use one of: {ROLES}"]),
         ([{"role": "user"}], ["structured, message 1: its content is NoneType; it must be text"]),
         (
             [{"role": "user", "content": [{"type": "text", "text": "x"}]}],
@@ -219,22 +219,22 @@ ROLES = "system, developer, user, human, assistant, ai"
         (
             [("user", "x"), ("nobody", 5), "hi"],
             [
-                f"structured, message 2: the role 'nobody' is unknown; there are: {ROLES}",
+                f"structured, message 2: the role 'nobody' is unknown; use one of: {ROLES}",
                 "structured, message 2: its content is int; it must be text",
-                f"structured, message 3: it is str; it must be {SAID_FORMS}",
+                f"structured, message 3: it is str; it must be {MESSAGE_FORMS}",
             ],
         ),
-        ([("user",)], [f"structured, message 1: it is tuple; it must be {SAID_FORMS}"]),
-        ([5], [f"structured, message 1: it is int; it must be {SAID_FORMS}"]),
+        ([("user",)], [f"structured, message 1: it is tuple; it must be {MESSAGE_FORMS}"]),
+        ([5], [f"structured, message 1: it is int; it must be {MESSAGE_FORMS}"]),
         (
             {"role": "user", "content": "x"},
-            [f"structured: what is said is dict; {TAKES}"],
+            [f"structured: the input is dict; {TAKES}"],
         ),
         (
             None,
-            [f"structured: what is said is NoneType; {TAKES}"],
+            [f"structured: the input is NoneType; {TAKES}"],
         ),
-        ([], ["structured: nothing is said; give at least one message"]),
+        ([], ["structured: the input is empty; pass at least one message"]),
     ],
 )
 def test_what_is_no_message_is_told_all_at_once(said: Any, problems: list[str]) -> None:
