@@ -22,22 +22,22 @@ from ..models.errors import DefinitionError
 from ..models.scripted import ScriptedChatModel
 from ..models.strategy import Strategy
 from ..service.create import plan_of
-from .console import counted, table
+from .console import count_text, print_table
 from .services import (
-    Found,
-    Mistake,
-    find,
-    is_prompted,
-    make,
-    meant,
-    methods_to_ask,
-    module_named,
-    services_in,
-    split,
+    ServiceTarget,
+    UsageError,
+    find_target,
+    has_prompts,
+    make_service,
+    suggestion,
+    selected_methods,
+    load_module,
+    service_names,
+    split_target,
 )
 
 
-class Note(NamedTuple):
+class StrictModeNote(NamedTuple):
     """One finding: what it is about (the answer, or a tool), where in it, and what is done.
 
     ``strict`` is False where strict mode has to be given up for it.
@@ -53,7 +53,7 @@ class Note(NamedTuple):
         return f"{self.about}: {self.path}: {self.what}: {self.done}"
 
 
-def notes_of(plan: MethodPlan, profile: str | None = None) -> Iterator[Note]:
+def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
     """The findings for a profile; without one for that of the model, where its strict mode is used.
 
     A type that only a parser of the program reads is passed over.
@@ -73,8 +73,8 @@ def notes_of(plan: MethodPlan, profile: str | None = None) -> Iterator[Note]:
         yield from (_note(f"tool {tool.name}", one) for one in _found(tool.arguments, profile))
 
 
-def _note(about: str, found: Finding) -> Note:
-    return Note(about, found.path, found.feature, found.action, found.lossless)
+def _note(about: str, found: Finding) -> StrictModeNote:
+    return StrictModeNote(about, found.path, found.feature, found.action, found.lossless)
 
 
 def _found(form: Any, profile: str) -> list[Finding]:
@@ -100,7 +100,7 @@ def _stays_as_it_is(form: Any, profile: str) -> bool:
     parser = parser_for(form)
     is_object = (parser.schema or {}).get("type") == "object"
     if not is_object and isinstance(parser, TypeParser):
-        parser = parser.enveloped()
+        parser = parser.with_envelope()
     return encode(dict(parser.schema or {}), PROFILES[profile]).identity
 
 
@@ -111,7 +111,7 @@ class _Checked(NamedTuple):
     where: str
     returns: str
     problems: tuple[str, ...]
-    notes: tuple[Note, ...]
+    notes: tuple[StrictModeNote, ...]
 
     @property
     def is_strict(self) -> bool:
@@ -120,26 +120,26 @@ class _Checked(NamedTuple):
     @property
     def verdict(self) -> str:
         if self.problems:
-            return counted(len(self.problems), "problem")
+            return count_text(len(self.problems), "problem")
         return "fits" if self.is_strict else "fits, without strict mode"
 
 
-def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
+def check(complete_target: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
     """Print what is wrong with the services of modules; whether they pass.
 
     With ``strict`` a type for which strict mode has to be given up is wrong too. Raises Mistake for a profile
     that is not known, and where there is no service.
     """
     if profile not in PROFILES:
-        raise Mistake(f"no profile is named {profile}{meant(profile, list(PROFILES))}")
+        raise UsageError(f"no profile is named {profile}{suggestion(profile, list(PROFILES))}")
     checked: list[_Checked] = []
     passed_over: list[str] = []
-    for target in targets:
+    for target in complete_target:
         for found in _services(target, passed_over):
             checked += _check(found, profile)
     if not checked:
         others = f"; passed over, since they say nothing to a model: {', '.join(passed_over)}"
-        raise Mistake(f"there is no service in {', '.join(targets)}{others if passed_over else ''}")
+        raise UsageError(f"there is no service in {', '.join(complete_target)}{others if passed_over else ''}")
     passes = not any(one.problems or (strict and not one.is_strict) for one in checked)
     if as_json:
         print(json.dumps(_as_dict(checked, passed_over, profile, passes=passes), indent=2))
@@ -148,27 +148,27 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
     return passes
 
 
-def _services(target: str, passed_over: list[str]) -> Iterator[Found]:
+def _services(target: str, passed_over: list[str]) -> Iterator[ServiceTarget]:
     """The services that a target stands for. A Protocol without a prompt is one only if it is named."""
-    module_name, name, _ = split(target)
+    module_name, name, _ = split_target(target)
     if name:
-        yield find(target)
+        yield find_target(target)
         return
-    module = module_named(module_name)
-    for one in services_in(module):
+    module = load_module(module_name)
+    for one in service_names(module):
         value = getattr(module, one)
-        if isinstance(value, type) and not is_prompted(value):
+        if isinstance(value, type) and not has_prompts(value):
             passed_over.append(f"{module_name}:{one}")
         else:
-            yield Found(module, one, value)
+            yield ServiceTarget(module, one, value)
 
 
-def _check(found: Found, profile: str) -> Iterator[_Checked]:
+def _check(found: ServiceTarget, profile: str) -> Iterator[_Checked]:
     can = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True, profile=profile)
     model = ScriptedChatModel([], capabilities=can, name=profile)
     name = f"{found.module.__name__}:{found.name}"
     try:
-        service = make(found, model if found.is_interface else None)
+        service = make_service(found, model if found.is_interface else None)
     except DefinitionError as error:
         by_place: dict[str, list[str]] = {}
         for problem in error.problems:
@@ -176,14 +176,14 @@ def _check(found: Found, profile: str) -> Iterator[_Checked]:
         for where, messages in by_place.items():
             yield _Checked(name, where, "", tuple(messages), ())
         return
-    for method in methods_to_ask(found, service):
+    for method in selected_methods(found, service):
         plan = plan_of(getattr(service, method))
         where = f"{found.name}.{method}"
-        yield _Checked(name, where, type_name(plan.returns.form), (), tuple(notes_of(plan, profile)))
+        yield _Checked(name, where, type_name(plan.returns.form), (), tuple(strict_mode_notes(plan, profile)))
 
 
 def _print(checked: Sequence[_Checked], passed_over: Sequence[str], profile: str) -> None:
-    table(("method", "answer", "verdict"), [(one.where, one.returns, one.verdict) for one in checked])
+    print_table(("method", "answer", "verdict"), [(one.where, one.returns, one.verdict) for one in checked])
     for one in checked:
         for said in (*one.problems, *one.notes):
             print(f"\n{one.where}: {said}", end="")
@@ -193,7 +193,7 @@ def _print(checked: Sequence[_Checked], passed_over: Sequence[str], profile: str
     loose = sum(not one.is_strict for one in checked)
     services = len({one.service for one in checked})
     print(
-        f"\n{counted(services, 'service')}, {counted(len(checked), 'method')}, {counted(problems, 'problem')}; "
+        f"\n{count_text(services, 'service')}, {count_text(len(checked), 'method')}, {count_text(problems, 'problem')}; "
         f"without strict mode for {profile}: {loose}"
     )
     for name in passed_over:

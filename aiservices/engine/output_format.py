@@ -187,7 +187,7 @@ def _side_by_side(tools: Tooling | None, output: Tooling | None, takes_text: boo
 
 def text_wire(parser: OutputParser[T], why: str) -> OutputFormat[T]:
     """The reply itself is the value, as the parser reads it."""
-    typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+    typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.TEXT, (why,), typed, _reader(parser), instructions=instructions)
 

@@ -95,7 +95,7 @@ def ladder_for(
             raise StrategyFault(f"the strategy {asked} asks for structure, and the type is plain text")
         why = "the type is plain text: the reply itself is the value"
         return ladder_of_one(text_wire(parser, why))
-    typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+    typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     builder = _Builder(typed, capabilities, growing=growing)
     rungs = (
         _all_rungs(typed, capabilities, model) if asked is None else _asked(typed, capabilities, asked, model)
@@ -168,7 +168,7 @@ class _Builder(Generic[T]):
     @cached_property
     def carried(self) -> TypeParser[T]:
         """The parser itself where its schema is an object, else the one of its envelope."""
-        return self.parser if (self.parser.schema or {}).get("type") == "object" else self.parser.enveloped()
+        return self.parser if (self.parser.schema or {}).get("type") == "object" else self.parser.with_envelope()
 
     def wire(self, rung: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
         if rung.strategy is Strategy.PROMPT:

@@ -274,5 +274,5 @@ def _check(value: Any, parser: OutputParser[Any] | None) -> None:
     """Raises ValueError where a model that wrote this value would not be read as having written it."""
     if parser is None:
         raise ValueError("the method hands back the reply itself, of which no example can be shown")
-    typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+    typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     typed.write(value)

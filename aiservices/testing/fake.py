@@ -195,7 +195,7 @@ def _sample(parameter: Parameter, hints: dict[str, Any], qualname: str) -> Any:
         if role is Role.MEDIA or name not in hints:
             raise UnsupportedTypeError(name, "", [], "")
         parser = parser_for(hints[name])
-        typed = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+        typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
         return value_for(typed, SeededChoices(name))
     except (UnsupportedTypeError, LookupError) as error:
         method = qualname.rpartition(".")[2]

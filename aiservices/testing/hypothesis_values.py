@@ -60,7 +60,7 @@ def strategy_of(output_type: TypeForm[T] | TypeParser[T]) -> st.SearchStrategy[T
         def test_every_ticket_has_a_title(ticket): ...
     """
     parser: Any = output_type if isinstance(output_type, TypeParser) else parser_for(output_type)
-    typed: TypeParser[T] = parser if isinstance(parser, TypeParser) else TypeParser.around(parser)
+    typed: TypeParser[T] = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
 
     @st.composite
     def values(draw: Callable[[st.SearchStrategy[Any]], Any]) -> T:

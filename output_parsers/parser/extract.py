@@ -1,22 +1,32 @@
-"""Finds in a reply what may be the answer: its JSON, free of reasoning, fences, tags and prose."""
+"""Find the answer in a reply: the JSON in it, without the reasoning, fences, tags and text around it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..json.reader import read_exact, read_tolerant
-from ..json.result import JsonSyntaxError, ParsedJson
+from ..json.result import JsonSyntaxError
 from ..result.errors import Problem
 from ..result.lazy_regex import lazy_regex
 from ..result.reading import Cursor, Json, ValidationFailure
+
+# The rules of the coercions that are recorded here.
+TEXT_AROUND_JSON = "text around the JSON left out"
+_REASONING_RULE = "reasoning set aside"
+_WRAPPING_RULE = "fence or tag taken off"
+_JSON_LINES_RULE = "JSON Lines"
+
+_MAX_CANDIDATES = 1000  # a reply with more JSON values is JSON Lines or not an answer
+# Each broken value costs a search for its closing bracket, and a reply with so many of them is not an answer.
+_MAX_BROKEN_VALUES = 300
 
 _REASONING = lazy_regex(
     r"\s*<(think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)>", re.IGNORECASE
 )
 _END_OF_REASONING = lazy_regex(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
-# A parenthesis opens JSON (a Python tuple) only where an answer begins: in prose it is prose.
+# A parenthesis opens JSON (a Python tuple) only at the beginning of an answer; elsewhere it belongs to prose.
 _OPENING = lazy_regex(r"[{\[]|(?:\A|(?<!`)`{3,}+\w{0,20}\n|(?<!~)~{3,}+\w{0,20}\n)\s*\(")
 _JSON_START = lazy_regex(
     r"""\{\s*(?:["'`“”‘’}{]|\\["']|[\w$-]+\s*:|//|/\*|\#|\Z)"""
@@ -28,142 +38,170 @@ _FENCE = lazy_regex(r"(`{3,}|~{3,})[^\n`~]{0,40}\n")
 _FENCE_MARK = lazy_regex(r"`{3,}|~{3,}")
 _FIELD_AFTER = lazy_regex(r'[\s,]*+(?:"[^"\n]{0,80}"|[\w$-]{1,80}")\s*+:')
 _CLOSER_AFTER = lazy_regex(r"[\s,]*+\]")
-_MOST_CANDIDATES = 1000  # one by one; more are JSON Lines or no answer
-_MOST_FAULTS = 300  # values that cannot be read: each costs a look at what follows, and more are no answer
-# Right beside JSON these say that it is not the answer.
+# Words right beside JSON which say that it is not the answer.
 _DENIED_BEFORE = lazy_regex(
     r"\b(?:not|never|wrong|incorrect|invalid|instead of|rather than)\b[ \t:`]{0,4}\Z", re.IGNORECASE
 )
 _DENIED_AFTER = lazy_regex(
     r"[ \t`.,]{0,4}(?:is|was|would be)(?:\s(?:not|never|wrong|incorrect|invalid)\b|n['’]t\b)", re.IGNORECASE
 )
-TEXT_AROUND_JSON = "text around the JSON left out"
 _INVISIBLE = "\ufeff\u200b\u2060\0"
-_BETWEEN = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+_LINE_SEPARATOR = lazy_regex(r"[\s,;]*(?:(?:[-*]|\d{1,4}[.)])\s+)?")
+_rule_of = attrgetter("rule")
 
 
 class Candidate(NamedTuple):
-    """A JSON value in a reply, the steps that finding it took, and whether it stands in a fence."""
+    """A JSON value in a reply that may be the answer.
+
+    Attributes:
+        value: The JSON value.
+        rules: The rules of the coercions that it took to find the value.
+        fenced: True if the value is in a Markdown fence.
+    """
 
     value: Json
-    steps: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     fenced: bool = False
 
 
 class ReplyText(NamedTuple):
-    """A reply without its reasoning; ``steps`` says what was taken off."""
+    """A reply without its reasoning.
+
+    Attributes:
+        text: The text.
+        rules: The rules of the coercions that say what was removed.
+    """
 
     text: str
-    steps: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @property
     def looks_like_json(self) -> bool:
-        """Whether it begins as JSON does, so that reading it as prose would read around its structure."""
+        """True if the text begins like JSON, so that it must not be read as prose."""
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
-    def whole(self) -> Candidate | None:
-        """The JSON that the whole reply is; None when it is none.
+    def read_whole(self) -> Candidate | None:
+        """Read the text as exact JSON; return None if it is not.
 
-        Raises Misfit for JSON that holds a key twice, or a character that is none.
+        Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
+        # The look at the first character is cheaper than an error of the JSON decoder.
         if not self.text or self.text[0] not in '{["-0123456789tfn':
             return None
         try:
-            return Candidate(read_exact(self.text), self.steps)
-        except JsonSyntaxError as fault:
-            if "twice" in fault.message or "surrogate" in fault.message:
-                raise ValidationFailure(Problem("$", fault.message)) from fault
+            return Candidate(read_exact(self.text), self.rules)
+        except JsonSyntaxError as error:
+            if "twice" in error.message or "surrogate" in error.message:
+                raise ValidationFailure(Problem("$", error.message)) from error
             return None
 
-    def fault(self) -> str:
-        """What is wrong with the JSON that the reply begins with."""
+    def broken_json_message(self) -> str:
+        """Return the message that says what is wrong with the JSON at the beginning of the text."""
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
-        except JsonSyntaxError as fault:
-            return f"the JSON is broken: {fault.message}"
+        except JsonSyntaxError as error:
+            return f"the JSON is broken: {error.message}"
         return "the JSON is broken"
 
-    def _steps_around(self, start: int, end: int) -> tuple[str, ...]:
-        around = start > 0 or end < len(self.text)  # there is no white space at either end
-        return (*self.steps, TEXT_AROUND_JSON) if around else self.steps
+    def find_candidates(self) -> list[Candidate]:
+        """Return the outermost JSON values in the text, and the list of all if they are JSON Lines.
 
-    def _means_otherwise(self, start: int, read: ParsedJson) -> bool:
-        """Whether brackets are those of a Markdown link, or those that accounts put around what is less."""
-        if self.text[start] == "(":
-            return not isinstance(read.value, (list, dict))
-        return self.text[start] == "[" and self.text.startswith("(", read.end)
-
-    def candidates(self) -> list[Candidate]:
-        """The JSON values in the reply, outermost ones only, and the list of all if they are JSON Lines.
-
-        Raises Misfit when one of them is cut off, and when there are more than an answer is given in.
+        Raises ValidationFailure if one of them is truncated, or if there are too many to be an answer.
         """
-        regions = list(self._regions())
-        if len(regions) > 1 and _CLOSER_AFTER.match(self.text, regions[-1][1]):
-            raise ValidationFailure(
-                Problem("$", "the JSON is broken: an array is closed that was not opened")
-            )
-        found = [candidate for _, _, candidate in regions]
-        if len(regions) > 1 and self._adjoin([(start, end) for start, end, _ in regions]):
-            joined = [candidate.value for candidate in found]
-            lines = Candidate(joined, (*self.steps, "JSON Lines"))
-            if len(found) > _MOST_CANDIDATES:
-                return [lines]
-            found.append(lines)
-        elif len(found) > _MOST_CANDIDATES:
-            raise ValidationFailure(Problem("$", f"the reply holds {len(found)} JSON values"))
-        return found
-
-    def _regions(self) -> Iterator[tuple[int, int, Candidate]]:
-        position = seen = faults = 0
-        fenced = False
         text = self.text
+        candidates: list[Candidate] = []
+        spans: list[tuple[int, int]] = []
+        position = fences_seen = broken = 0
+        fenced = False
         while opening := _OPENING.search(text, position):
             start = opening.end() - 1
             position = start + 1
             if not _JSON_START.match(text, start):
                 continue
             try:
-                read = read_tolerant(text, start)
-            except JsonSyntaxError as fault:
-                faults += 1
-                end = position if text[start] == "(" else _closing(text, start)
-                if end is None or faults > _MOST_FAULTS:
-                    state = "cut off" if fault.truncated else "broken"
-                    raise ValidationFailure(Problem("$", f"the JSON is {state}: {fault.message}")) from fault
-                position = end
+                value, repairs, end = read_tolerant(text, start)
+            except JsonSyntaxError as error:
+                broken += 1
+                after = position if text[start] == "(" else _closing_bracket(text, start)
+                if after is None or broken > _MAX_BROKEN_VALUES:
+                    state = "cut off" if error.truncated else "broken"
+                    raise ValidationFailure(Problem("$", f"the JSON is {state}: {error.message}")) from error
+                position = after
                 continue
-            position = read.end
-            if _denied(text, start, read.end) or self._means_otherwise(start, read):
+            position = end
+            is_link = text[start] == "[" and text.startswith("(", end)  # [text](address) in Markdown
+            # Accounts write (5) for minus five: only a list or an object in parentheses is a value.
+            is_parenthesis = text[start] == "(" and not isinstance(value, (list, dict))
+            if is_link or is_parenthesis or _is_denied(text, start, end):
                 continue
-            steps = [*self._steps_around(start, read.end), *(repair.rule for repair in read.repairs)]
-            for _ in _FENCE_MARK.finditer(text, seen, start):
+            surrounded = start > 0 or end < len(text)  # the text has no white space at its ends
+            rules = (*self.rules, TEXT_AROUND_JSON) if surrounded else self.rules
+            for _ in _FENCE_MARK.finditer(text, fences_seen, start):
                 fenced = not fenced
-            seen = read.end
-            yield start, read.end, Candidate(read.value, tuple(steps), fenced)
+            fences_seen = end
+            candidates.append(Candidate(value, (*rules, *map(_rule_of, repairs)), fenced))
+            spans.append((start, end))
+        return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
-    def _adjoin(self, spans: list[tuple[int, int]]) -> bool:
-        ends = [0, *(end for _, end in spans)]
-        starts = [*(start for start, _ in spans), len(self.text)]
-        gaps = zip(ends[1:-1], starts[1:-1], strict=True)
-        return all(_BETWEEN.fullmatch(self.text, end, start) for end, start in gaps)
+    def _with_json_lines(self, candidates: list[Candidate], spans: list[tuple[int, int]]) -> list[Candidate]:
+        """Add the list of all candidates if nothing but separators is between them."""
+        if _CLOSER_AFTER.match(self.text, spans[-1][1]):
+            raise ValidationFailure(
+                Problem("$", "the JSON is broken: it closes an array that it does not open")
+            )
+        gaps = zip([end for _, end in spans[:-1]], [start for start, _ in spans[1:]], strict=True)
+        if all(_LINE_SEPARATOR.fullmatch(self.text, end, start) for end, start in gaps):
+            lines = Candidate([candidate.value for candidate in candidates], (*self.rules, _JSON_LINES_RULE))
+            return [lines] if len(candidates) > _MAX_CANDIDATES else [*candidates, lines]
+        if len(candidates) > _MAX_CANDIDATES:
+            raise ValidationFailure(Problem("$", f"the reply holds {len(candidates)} JSON values"))
+        return candidates
 
-    def prose(self) -> ReplyText:
-        """The reply without a fence or a tag around the whole of it."""
-        text, steps = self.text, self.steps
+    def without_wrapping(self) -> ReplyText:
+        """Remove the fences and tags that enclose the whole text."""
+        text, rules = self.text, self.rules
         for _ in range(3):
-            inner = _inside(text)
-            if inner is None:
+            fence = _FENCE.match(text)
+            opening = fence or _TAG.match(text)
+            if opening is None:
                 break
-            text, steps = inner, (*steps, "fence or tag taken off")
-        return ReplyText(text, steps)
+            closing = fence[1] if fence else f"</{opening[1]}>"
+            if len(text) < opening.end() + len(closing) or not text.endswith(closing):
+                break
+            text, rules = _strip(text[opening.end() : -len(closing)]), (*rules, _WRAPPING_RULE)
+        return ReplyText(text, rules)
+
+
+def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
+    """Remove the white space around a reply and the reasoning before its answer.
+
+    Raises ValidationFailure if the reply ends inside its reasoning.
+    """
+    rest = _strip(text)
+    if "<" not in rest:
+        return ReplyText(rest)
+    rules: tuple[str, ...] = ()
+    end = 0
+    while opening := _REASONING.match(rest, end):
+        closing = lazy_regex(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
+        if closing is None:
+            raise cursor.failure("the reply ends inside its reasoning", text)
+        end = closing.end()
+        rules = (_REASONING_RULE,)
+    rest = rest[end:].strip()
+    # Some chat templates put the opening tag into the prompt: then the reply has only the closing one.
+    stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
+    if stray is not None and not _belongs_to_answer(rest, stray):
+        rest = rest[stray.end() :].strip()
+        rules = (_REASONING_RULE,)
+    return ReplyText(rest, rules)
 
 
 def find_single_json(text: str) -> str:
-    """What stands from the first bracket of a reply to its last one, if only words and a fence are around it.
+    """Return the text from the first bracket of a reply to the last, if it can only be one JSON value.
 
-    "" when nothing is around it, when it may hold more than one JSON value, and when the words deny it.
+    Return "" if nothing is around it, if it may be more than one value, and if the words around it deny it.
     """
     start = text.find("{")
     array = text.find("[", 0, start)
@@ -173,69 +211,34 @@ def find_single_json(text: str) -> str:
     end = text.rfind("]", end) + 1 or end
     if start < 0 or end <= start or text.find("{", end) >= 0 or text.find("[", end) >= 0:
         return ""
-    # in a fence of its own nothing stands right beside it, so what follows is looked at for all others
+    # JSON alone in a fence has no words right beside it; all other JSON needs the checks.
     if text[start - 1 : start] != "\n" or not text.startswith("\n```", end):
-        if text[start - 1 : start] == '"' or text[end : end + 1] == '"' or _denied(text, start, end):
+        if text[start - 1 : start] == '"' or text[end : end + 1] == '"' or _is_denied(text, start, end):
             return ""
-        if not (_stripped(text[:start]) or _stripped(text[end:])):
+        if not (_strip(text[:start]) or _strip(text[end:])):
             return ""
     return text[start:end]
 
 
-def strip_reasoning(text: str, at: Cursor) -> ReplyText:
-    """A reply without white space around it and without reasoning before it.
-
-    Raises Misfit when nothing but reasoning is there.
-    """
-    steps: tuple[str, ...] = ()
-    rest = _stripped(text)
-    if "<" not in rest:
-        return ReplyText(rest)
-    end = 0
-    while opening := _REASONING.match(rest, end):
-        closing = lazy_regex(f"</{opening[1]}>", re.IGNORECASE).search(rest, opening.end())
-        if closing is None:
-            raise at.failure("the reply ends inside its reasoning", text)
-        end = closing.end()
-        steps = ("reasoning set aside",)
-    rest = rest[end:].strip()
-    stray = None if rest[:1] in ("{", "[", '"') else _END_OF_REASONING.search(rest)
-    if stray is not None and not _is_content(rest, stray):
-        rest = rest[stray.end() :].strip()
-        steps = ("reasoning set aside",)
-    return ReplyText(rest, steps)
-
-
-def _denied(text: str, start: int, end: int) -> bool:
-    """Whether what stands beside some JSON says that it is not the answer, or not all of it."""
+def _is_denied(text: str, start: int, end: int) -> bool:
+    """Return True if the text beside some JSON says that it is not the answer, or continues it."""
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     after = _DENIED_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
     return before is not None or after is not None
 
 
-def _is_content(text: str, closing: re.Match[str]) -> bool:
-    """Whether a tag that ends reasoning is of the answer: its like opens before it, or it is in a fence."""
+def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
+    """Return True if a tag that ends reasoning is part of the answer: opened before it, or in a fence."""
     opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
     return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
 
 
-def _inside(text: str) -> str | None:
-    """What stands between a fence or a tag that begins the text and its like that ends it."""
-    fence, tag = _FENCE.match(text), _TAG.match(text)
-    opening = fence or tag
-    if opening is None:
-        return None
-    end = fence[1] if fence else f"</{opening[1]}>"
-    whole = len(text) >= opening.end() + len(end) and text.endswith(end)
-    return _stripped(text[opening.end() : -len(end)]) if whole else None
-
-
-def _stripped(text: str) -> str:
+def _strip(text: str) -> str:
     return text.strip().strip(_INVISIBLE).strip()
 
 
-def _closing(text: str, start: int) -> int | None:
-    """Where the bracket that opens at start is closed, strings aside; None when it never is."""
+def _closing_bracket(text: str, start: int) -> int | None:
+    """Return the index after the bracket that closes the one at ``start``; None if it is never closed."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

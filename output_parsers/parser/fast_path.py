@@ -17,6 +17,7 @@ from pydantic_core import CoreConfig, SchemaError, SchemaValidator, ValidationEr
 from ..result.errors import USER_CODE_ERRORS
 from ..result.lazy_regex import lazy_regex
 from ..types.containers import ListNode
+from ..types.core_schema import core_schema_of, has_plain_dataclass
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
 from ..types.scalars import FloatNode
@@ -33,10 +34,15 @@ def compile_fast_reader(form: Any, node: Node[Any], *, field: str | None = None)
     ``field`` says that the value stands in an object under this one key.
     """
     parts = list(walk(node))
-    if not all(part.exact for part in parts) or _names_types(form):
+    if not all(part.exact for part in parts):
         return None
     try:
-        schema: Any = TypeAdapter(form).core_schema
+        if has_plain_dataclass(node):
+            schema: Any = core_schema_of(node)
+        elif _names_types(form):
+            return None
+        else:
+            schema = TypeAdapter(form).core_schema
         if field is not None:
             fields = {field: {"type": "typed-dict-field", "schema": schema, "required": True}}
             schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}

@@ -11,10 +11,10 @@ from typing_extensions import TypeForm
 from ..result.errors import UnsupportedTypeError
 from ..result.reading import Leniency, Reading
 from ..types.choices import choice_node
-from ..types.constraints import constrained
+from ..types.constraints import with_constraints
 from ..types.containers import mapping_node, sequence_node
-from ..types.node import CustomNode, Node, OutputParser, Shared
-from ..types.pydantic import foreign_node, validates_first
+from ..types.node import CustomNode, Node, OutputParser, RecursiveNode
+from ..types.pydantic import has_before_validator, pydantic_node
 from ..types.records import object_node
 from ..types.scalars import scalar_node, temporal_node
 from ..types.target import Target, type_name
@@ -89,38 +89,38 @@ class _Builder:
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry
         self._after = after
-        self._open: dict[Any, Shared[Any]] = {}
+        self._open: dict[Any, RecursiveNode[Any]] = {}
         self._records: dict[Any, Node[Any]] = {}  # a class is taken apart once, however often it stands there
 
     def build(self, target: Target) -> Node[Any]:
-        if not _hashable(target.form):  # no type, whatever it is
+        if not _hashable(target.type):  # no type, whatever it is
             return self._known(target, None)
-        key = (target.form, target.metadata) if _hashable(target.metadata) else None
+        key = (target.type, target.metadata) if _hashable(target.metadata) else None
         if key is not None and key in self._open:
             return self._open[key]
         own = self._registry._users(target, self._after) if target.path else None
         if own is not None:
-            return CustomNode(type_name(target.form), own)
-        if validates_first(target):
-            return self._known(target, foreign_node(target))
-        shared: Shared[Any] = Shared(target.name)
+            return CustomNode(type_name(target.type), own)
+        if has_before_validator(target):
+            return self._known(target, pydantic_node(target))
+        shared: RecursiveNode[Any] = RecursiveNode(target.name)
         if key is not None:
             self._open[key] = shared
         try:
-            node = constrained(target, self._built_in(target, shared))
+            node = with_constraints(target, self._built_in(target, shared))
             shared.node = node
         finally:
             if key is not None:
                 del self._open[key]
         return node
 
-    def _built_in(self, target: Target, shared: Shared[Any]) -> Node[Any]:
-        if target.form in self._records:
-            return self._records[target.form]
+    def _built_in(self, target: Target, shared: RecursiveNode[Any]) -> Node[Any]:
+        if target.type in self._records:
+            return self._records[target.type]
 
         def register(node: Node[Any]) -> None:
             shared.node = node
-            self._records[target.form] = node
+            self._records[target.type] = node
 
         plain = replace(target, metadata=())
         node = (
@@ -131,14 +131,14 @@ class _Builder:
             or mapping_node(target, self.build)
             or union_node(target, self.build)
             or object_node(target, self.build, register)
-            or foreign_node(plain)
+            or pydantic_node(plain)
         )
         return self._known(target, node)
 
     def _known(self, target: Target, node: Node[Any] | None) -> Node[Any]:
         if node is None:
             tried = [*map(_factory_name, self._registry._factories), *_TRIED]
-            raise UnsupportedTypeError(type_name(target.form), target.path, tried)
+            raise UnsupportedTypeError(type_name(target.type), target.path, tried)
         return node
 
 

@@ -1,4 +1,4 @@
-"""Reads a whole reply as one type: the parser that the registry makes for every type that is built in."""
+"""TypeParser: read a whole reply as one type, and write a value as the reply that gives it back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..result.reading import (
 )
 from ..types.choices import ChoiceNode
 from ..types.constraints import ConstrainedNode
-from ..types.node import CustomNode, JsonSchema, Node, OutputParser, described, schema_of
+from ..types.node import CustomNode, JsonSchema, Node, OutputParser, schema_of, with_description
 from ..types.records import EnvelopeNode
 from ..types.scalars import TextNode
 from ..types.target import Target
@@ -28,11 +28,18 @@ from .extract import TEXT_AROUND_JSON, Candidate, ReplyText, find_single_json, s
 from .fast_path import NOT_EXACT, compile_fast_reader
 
 T = TypeVar("T")
-_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
+_TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 
 
 class TypeParser(Generic[T]):
-    """Text from a model → a value of one type. An OutputParser with more to it."""
+    """Reads the text of a model as a value of one type.
+
+    It is an OutputParser that also has a ``hint`` for prompts, records coercions (``read``), and writes
+    values (``write``). ``parser_for`` creates it.
+
+    Attributes:
+        name: The name of the type, as it is written in source code.
+    """
 
     def __init__(self, target: Target, node: Node[T], *, field: str | None = None) -> None:
         self.name = target.name
@@ -40,31 +47,35 @@ class TypeParser(Generic[T]):
         self._node: Node[T] = node
         self._read_node: Node[T] = node if field is None else EnvelopeNode(field, node)
         self._field = field
-        self._prose = self._read_node.prose
-        self._exact: Callable[[str], Any] = self._first_exact
+        self._accepts_prose = self._read_node.prose
+        self._read_exact: Callable[[str], Any] = self._first_read_exact
 
     @staticmethod
-    def around(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
-        """A TypeParser that leaves the reading of the value itself to a user's parser."""
+    def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
+        """Return a TypeParser that reads values with a user's OutputParser. ``name`` is for messages."""
         return TypeParser(Target(Any), CustomNode(name, parser))
 
     @property
     def target(self) -> Target:
-        """The type that is read."""
+        """The type that is read, with its annotations."""
         return self._target
 
     @property
     def node(self) -> Node[T]:
-        """The node that reads the reply, the envelope included where there is one."""
+        """The node that reads a reply, including the envelope if there is one."""
         return self._read_node
 
     @cached_property
     def plain_text(self) -> bool:
-        """Whether the reply itself is the value, so that no structure is asked for."""
-        return isinstance(self._bare, TextNode)
+        """True if the reply itself is the value, so that a model is not asked for any structure."""
+        return isinstance(self._unconstrained, TextNode)
 
     @cached_property
-    def _bare(self) -> Node[Any]:
+    def _choices(self) -> ChoiceNode[Any] | None:
+        return self._unconstrained if isinstance(self._unconstrained, ChoiceNode) else None
+
+    @cached_property
+    def _unconstrained(self) -> Node[Any]:
         node: Node[Any] = self._read_node
         while isinstance(node, ConstrainedNode):
             node = node.inner
@@ -72,239 +83,238 @@ class TypeParser(Generic[T]):
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The JSON Schema of what a model is to write; None when plain text is wanted."""
+        """The JSON Schema of the reply; None if the reply is plain text."""
         return None if self.plain_text else self._schema
 
     @cached_property
     def _schema(self) -> JsonSchema:
-        return described(schema_of(self._read_node), self._target.description)
+        return with_description(schema_of(self._read_node), self._target.description)
 
     @property
     def hint(self) -> str:
-        """The form of the value in few words, in the manner of TypeScript."""
+        """A short description of the reply for a prompt, in a notation like TypeScript."""
         return self._read_node.hint()
 
     def format_instructions(self) -> str:
-        """What a prompt must say so that a model writes this type; "" when anything goes."""
+        """Return the text for a prompt that asks a model for this type; "" if any text is a value."""
         if self.plain_text:
             return ""
         schema = self.schema or {}
         if "type" in schema and schema["type"] in ("object", "array"):
             return f"Reply with JSON only, in this form:\n{self.hint}"
-        if self._read_node.prose:
+        if self._accepts_prose:
             return f"Reply with the value only, in this form: {self.hint}"
         return f"Reply with JSON only, in one of these forms:\n{self.hint}"
 
-    def enveloped(self, field: str = "value") -> TypeParser[T]:
-        """The parser of the same value inside an object under one key, as providers demand of a root."""
+    def with_envelope(self, field: str = "value") -> TypeParser[T]:
+        """Return the parser of the same type inside an object with one key, ``field``.
+
+        Some providers accept only an object as the root of a schema.
+        """
         return TypeParser(self._target, self._node, field=field)
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
-        value = self._exact(text)
+        """Return the value in a text. Raises only OutputParsingError."""
+        value = self._read_exact(text)
         if value is NOT_EXACT:
-            value = self._exact_inside(text, leniency)
-            if value is NOT_EXACT:
-                return self._read_aligned(text, leniency).value
+            return self._read_leniently(text, leniency).value
         exact: T = value
         return exact
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """The value with the steps away from the exact text that reading it took."""
-        value = self._exact(text)
-        if value is not NOT_EXACT:
-            return Reading(value)
-        value = self._exact_inside(text, leniency)
-        if value is not NOT_EXACT:
-            return Reading(value, _AROUND)
-        return self._read_aligned(text, leniency)
+        """Return the value in a text with the coercions that reading took. Raises only OutputParsingError."""
+        value = self._read_exact(text)
+        return self._read_leniently(text, leniency) if value is NOT_EXACT else Reading(value)
 
-    def _first_exact(self, text: str) -> Any:
-        """As the clean reader, which it puts in its own place: made when it is asked, for it takes long."""
-        self._exact = self.clean or _never_clean
-        return self._exact(text)
+    @cached_property
+    def fast_reader(self) -> Callable[[str], Any] | None:
+        """The function that reads exact JSON in one step or returns ``NOT_EXACT``; None if there is none."""
+        if self.plain_text:
+            return None
+        return compile_fast_reader(self._target.annotated, self._node, field=self._field)
 
-    def _exact_inside(self, text: str, leniency: Leniency) -> Any:
-        """The value of the only JSON in a reply, where it is exact and no tag may be one of reasoning."""
-        if self._prose or "<" in text or leniency is Leniency.NONE:
-            return NOT_EXACT
-        return self._exact(find_single_json(text))
+    # Compiling the fast reader takes long, so it waits for the first text. It then replaces this method, so
+    # that later calls do not pay for the check.
+    def _first_read_exact(self, text: str) -> Any:
+        self._read_exact = self.fast_reader or _never_exact
+        return self._read_exact(text)
+
+    def _read_leniently(self, text: str, leniency: Leniency) -> Reading[T]:
+        # The commonest deviation is a fence or a sentence around exact JSON. A tag may belong to reasoning,
+        # which must be removed first.
+        has_fast_reader = self._read_exact is not _never_exact
+        if has_fast_reader and not self._accepts_prose and "<" not in text and leniency is not Leniency.NONE:
+            value = self._read_exact(find_single_json(text))
+            if value is not NOT_EXACT:
+                return Reading(value, _TEXT_AROUND)
+        cursor = Cursor(leniency)
+        try:
+            value = self._read_reply(text, cursor)
+        except ValidationFailure as failure:
+            raise OutputParsingError(text, failure.problems) from failure
+        except RecursionError as error:
+            problem = Problem("$", "it is nested too deeply")
+            raise OutputParsingError(text, [problem]) from error
+        return Reading(value, tuple(cursor.coercions))
+
+    def _read_reply(self, text: str, cursor: Cursor) -> T:
+        """Read the value in a reply: as exact JSON, as JSON inside other text, or as prose."""
+        node = self._read_node
+        reply = strip_reasoning(text, cursor)
+        if self.plain_text:
+            return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
+        if not reply.text:
+            raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
+        # A reply that is a choice exactly as prompts show it wins over reading it as JSON, as in "true".
+        if self._choices is not None and self._choices.shows(reply.text):
+            return self._read_text(reply, cursor)
+        if "<" in text and not self._accepts_prose:  # other texts were tried before
+            value = self._read_exact_after_tag(reply, cursor)
+            if value is not NOT_EXACT:
+                exact: T = value
+                return exact
+        whole = reply.read_whole()
+        if whole is not None:
+            return self._read_candidate(whole, cursor)
+        if reply.looks_like_json:
+            return self._read_json(reply, cursor)
+        inner = reply.without_wrapping()
+        unwrapped = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
+        if unwrapped and not (self._choices is not None and self._choices.shows(inner.text)):
+            whole = inner.read_whole()
+            if whole is not None:  # JSON in a fence means the same as without the fence
+                return self._read_candidate(whole, cursor)
+        return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
+
+    def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
+        """Return the value of the only JSON in a reply with a tag if it is exact; else NOT_EXACT."""
+        rules = reply.rules
+        value = self._read_exact(reply.text) if rules else NOT_EXACT
+        if value is NOT_EXACT:
+            rules = (*rules, TEXT_AROUND_JSON)
+            value = self._read_exact(find_single_json(reply.text))
+        if value is not NOT_EXACT:
+            for rule in rules:
+                cursor.record_dropped(rule)
+        return value
+
+    def _read_text(self, reply: ReplyText, cursor: Cursor) -> T:
+        for rule in reply.rules:
+            cursor.record_dropped(rule)
+        return self._read_node.read_text(reply.text, cursor)
+
+    def _read_candidate(self, candidate: Candidate, cursor: Cursor) -> T:
+        for rule in candidate.rules:
+            cursor.record_dropped(rule)
+        return self._read_node.read(candidate.value, cursor)
+
+    def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
+        """Read the JSON in a reply. A value in a fence wins over values outside of it."""
+        candidates = reply.find_candidates()
+        if len(candidates) == 1:
+            return self._read_candidate(candidates[0], cursor)
+        if not candidates:
+            if reply.looks_like_json:
+                raise cursor.failure(reply.broken_json_message(), reply.text)
+            return self._read_text(reply.without_wrapping(), cursor)
+        fenced = [candidate for candidate in candidates if candidate.fenced]
+        if 0 < len(fenced) < len(candidates):  # a fence marks the answer; the text outside refers to it
+            try:
+                value = self._read_only(fenced, cursor)
+            except _DifferentAnswers:
+                raise
+            except ValidationFailure:
+                candidates = [candidate for candidate in candidates if not candidate.fenced]
+            else:
+                corrections = _corrections(candidates, fenced)
+                if corrections:
+                    self._read_only([*fenced, *corrections], Cursor(cursor.leniency))
+                return value
+        return self._read_only(candidates, cursor)
+
+    def _read_only(self, candidates: Iterable[Candidate], cursor: Cursor) -> T:
+        """Return the one value that the candidates give. Raises ValidationFailure if they give several.
+
+        Equal values count as one. If no candidate fits, the failure with the fewest problems is raised.
+        """
+        fits: list[tuple[T, list[Coercion]]] = []
+        nearest: ValidationFailure | None = None
+        before = len(cursor.coercions)
+        for candidate in candidates:
+            try:
+                value = self._read_candidate(candidate, cursor)
+            except ValidationFailure as failure:
+                if nearest is None or len(failure.problems) < len(nearest.problems):
+                    nearest = failure
+            else:
+                fits.append((value, cursor.coercions[before:]))
+            del cursor.coercions[before:]
+        if not fits:
+            assert nearest is not None, "there is at least one candidate"
+            raise nearest
+        value, coercions = fits[0]
+        for other, _ in fits[1:]:
+            if not strict_equal(other, value):
+                message = f"the reply holds {len(fits)} different answers that fit"
+                raise _DifferentAnswers(Problem("$", message))
+        cursor.coercions.extend(coercions)
+        return value
 
     def write(self, value: T) -> str:
-        """The text that a model should write for a value: ``read`` gives the value back.
+        """Return a text that ``read`` reads as ``value``.
 
-        Raises ValueError where no text does: the value is none of this type, or JSON cannot say it.
+        Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
         """
         try:
-            return self._written(value)
+            data = self._read_node.write(value)
+            return self._checked_text(value, data)
         except RecursionError as error:
             raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
 
-    def _written(self, value: T) -> str:
-        found = self._read_node.write(value)
-        texts = [found] if isinstance(found, str) and self._field is None and self._read_node.prose else []
+    def _checked_text(self, value: T, data: Json) -> str:
+        """Return the text of a written value, after reading it back and comparing the values."""
+        accepts_bare_text = isinstance(data, str) and self._field is None and self._accepts_prose
+        texts: list[str] = [data] if accepts_bare_text else []
         if not self.plain_text:
-            texts.append(dump_json(found))
-        said = f"expected {self._read_node.kind}, found {value!r}"
+            texts.append(dump_json(data))
+        message = f"expected {self._read_node.kind}, found {value!r}"
         for text in texts:
             try:
                 again = self.parse(text)
             except OutputParsingError as error:
-                said = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
+                message = f"{value!r} is not read as {self.name}: {'; '.join(map(str, error.problems))}"
             else:
                 if strict_equal(again, value):
                     return text
-                said = _unlike(value, again)
-        raise ValueError(said)
-
-    def _read_aligned(self, text: str, leniency: Leniency) -> Reading[T]:
-        place = Cursor(leniency)
-        try:
-            value = self._aligned(text, place)
-        except ValidationFailure as misfit:
-            raise OutputParsingError(text, misfit.problems) from misfit
-        except RecursionError as error:
-            problem = Problem("$", "it is nested too deeply")
-            raise OutputParsingError(text, [problem]) from error
-        return Reading(value, tuple(place.coercions))
-
-    @cached_property
-    def clean(self) -> Callable[[str], Any] | None:
-        """What reads exact JSON in one step, or gives ``NOT_EXACT``; None where there is no such way."""
-        return (
-            None if self.plain_text else compile_fast_reader(self._target.annotated, self._node, field=self._field)
-        )
-
-    def _aligned(self, text: str, at: Cursor) -> T:
-        node = self._read_node
-        reply = strip_reasoning(text, at)
-        if self.plain_text:
-            return node.read_text(_took(reply, at) if reply.steps else text, at)
-        if not reply.text:
-            raise at.failure(f"expected {node.kind}; the reply is empty", text)
-        if self._shows(reply):
-            return node.read_text(_took(reply, at), at)
-        if "<" in text and not node.prose:  # all others were tried before
-            inside = self._clean_inside(reply, at)
-            if inside is not NOT_EXACT:
-                exact: T = inside
-                return exact
-        whole = reply.whole()
-        if whole is not None:
-            return _only(at, [(whole.steps, _reading(node, whole.value, at))])
-        if reply.looks_like_json:
-            return self._from_json(reply, at)
-        prose = reply.prose()
-        if prose.text != reply.text and (node.prose or prose.text[:1] == '"') and not self._shows(prose):
-            whole = prose.whole()
-            if whole is not None:  # JSON in a fence is what it is without one
-                return _only(at, [(whole.steps, _reading(node, whole.value, at))])
-        return self._from_prose(reply, at) if node.prose else self._from_json(reply, at)
-
-    def _clean_inside(self, reply: ReplyText, at: Cursor) -> Any:
-        """The value of the only JSON in a reply that held a tag, where it is exact; else NOT_EXACT."""
-        steps = reply.steps
-        value = self._exact(reply.text) if steps else NOT_EXACT
-        if value is NOT_EXACT:
-            steps = (*steps, TEXT_AROUND_JSON)
-            value = self._exact(find_single_json(reply.text))
-        if value is not NOT_EXACT:
-            for step in steps:
-                at.record_dropped(step)
-        return value
-
-    def _shows(self, reply: ReplyText) -> bool:
-        """Whether the reply is a choice just as a prompt shows it, be it JSON too."""
-        return isinstance(self._bare, ChoiceNode) and self._bare.shows(reply.text)
-
-    def _from_prose(self, reply: ReplyText, at: Cursor) -> T:
-        node, prose = self._read_node, reply.prose()
-        return _only(at, [(prose.steps, lambda: node.read_text(prose.text, at))])
-
-    def _from_json(self, reply: ReplyText, at: Cursor) -> T:
-        node = self._read_node
-        found = reply.candidates()
-        if not found:
-            if reply.looks_like_json:
-                raise at.failure(reply.fault(), reply.text)
-            return self._from_prose(reply, at)
-        fenced = [candidate for candidate in found if candidate.fenced]
-        if 0 < len(fenced) < len(found):  # a fence marks the answer; what stands outside speaks of it
-            try:
-                value = _only(at, _readings(node, fenced, at))
-            except _Undecided:
-                raise
-            except ValidationFailure:
-                found = [candidate for candidate in found if not candidate.fenced]
-            else:
-                corrections = _corrections(found, fenced)
-                if corrections:
-                    _only(Cursor(at.leniency), _readings(node, [*fenced, *corrections], at))
-                return value
-        return _only(at, _readings(node, found, at))
+                message = _difference_message(value, again)
+        raise ValueError(message)
 
 
-def _unlike(value: Any, again: Any) -> str:
-    """What of a value is not read back as it was written, by its path where that is a part of it."""
+def _difference_message(value: Any, again: Any) -> str:
+    """Return the message that names the first part of a value that is not read back as it was written."""
     path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
     return f"{path} cannot be written so that it is read back: {part!r} becomes {other!r}"
 
 
-def _never_clean(text: str) -> Any:
+def _never_exact(text: str) -> Any:
     return NOT_EXACT
 
 
-class _Undecided(ValidationFailure):
-    """Several answers fit, and they differ."""
+class _DifferentAnswers(ValidationFailure):
+    """Several candidates in a reply fit the type, and their values differ."""
 
 
-def _corrections(found: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """What stands after the last fence and may replace what is in it: not an object without a key of it."""
-    after = found[max(index for index, candidate in enumerate(found) if candidate.fenced) + 1 :]
+def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
+    """Return the candidates after the last fence that may replace the value in it.
+
+    An object that shares no key with the fenced objects cannot.
+    """
+    last_fenced = max(index for index, candidate in enumerate(candidates) if candidate.fenced)
     keys = {key for candidate in fenced if isinstance(candidate.value, dict) for key in candidate.value}
-    return [c for c in after if not (keys and isinstance(c.value, dict)) or not keys.isdisjoint(c.value)]
-
-
-def _readings(
-    node: Node[T], found: Iterable[Candidate], at: Cursor
-) -> list[tuple[tuple[str, ...], Callable[[], T]]]:
-    return [(candidate.steps, _reading(node, candidate.value, at)) for candidate in found]
-
-
-def _reading(node: Node[T], value: Json, at: Cursor) -> Callable[[], T]:
-    return lambda: node.read(value, at)
-
-
-def _took(reply: ReplyText, at: Cursor) -> str:
-    for step in reply.steps:
-        at.record_dropped(step)
-    return reply.text
-
-
-def _only(at: Cursor, readings: Iterable[tuple[tuple[str, ...], Callable[[], T]]]) -> T:
-    """The one value that the readings give; equal values are one, different ones are an error."""
-    fits: list[tuple[T, list[Any]]] = []
-    nearest: ValidationFailure | None = None
-    for steps, read in readings:
-        before = len(at.coercions)
-        try:
-            for step in steps:
-                at.record_dropped(step)
-            value = read()
-        except ValidationFailure as misfit:
-            if nearest is None or len(misfit.problems) < len(nearest.problems):
-                nearest = misfit
-        else:
-            fits.append((value, at.coercions[before:]))
-        del at.coercions[before:]
-    if not fits:
-        assert nearest is not None, "there is at least one reading"
-        raise nearest
-    value, steps_taken = fits[0]
-    for other, _ in fits[1:]:
-        if not strict_equal(other, value):
-            raise _Undecided(Problem("$", f"the reply holds {len(fits)} different answers that fit"))
-    at.coercions.extend(steps_taken)
-    return value
+    return [
+        candidate
+        for candidate in candidates[last_fenced + 1 :]
+        if not (keys and isinstance(candidate.value, dict)) or not keys.isdisjoint(candidate.value)
+    ]

@@ -63,7 +63,7 @@ class ItemReader(Generic[T]):
     ) -> None:
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
         self._node: Node[T] = parser.node
-        self._clean = parser.clean
+        self._clean = parser.fast_reader
         self._on_error = on_error
         self._leniency = leniency
         self._chunks: list[str] = []
@@ -223,8 +223,8 @@ class ItemReader(Generic[T]):
         """Read the whole reply where the scan of it was given up, and go on behind the last item found."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
-            whole = reply.whole()
-            found = [candidate.value for candidate in ([whole] if whole else reply.candidates())]
+            whole = reply.read_whole()
+            found = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
         except ValidationFailure as misfit:
             raise OutputParsingError(self.text, misfit.problems) from misfit
         except RecursionError as error:
@@ -269,7 +269,7 @@ class ItemListParser(TypeParser[list[Any]]):
         self._item = item
         self._policy = policy
 
-    def enveloped(self, field: str = "value") -> ItemListParser:
+    def with_envelope(self, field: str = "value") -> ItemListParser:
         """The parser of the same list inside an object under one key."""
         return ItemListParser(self._item, self._policy, field=field)
 

@@ -374,7 +374,7 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
     """
     inner_parser, schema = parser, schema_with_defaults(parser.node)
     if parser.plain_text or (profile.object_root and not _is_record(schema)):
-        inner_parser = parser.enveloped()
+        inner_parser = parser.with_envelope()
         can_be_nested = "$defs" not in schema
         schema = (
             closed_object({"value": schema}) if can_be_nested else schema_with_defaults(inner_parser.node)

@@ -137,8 +137,8 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
     """Return the only JSON value in a reply, decoded to its plain form. None if there is no single one."""
     try:
         reply = strip_reasoning(text, Cursor())
-        whole = reply.whole()
-        candidates = [whole] if whole is not None else reply.candidates()
+        whole = reply.read_whole()
+        candidates = [whole] if whole is not None else reply.find_candidates()
         node = parser.node
         if len(candidates) != 1:
             return None

@@ -357,8 +357,8 @@ def test_a_value_nested_too_deeply_is_refused() -> None:
     [
         ({"required": "a"}, "#/required", "'a' is not of type 'array'"),
         ({"properties": {"a/b": {"pattern": "("}}}, "#/properties/a~1b/pattern", "'(' is not a 'regex'"),
-        ({"$ref": "#"}, "#", "it stands for itself"),
-        ({"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#"}}}, "#", "it stands for itself"),
+        ({"$ref": "#"}, "#", "it refers only to itself"),
+        ({"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#"}}}, "#", "it refers only to itself"),
         (
             {"properties": {"a": {"$ref": "#/$defs/b"}}},
             "#/properties/a/$ref",
@@ -392,14 +392,14 @@ def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
     inner = schema_parser(
         {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "integer"}}}
     )
-    assert inner.enveloped("items").schema == {
+    assert inner.with_envelope("items").schema == {
         "type": "object",
         "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
         "required": ["items"],
         "additionalProperties": False,
         "$defs": {"a": {"type": "integer"}},
     }
-    tree = schema_parser({"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}).enveloped()
+    tree = schema_parser({"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}).with_envelope()
     assert tree.schema == {
         "type": "object",
         "properties": {"value": {"$ref": "#/$defs/Root"}},
@@ -411,8 +411,8 @@ def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
     }
     assert tree.parse('{"value": [[], [[]]]}') == [[], [[]]]
     plain = schema_parser({"type": "integer", "$schema": "http://json-schema.org/draft-07/schema#"})
-    assert (plain.enveloped().schema or {})["properties"] == {"value": {"type": "integer"}}
-    assert plain.enveloped().parse('{"value": "7"}') == 7
+    assert (plain.with_envelope().schema or {})["properties"] == {"value": {"type": "integer"}}
+    assert plain.with_envelope().parse('{"value": "7"}') == 7
 
 
 def test_a_growing_reply_is_shown_as_plain_json_that_only_grows() -> None:

@@ -53,7 +53,7 @@ class CelsiusParser:
 
 
 def celsius(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-    return CelsiusParser() if target.form is Celsius else None
+    return CelsiusParser() if target.type is Celsius else None
 
 
 @dataclass
@@ -132,7 +132,7 @@ def test_numbers_reach_a_parser_of_the_users_digit_by_digit() -> None:
             texts.append(text)
             return Celsius(0)
 
-    registry = ParserRegistry((lambda target, _: Keeping() if target.form is Celsius else None,))
+    registry = ParserRegistry((lambda target, _: Keeping() if target.type is Celsius else None,))
     registry.parser_for(list[Celsius]).parse('[0.1000000000000000055, {"é": [1, true]}]')
     assert texts == ["0.1000000000000000055", '{"\\u00e9": [1, true]}']
 
@@ -151,7 +151,7 @@ def test_a_factory_builds_on_what_would_have_read_the_type_without_it() -> None:
             return 2 * self.inner.parse(text)
 
     def doubling(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-        return Doubled(parsers.parser_for(int, after=doubling)) if target.form is int else None
+        return Doubled(parsers.parser_for(int, after=doubling)) if target.type is int else None
 
     registry = ParserRegistry((doubling,))
     assert registry.parser_for(int).parse("forty two") == 84
@@ -206,7 +206,7 @@ ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
         (Callable[[], int], f"no parser reads Callable[[], int]; tried: {TRIED}. {ADVICE}"),
         (
             T,
-            "no parser reads ~T: it stands for nothing here; write the type in its place; "
+            "no parser reads ~T: it is not bound to a type here; write the type in its place; "
             f"tried: type variables. {ADVICE}",
         ),
         (
@@ -273,7 +273,7 @@ def test_a_key_that_no_dict_can_hold_is_refused() -> None:
         def parse(self, text: str) -> Any:
             return [text]
 
-    registry = ParserRegistry((lambda target, _: Listing() if target.form is Celsius else None,))
+    registry = ParserRegistry((lambda target, _: Listing() if target.type is Celsius else None,))
     with pytest.raises(OutputParsingError) as error:
         registry.parser_for(dict[Celsius, int]).parse('{"x": 1}')
     assert error.value.problems == (
@@ -296,9 +296,9 @@ def test_a_generic_alias_of_text_is_filled_in() -> None:
 
 
 def test_a_parser_of_the_users_can_stand_alone() -> None:
-    parser = TypeParser.around(CelsiusParser(), "Celsius")
+    parser = TypeParser.wrap(CelsiusParser(), "Celsius")
     assert parser.parse("21 °C") == Celsius(21)
-    assert parser.enveloped().parse('{"value": "21 °C"}') == Celsius(21)
+    assert parser.with_envelope().parse('{"value": "21 °C"}') == Celsius(21)
     with pytest.raises(OutputParsingError) as error:
         parser.parse("warm")
     assert str(error.value) == "cannot read the reply: $: expected degrees, found warm (the reply: 'warm')"

@@ -116,9 +116,9 @@ def test_a_prompt_says_what_to_write(form: Any, said: str) -> None:
 
 
 def test_an_envelope_is_asked_for_where_it_is_read() -> None:
-    assert parser_for(int).enveloped("answer").format_instructions() == (
+    assert parser_for(int).with_envelope("answer").format_instructions() == (
         'Reply with JSON only, in this form:\n{"answer": integer}'
     )
-    assert parser_for(str).enveloped().format_instructions() == (
+    assert parser_for(str).with_envelope().format_instructions() == (
         'Reply with JSON only, in this form:\n{"value": string}'
     )

@@ -190,7 +190,7 @@ def test_what_is_written_exactly_is_read_back_without_a_step(typed: tuple[Any, A
 def test_what_is_written_in_an_envelope_is_read_back_without_a_step(typed: tuple[Any, Any]) -> None:
     form, value = typed
     text = '{"value": ' + written(value) + "}"
-    reading = parser_of(form).enveloped().read(text, Leniency.NONE)
+    reading = parser_of(form).with_envelope().read(text, Leniency.NONE)
     assert same(reading.value, value)
     assert reading.coercions == ()
 

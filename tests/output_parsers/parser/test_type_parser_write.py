@@ -33,7 +33,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 ANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FORMS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
     "plain": lambda parser: parser,
-    "enveloped": lambda parser: parser.enveloped(),
+    "enveloped": lambda parser: parser.with_envelope(),
     "encoded": lambda parser: encode_parser(parser, OPENAI)[0],
 }
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -393,11 +393,11 @@ def test_the_text_is_what_a_model_should_write(of: Any, value: Any, text: str) -
 
 
 def test_an_envelope_is_written_around_the_value() -> None:
-    assert parser_for(list[int]).enveloped().write([1]) == '{"value": [1]}'
+    assert parser_for(list[int]).with_envelope().write([1]) == '{"value": [1]}'
 
 
 def test_text_in_an_envelope_is_json() -> None:
-    assert parser_for(str).enveloped().write('a "b"') == '{"value": "a \\"b\\""}'
+    assert parser_for(str).with_envelope().write('a "b"') == '{"value": "a \\"b\\""}'
 
 
 def test_an_encoded_value_is_written_in_its_encoding() -> None:
@@ -447,7 +447,7 @@ def test_what_a_parser_of_the_users_reads_is_written_by_its_text() -> None:
                 raise OutputParsingError(text, [Problem("$", "expected capitals", text)])
             return text
 
-    parser = TypeParser.around(Upper())
+    parser = TypeParser.wrap(Upper())
     assert parser.write("ABC") == "ABC"
     with pytest.raises(ValueError, match=r"^'abc' is not read as Any: .*expected capitals"):
         parser.write("abc")

@@ -276,7 +276,7 @@ def test_decimals_are_exact() -> None:
 
 
 def test_an_envelope_is_not_seen() -> None:
-    enveloped = parser_for(list[str]).enveloped()
+    enveloped = parser_for(list[str]).with_envelope()
     for text, expected in [
         ('{"val', None),
         ('{"value": [', []),
@@ -287,13 +287,13 @@ def test_an_envelope_is_not_seen() -> None:
         reader: PartialReader[list[str]] = PartialReader(enveloped)
         reader.feed(text)
         assert reader.snapshot().to_python() == expected
-    text_reader: PartialReader[str] = PartialReader(parser_for(str).enveloped("answer"))
+    text_reader: PartialReader[str] = PartialReader(parser_for(str).with_envelope("answer"))
     text_reader.feed('{"answer": "gro')
     assert text_reader.snapshot().value == "gro"
-    person: PartialReader[Person] = PartialReader(parser_for(Person).enveloped())
+    person: PartialReader[Person] = PartialReader(parser_for(Person).with_envelope())
     person.feed('{"first_name": "A')
     assert person.snapshot().to_python() == {"first_name": "A"}
-    number: PartialReader[int] = PartialReader(parser_for(int).enveloped())
+    number: PartialReader[int] = PartialReader(parser_for(int).with_envelope())
     number.feed('{"value": 42')
     assert number.snapshot().value is None
     number.feed("}")

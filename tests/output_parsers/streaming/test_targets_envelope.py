@@ -19,7 +19,7 @@ class Node:
 
 def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parser_for(form).enveloped().parse(text, leniency)
+        parser_for(form).with_envelope().parse(text, leniency)
     return "; ".join(map(str, error.value.problems))
 
 
@@ -37,7 +37,7 @@ def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
     ],
 )
 def test_the_value_in_the_envelope_is_read_without_a_step(form: Any, text: str, value: object) -> None:
-    reading = parser_for(form).enveloped().read(text, Leniency.NONE)
+    reading = parser_for(form).with_envelope().read(text, Leniency.NONE)
     assert reading.value == value
     assert reading.coercions == ()
 
@@ -54,7 +54,7 @@ def test_the_value_in_the_envelope_is_read_without_a_step(form: Any, text: str, 
     ],
 )
 def test_an_envelope_left_out_is_understood_and_recorded(form: Any, text: str, value: object) -> None:
-    reading = parser_for(form).enveloped().read(text)
+    reading = parser_for(form).with_envelope().read(text)
     assert reading.value == value
     assert reading.coercions[-1].rule == "envelope left out"
     assert "not permitted with Leniency.NONE" in problem(form, text, Leniency.NONE)
@@ -80,7 +80,7 @@ def test_a_wrong_envelope_is_refused(form: Any, text: str, said: str) -> None:
 
 
 def test_the_key_may_be_chosen() -> None:
-    parser = parser_for(int).enveloped("answer")
+    parser = parser_for(int).with_envelope("answer")
     assert parser.parse('{"answer": 42}') == 42
     assert parser.schema == {
         "type": "object",
@@ -102,7 +102,7 @@ def test_definitions_stay_at_the_root() -> None:
         "required": ["label"],
         "additionalProperties": False,
     }
-    assert parser_for(Node).enveloped().schema == {
+    assert parser_for(Node).with_envelope().schema == {
         "type": "object",
         "properties": {"value": {"$ref": "#/$defs/Node"}},
         "required": ["value"],
@@ -113,4 +113,4 @@ def test_definitions_stay_at_the_root() -> None:
 
 def test_text_in_an_envelope_is_no_longer_plain() -> None:
     assert parser_for(str).plain_text
-    assert not parser_for(str).enveloped().plain_text
+    assert not parser_for(str).with_envelope().plain_text

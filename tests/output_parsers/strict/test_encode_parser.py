@@ -74,7 +74,7 @@ def test_a_type_that_decoding_does_not_change_keeps_its_clean_path() -> None:
     parser, encoding = encode_parser(parser_of(Plain), OPENAI)
     assert encoding.identity
     assert not isinstance(parser.node, EncodedNode)
-    assert parser.clean is not None
+    assert parser.fast_reader is not None
     assert parser.schema is not None
     assert parser.schema["required"] == ["name", "nick", "kids"]
     assert parser.parse('{"name": "a", "nick": null, "kids": []}') == Plain(name="a", kids=[])

@@ -59,7 +59,7 @@ FORMS = [
 def schema_of(form: Any, profile: Profile) -> Any:
     parser = ParserRegistry().parser_for(form)
     assert isinstance(parser, TypeParser)
-    return encode_parser(parser.enveloped(), profile)[1].schema
+    return encode_parser(parser.with_envelope(), profile)[1].schema
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))

@@ -104,7 +104,7 @@ def test_the_parts_are_put_into_the_reply(of: Any, text: str, parts: str, value:
 
 
 def test_an_enveloped_reply_is_mended_inside_of_its_envelope() -> None:
-    assert mended(parser_for(list[int]).enveloped(), '{"value": [1, "x"]}', '{"value_1": 2}') == [1, 2]
+    assert mended(parser_for(list[int]).with_envelope(), '{"value": [1, "x"]}', '{"value_1": 2}') == [1, 2]
 
 
 def test_an_encoded_reply_is_mended_in_the_form_of_the_type() -> None:

@@ -238,7 +238,7 @@ def test_a_schema_is_strict_where_every_object_is_closed_and_whole(form: Any, st
     ],
 )
 def test_an_envelope_is_strict_where_its_value_is(form: Any, strict: bool) -> None:
-    assert is_strict(parser_for(form).enveloped().schema or {}) is strict
+    assert is_strict(parser_for(form).with_envelope().schema or {}) is strict
 
 
 def test_an_unknown_format_is_not_strict() -> None:

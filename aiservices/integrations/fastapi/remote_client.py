@@ -1,0 +1,514 @@
+"""``client``: an object of an interface whose methods call a service over HTTP, the other end of ``router``.
+
+Needs httpx2, but not FastAPI.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager
+from functools import cache, wraps
+from inspect import unwrap
+from ssl import SSLContext
+from types import new_class
+from typing import Any, TypeVar, get_origin, overload
+from weakref import finalize
+
+import httpx2
+from httpx2 import ServerSentEvent
+from pydantic import ValidationError
+from typing_extensions import TypeForm
+
+from output_parsers.parser.registry import ParserFactory
+from output_parsers.result.errors import OutputParsingError, Problem as ParsingProblem
+from output_parsers.result.reading import Reading
+
+from ...engine.output_format import OutputFormat
+from ...engine.results import Shape
+from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
+from ...interface.stubs import has_own_init
+from ...models.errors import (
+    AiServiceError,
+    BadRequestError,
+    BudgetExceededError,
+    ContentFilterError,
+    DefinitionError,
+    DefinitionProblem,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+    RefusalError,
+    ServiceOutputError,
+    TruncatedError,
+)
+from ...models.http.base import PerLoop
+from ...models.messages import ChatReply, ReplyDelta
+from ...models.strategy import Strategy
+from .codec import attempts_from_json, read_result
+from .contract import Contract, Method, contract_of
+from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
+from .sse import EventName
+
+S = TypeVar("S")
+
+_DEFAULT_TIMEOUT = 600.0  # seconds; a call may make several slow requests to models
+_MAX_EVENT_BYTES = 64 * 1024 * 1024  # a value that contains files is one event
+_JSON_HEADERS = {"Content-Type": "application/json", "Accept": f"application/json, {PROBLEM_MEDIA_TYPE}"}
+_EVENT_HEADERS = {"Content-Type": "application/json", "Accept": f"text/event-stream, {PROBLEM_MEDIA_TYPE}"}
+_TRANSIENT_ERRORS = (httpx2.NetworkError, httpx2.ProxyError, httpx2.RemoteProtocolError)
+# The client parses unfinished values itself, so it asks for the text of the model instead of snapshots.
+_DELTAS_QUERY = {"events": "deltas"}
+
+
+# --- the client object ---
+
+
+@overload
+def client(
+    interface: type[S],
+    base_url: str,
+    *,
+    paths: Mapping[str, str] | None = ...,
+    omit: Collection[str] = ...,
+    parsers: Sequence[ParserFactory] = ...,
+    headers: Mapping[str, str] | None = ...,
+    timeout: float = ...,
+    http: httpx2.Client | None = ...,
+    async_http: httpx2.AsyncClient | None = ...,
+) -> S: ...
+@overload
+def client(
+    interface: Callable[..., S],
+    base_url: str,
+    *,
+    paths: Mapping[str, str] | None = ...,
+    omit: Collection[str] = ...,
+    parsers: Sequence[ParserFactory] = ...,
+    headers: Mapping[str, str] | None = ...,
+    timeout: float = ...,
+    http: httpx2.Client | None = ...,
+    async_http: httpx2.AsyncClient | None = ...,
+) -> S: ...
+@overload
+def client(
+    interface: TypeForm[S],
+    base_url: str,
+    *,
+    paths: Mapping[str, str] | None = ...,
+    omit: Collection[str] = ...,
+    parsers: Sequence[ParserFactory] = ...,
+    headers: Mapping[str, str] | None = ...,
+    timeout: float = ...,
+    http: httpx2.Client | None = ...,
+    async_http: httpx2.AsyncClient | None = ...,
+) -> S: ...
+def client(
+    interface: Any,
+    base_url: str,
+    *,
+    paths: Mapping[str, str] | None = None,
+    omit: Collection[str] = (),
+    parsers: Sequence[ParserFactory] = (),
+    headers: Mapping[str, str] | None = None,
+    timeout: float = _DEFAULT_TIMEOUT,
+    http: httpx2.Client | None = None,
+    async_http: httpx2.AsyncClient | None = None,
+) -> Any:
+    """Return an object of ``interface`` whose methods call a service over HTTP.
+
+    Args:
+        interface: the Protocol or ABC that the service implements.
+        base_url: the address of the service, with the prefix of its router.
+        paths: the ``paths`` that were passed to the router.
+        omit: the names of parameters that the server sets; the client does not send them.
+        parsers: the ``parsers`` that were passed to the router.
+        headers: headers for every request, for example ``Authorization``.
+        timeout: the seconds to wait for a connection, for a response, and for each next chunk of a stream.
+        http: a client of your own for blocking methods. You close it.
+        async_http: a client of your own for async methods. You close it.
+
+    Blocking methods block, async methods are awaited, and streams work as those of a local service. A value
+    that does not have its declared type raises ValueError, and arguments that do not fit the signature raise
+    TypeError. Other errors have the class that a local service raises, without the text of models; an error
+    that has no local class is a RemoteServiceError. Raises DefinitionError with all problems at once.
+    """
+    cls = get_origin(interface) or interface
+    contract = contract_of(interface, parsers=parsers)
+    lacks_async_http = http is not None and async_http is None
+    problems = [
+        DefinitionProblem(contract.name, message)
+        for message in _problems_of_settings(contract, paths or {}, omit, lacks_async_http=lacks_async_http)
+    ]
+    if problems:
+        raise DefinitionError(problems)
+    transport = Transport(base_url, headers or {}, timeout, http, async_http)
+
+    def fill_namespace(namespace: dict[str, Any]) -> None:
+        namespace["__module__"], namespace["__doc__"] = cls.__module__, cls.__doc__
+        if not has_own_init(cls):
+            namespace["__init__"] = _init_without_arguments
+        for name, method in contract.methods.items():
+            path = (paths or {}).get(name, method.path)
+            stub = unwrap(getattr(cls, name))
+            namespace[name] = _remote_method(stub, method, path, transport, frozenset(omit))
+
+    return new_class(cls.__name__, (cls,), exec_body=fill_namespace)()
+
+
+def _problems_of_settings(
+    contract: Contract, paths: Mapping[str, str], omit: Collection[str], *, lacks_async_http: bool
+) -> Iterator[str]:
+    methods = contract.methods.values()
+    if lacks_async_http and any(method.returns.asynchronous for method in methods):
+        yield "it has async methods, but only http is given; pass async_http=httpx2.AsyncClient(...) too"
+    for name in paths:
+        if name not in contract.methods:
+            yield f"paths names {name}, which is not a method"
+    parameters = {name for method in methods for name in method.signature.parameters}
+    for name in omit:
+        if name not in parameters:
+            yield f"omit names {name}, which is not a parameter of any method"
+
+
+def _init_without_arguments(self: object) -> None:
+    """Create the client object, which has no state of its own."""
+
+
+def _remote_method(
+    stub: Callable[..., Any], method: Method, path: str, transport: Transport, omit: Collection[str]
+) -> Any:
+    """Return the function that implements a stub by a request."""
+    asynchronous = method.returns.asynchronous
+    qualname, dump_arguments = method.qualname, method.dump_arguments
+
+    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
+        body = dump_arguments(args, kwargs, omit)
+        return _read_response(method, transport.call(qualname, path, body))
+
+    async def acall(self: object, /, *args: Any, **kwargs: Any) -> Any:
+        body = dump_arguments(args, kwargs, omit)
+        return _read_response(method, await transport.acall(qualname, path, body))
+
+    def stream(self: object, /, *args: Any, **kwargs: Any) -> Any:
+        body = dump_arguments(args, kwargs, omit)
+        items = (_aiterate if asynchronous else _iterate)(method, path, transport, body)
+        if method.returns.shape is not Shape.STREAM:
+            return items
+        stream_class: Any = AsyncStream if asynchronous else Stream
+        return stream_class(items, _unchanged)
+
+    function: Any = wraps(stub)(stream if method.streams else acall if asynchronous else call)
+    function.__isabstractmethod__ = False  # wraps copies it from a method of an ABC
+    return function
+
+
+def _unchanged(result: Any) -> Any:
+    return result  # the server has sent a complete Result
+
+
+def _read_response(method: Method, text: str) -> Any:
+    try:
+        if method.returns.shape is Shape.RESULT:
+            return read_result(text, method.result_codec)
+        return method.value_codec.read(text)
+    except OutputParsingError as error:
+        raise _wrong_response(method, error) from error
+
+
+def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[Any, None, None]:
+    decoder = EventDecoder(method)
+    deltas = method.returns.shape is Shape.STREAM
+    with closing(transport.events(method.qualname, path, body, deltas=deltas)) as events:
+        for event in events:
+            yield from decoder.decode(event)
+    decoder.check_complete()
+
+
+async def _aiterate(method: Method, path: str, transport: Transport, body: str) -> AsyncGenerator[Any, None]:
+    decoder = EventDecoder(method)
+    deltas = method.returns.shape is Shape.STREAM
+    async with aclosing(transport.aevents(method.qualname, path, body, deltas=deltas)) as events:
+        async for event in events:
+            for item in decoder.decode(event):
+                yield item
+    decoder.check_complete()
+
+
+# --- requests ---
+
+
+class Transport:
+    """Sends the requests of a client object.
+
+    It has one blocking HTTP client, and one async HTTP client for each event loop.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str],
+        timeout: float,
+        http: httpx2.Client | None,
+        async_http: httpx2.AsyncClient | None,
+    ) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._json_headers = {**_JSON_HEADERS, **headers}
+        self._event_headers = {**_EVENT_HEADERS, **headers}
+        self._timeout = timeout
+        # A client of the user's own has its own timeout.
+        self._timeout_text = f"within {timeout:g} s" if http is None and async_http is None else "in time"
+        self._http = http
+        self._async_http = async_http
+        self._async_clients = PerLoop(self._new_async_client, httpx2.AsyncClient.aclose, _abandon)
+
+    def call(self, qualname: str, path: str, body: str) -> str:
+        """Send a request and return the body of the response. Raises AiServiceError."""
+        with self._http_errors(qualname):
+            response = self._blocking_client().post(
+                self._base_url + path, content=body, headers=self._json_headers
+            )
+        self._check_status(response, qualname)
+        return response.text
+
+    async def acall(self, qualname: str, path: str, body: str) -> str:
+        """Send a request and return the body of the response. Raises AiServiceError."""
+        http = await self._async_client()
+        with self._http_errors(qualname):
+            response = await http.post(self._base_url + path, content=body, headers=self._json_headers)
+        self._check_status(response, qualname)
+        return response.text
+
+    def events(
+        self, qualname: str, path: str, body: str, *, deltas: bool
+    ) -> Generator[ServerSentEvent, None, None]:
+        """Send a request and yield the events of the response. Raises AiServiceError."""
+        with (
+            self._http_errors(qualname),
+            self._blocking_client().sse(
+                self._base_url + path,
+                method="POST",
+                content=body,
+                params=_DELTAS_QUERY if deltas else None,
+                headers=self._event_headers,
+                max_event_size=_MAX_EVENT_BYTES,
+            ) as source,
+        ):
+            if not source.response.is_success:
+                source.response.read()
+                self._check_status(source.response, qualname)
+            yield from source
+
+    async def aevents(
+        self, qualname: str, path: str, body: str, *, deltas: bool
+    ) -> AsyncGenerator[ServerSentEvent, None]:
+        """Send a request and yield the events of the response. Raises AiServiceError."""
+        http = await self._async_client()
+        with self._http_errors(qualname):
+            async with http.sse(
+                self._base_url + path,
+                method="POST",
+                content=body,
+                params=_DELTAS_QUERY if deltas else None,
+                headers=self._event_headers,
+                max_event_size=_MAX_EVENT_BYTES,
+            ) as source:
+                if not source.response.is_success:
+                    await source.response.aread()
+                    self._check_status(source.response, qualname)
+                async for event in source:
+                    yield event
+
+    def _blocking_client(self) -> httpx2.Client:
+        if self._http is None:
+            self._http = http = httpx2.Client(timeout=self._timeout, verify=_ssl_context())
+            finalize(self, http.close)
+        return self._http
+
+    async def _async_client(self) -> httpx2.AsyncClient:
+        return await self._async_clients.get() if self._async_http is None else self._async_http
+
+    def _new_async_client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(timeout=self._timeout, verify=_ssl_context())
+
+    def _check_status(self, response: httpx2.Response, qualname: str) -> None:
+        if not response.is_success:
+            raise _status_error(response.status_code, response.text, qualname, self._base_url)
+
+    @contextmanager
+    def _http_errors(self, qualname: str) -> Generator[None, None, None]:
+        """Convert errors of httpx2 to the errors of a model that cannot be reached."""
+        try:
+            yield
+        except httpx2.TimeoutException as error:
+            message = f"{qualname}: {self._base_url} did not answer {self._timeout_text}"
+            raise ModelTimeoutError(message, retryable=True) from error
+        except (httpx2.RequestError, httpx2.InvalidURL) as error:
+            message = (
+                f"{qualname}: {self._base_url} cannot be reached, or the connection broke: "
+                f"{type(error).__name__}; check the address and that the service runs"
+            )
+            raise ModelConnectionError(message, retryable=isinstance(error, _TRANSIENT_ERRORS)) from error
+
+
+@cache
+def _ssl_context() -> SSLContext:
+    """Return the default TLS settings.
+
+    They are loaded once, because loading the certificates blocks the event loop.
+    """
+    return httpx2.create_ssl_context()
+
+
+def _abandon(client: httpx2.AsyncClient) -> None:
+    """Give up a client whose event loop is closed. Its sockets were closed with the loop."""
+
+
+# --- events ---
+
+
+class EventDecoder:
+    """Turns server-sent events into the items of an iterator or the events of a Stream."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._is_complete = False
+
+    def decode(self, event: ServerSentEvent) -> Iterator[Any]:
+        """Yield what one event contains. Raises the error that an ``error`` event reports."""
+        try:
+            yield from self._decode(event.event, event.data)
+        except AiServiceError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise _wrong_response(self._method, error) from error
+
+    def check_complete(self) -> None:
+        """Raise ModelConnectionError if the last event is missing."""
+        if not self._is_complete:
+            message = f"{self._method.qualname}: the connection broke before the answer was complete"
+            raise ModelConnectionError(message, retryable=True)
+
+    def _decode(self, name: str, data: str) -> Iterator[Any]:
+        match name:
+            case EventName.TEXT | EventName.ITEM:
+                yield self._method.value_codec.read(data)
+            case EventName.UNFIT:
+                yield _item_error(json.loads(data))
+            case EventName.ATTEMPT:
+                yield self._attempt_started(json.loads(data))
+            case EventName.DELTA:
+                yield ReplyDelta(json.loads(data)["text"])
+            case EventName.RESULT:
+                self._is_complete = True
+                yield Accepted(read_result(data, self._method.result_codec))
+            case EventName.END:
+                self._is_complete = True
+            case EventName.ERROR:
+                raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
+
+    def _attempt_started(self, data: dict[str, Any]) -> AttemptStarted:
+        """Return the event with a parser for the text deltas, which may contain the value in an envelope."""
+        parser = self._method.value_codec.parser
+        if data["field"] is not None:
+            parser = parser.with_envelope(data["field"])
+        output_format = OutputFormat(
+            Strategy(data["strategy"]), (), parser, _cannot_read, shown=data["shown"]
+        )
+        return AttemptStarted(data["number"], data["model"], output_format)
+
+
+def _cannot_read(reply: ChatReply) -> Reading[Any]:
+    raise NotImplementedError("a remote stream receives its result from the server")
+
+
+def _item_error(data: dict[str, Any]) -> Any:
+    from output_parsers.streaming import ItemError  # late: most services do not stream items
+
+    problems = tuple(ParsingProblem(**problem) for problem in data["problems"])
+    return ItemError(data["index"], data["text"], problems)
+
+
+# --- errors ---
+
+
+class RemoteServiceError(AiServiceError):
+    """A remote service reported a problem that has no error class of its own.
+
+    Attributes:
+        problem: the problem.
+    """
+
+    def __init__(self, message: str, *, problem: Problem) -> None:
+        super().__init__(message)
+        self.problem = problem
+
+
+# By the last part of a problem's type.
+_FINISH_ERRORS: dict[str, type[RefusalError | TruncatedError | ContentFilterError]] = {
+    "refusal": RefusalError,
+    "truncated": TruncatedError,
+    "content-filter": ContentFilterError,
+}
+_MODEL_ERRORS: dict[str, type[ModelError]] = {
+    "rate-limit": RateLimitError,
+    "timeout": ModelTimeoutError,
+    "connection": ModelConnectionError,
+    "unavailable": ModelServerError,
+    "request-refused": BadRequestError,
+    "invalid-reply": InvalidReplyError,
+    "model": ModelError,
+}
+
+
+def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
+    """Return the error that a problem describes. Texts of models are empty: they do not leave the server."""
+    error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
+    error.attempts = attempts_from_json(problem.attempts)
+    return error
+
+
+def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
+    name = problem.type.rpartition(":")[2]
+    if name == "unreadable-reply":
+        return ServiceOutputError(qualname, "", [ParsingProblem("$", problem.title)])
+    if name in _FINISH_ERRORS:
+        return _FINISH_ERRORS[name](message, text="", reason=problem.title)
+    if name == "budget":
+        return BudgetExceededError(message, limit=problem.limit or "attempts")
+    if name in _MODEL_ERRORS:
+        return _MODEL_ERRORS[name](
+            message, status=problem.status, retryable=problem.retryable, retry_after=problem.retry_after
+        )
+    if problem.type == ARGUMENTS.type:
+        parts = "; ".join(f"{part.path}: {part.message}" for part in problem.problems)
+        message = f"{message}: {parts}" if parts else message
+    return RemoteServiceError(message, problem=problem)
+
+
+def _status_error(status: int, body: str, qualname: str, address: str) -> AiServiceError:
+    """Return the error of a response with an error status."""
+    try:
+        return _error_of_problem(Problem.model_validate_json(body), qualname)
+    except ValidationError:  # a proxy answered, or another application
+        message = f"{qualname}: {address} answered with the status {status}, without a problem that says why"
+        if status == 404:
+            message += "; check the address and its prefix"
+        error_class: type[ModelError] = ModelServerError if status >= 500 else ModelError
+        return error_class(message, status=status, retryable=status in (502, 503, 504))
+
+
+def _wrong_response(method: Method, error: Exception) -> InvalidReplyError:
+    """Return the error of a response that does not fit the interface.
+
+    The server may run another version of it.
+    """
+    reason = (
+        "; ".join(map(str, error.problems)) if isinstance(error, OutputParsingError) else type(error).__name__
+    )
+    return InvalidReplyError(
+        f"{method.qualname}: the response of the service cannot be read as {method.value_codec.name}: {reason}"
+    )
