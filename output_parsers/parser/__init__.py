@@ -1,1 +1,1 @@
-"""From the text of a reply to a typed value."""
+"""Read the text of a reply as a typed value."""

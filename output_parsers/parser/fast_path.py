@@ -1,8 +1,8 @@
-"""The clean path: exact JSON goes straight through pydantic-core, for the types on which that is exact.
+"""The fast path: read exact JSON with pydantic-core alone, for types where that gives the same value.
 
-pydantic's own reading is not exact everywhere: it puts decimals through a double, takes NaN and 1e400,
-and lets the last of two equal keys win. So it is strict, and used only for types all of whose parts
-are exact, with floats that must be finite, and only when the text has just as many keys as the value.
+pydantic on its own is not exact. It rounds decimals to doubles, accepts NaN and 1e400, and lets the last of
+two equal keys win. So it is used in strict mode, only for types all of whose parts are ``exact``, with finite
+floats, and its value counts only if the text has as many keys as the value.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from ..types.node import Node, walk
 from ..types.records import ObjectNode
 from ..types.scalars import FloatNode
 
-NOT_EXACT: Any = object()
-_BEGINNINGS = frozenset('{["-0123456789tfn \n\r\t')
-_Read: TypeAlias = Callable[[str], Any]
-_KEY = lazy_regex(r'"[ \t\r\n]*:')
+NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
+_FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
+_Reader: TypeAlias = Callable[[str], Any]
+_KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
-def compile_fast_reader(form: Any, node: Node[Any], *, field: str | None = None) -> _Read | None:
-    """A function that reads exact JSON, and gives NOT_EXACT for all else; None when there can be none.
+def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None = None) -> _Reader | None:
+    """Return a function that reads exact JSON and returns NOT_EXACT for any other text.
 
-    ``field`` says that the value stands in an object under this one key.
+    ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
+    function.
     """
     parts = list(walk(node))
     if not all(part.exact for part in parts):
@@ -39,106 +40,116 @@ def compile_fast_reader(form: Any, node: Node[Any], *, field: str | None = None)
     try:
         if has_plain_dataclass(node):
             schema: Any = core_schema_of(node)
-        elif _names_types(form):
+        elif _contains_type_name(output_type):
             return None
         else:
-            schema = TypeAdapter(form).core_schema
+            schema = TypeAdapter(output_type).core_schema
         if field is not None:
             fields = {field: {"type": "typed-dict-field", "schema": schema, "required": True}}
             schema = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"}
-        validate = _validate(_exacting(schema), any(isinstance(part, FloatNode) for part in parts))
+        has_floats = any(isinstance(part, FloatNode) for part in parts)
+        validate = _compile_validator(_strict_schema(schema), has_floats=has_floats)
     except (SchemaError, PydanticUserError, NameError, TypeError, AttributeError):
-        return None  # a form of pydantic's schema that is not known here
-    return None if validate is None else _reader(validate, node, field)
+        return None  # pydantic cannot build this type, or uses a schema of an unknown shape
+    return None if validate is None else _reader_with_key_count(validate, node, field)
 
 
-def _reader(validate: _Read, node: Node[Any], field: str | None) -> _Read:
-    outer = 0 if field is None else 1
-    always, lists, below = _key_plan(node)
-    always += outer
+def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None) -> _Reader:
+    """Wrap a validator so that it accepts a text only if no key in it was dropped or appears twice."""
+    always, per_item, count_others = _plan_key_count(node)
+    if field is not None:
+        always += 1
 
+    # It runs for every reply of a clean call, hence the local names and the loops without helpers.
     def read(text: str) -> Any:
-        if text[:1] not in _BEGINNINGS:  # a fence or prose: an error of pydantic's costs more than this look
+        if text[:1] not in _FIRST_CHARACTERS:  # a fence or prose: cheaper to see here than by an exception
             return NOT_EXACT
         try:
             value = validate(text)
         except (ValidationError, *USER_CODE_ERRORS):
             return NOT_EXACT
-        if outer:
+        if field is not None:
             value = value[field]
         keys = always
-        for name, each in lists:
-            keys += each * len(getattr(value, name))
-        if below is not None:
-            keys += below(value)
-        if text.count(":") == keys or len(_KEY.findall(text)) == keys:
+        for name, keys_per_item in per_item:
+            keys += keys_per_item * len(getattr(value, name))
+        if count_others is not None:
+            keys += count_others(value)
+        # If strings contain colons too, count only the colons that end a key.
+        if text.count(":") == keys or len(_KEY_END.findall(text)) == keys:
             return value
         return NOT_EXACT
 
     return read
 
 
-def _validate(schema: Any, floats: bool) -> _Read | None:
-    """pydantic-core's reading by just this schema; None where it would put another one in its place.
+def _compile_validator(schema: Any, *, has_floats: bool) -> _Reader | None:
+    """Return pydantic-core's function that reads JSON with exactly this schema; None if there is none.
 
-    It takes the validators that the models in a schema have already for theirs, and with them lax reading
-    and floats that are not finite.
+    By default pydantic-core replaces the schema of a model with the validator that the model class already
+    has, which reads leniently and accepts floats that are not finite.
     """
     try:
         return SchemaValidator(schema, CoreConfig(strict=True), _use_prebuilt=False).validate_json
-    except TypeError:  # an older pydantic-core, which cannot be told; but it can be strict with each text
-        return None if floats else partial(SchemaValidator(schema).validate_json, strict=True)
+    except TypeError:  # older versions lack the argument, but can read each text in strict mode
+        return None if has_floats else partial(SchemaValidator(schema).validate_json, strict=True)
 
 
-class _KeyPlan(NamedTuple):
-    """How many keys a value has: always, for each item of its lists, and those to be counted each time."""
+class _KeyCountPlan(NamedTuple):
+    """How to count the keys in the JSON text of a value.
+
+    Attributes:
+        always: The number of keys that every value has.
+        per_item: The names of list fields, each with the number of keys of one item.
+        count_others: A function that counts further keys in a value, or None.
+    """
 
     always: int
-    lists: tuple[tuple[str, int], ...] = ()
-    below: Callable[[Any], int] | None = None
+    per_item: tuple[tuple[str, int], ...] = ()
+    count_others: Callable[[Any], int] | None = None
 
 
-def _key_plan(node: Node[Any]) -> _KeyPlan:
-    """Counts once what ``count_keys`` would count for each value: to call it takes as long as to count."""
-    anew = _KeyPlan(0, (), node.count_keys)
+def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
+    """Count the keys that every value has only once, because ``count_keys`` takes as long as counting."""
+    count_each_time = _KeyCountPlan(0, (), node.count_keys)
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
-        return anew
+        return count_each_time
     if not all(field.required for field in node.spec.fields):
-        return anew
-    always, lists = len(node.nodes), []
+        return count_each_time
+    always, per_item = len(node.nodes), []
     for name, part in node.nodes.items():
         fixed = part.fixed_keys()
-        each = part.item.fixed_keys() if fixed is None and isinstance(part, ListNode) else None
-        if fixed is None and each is None:
-            return anew
+        per = part.item.fixed_keys() if fixed is None and isinstance(part, ListNode) else None
+        if fixed is None and per is None:
+            return count_each_time
         always += fixed or 0
-        if each is not None:
-            lists.append((name, each))
-    return _KeyPlan(always, tuple(lists))
+        if per is not None:
+            per_item.append((name, per))
+    return _KeyCountPlan(always, tuple(per_item))
 
 
-def _names_types(form: Any) -> bool:
-    """Whether a type is given by its name, for which pydantic would look in the wrong place."""
-    if get_origin(form) is Literal:
+def _contains_type_name(output_type: Any) -> bool:
+    """Return True if a type is given as a string, which pydantic would look up in the wrong module."""
+    if get_origin(output_type) is Literal:
         return False
-    if get_origin(form) is Annotated:
-        return _names_types(get_args(form)[0])
-    return isinstance(form, (str, ForwardRef)) or any(map(_names_types, get_args(form)))
+    if get_origin(output_type) is Annotated:
+        return _contains_type_name(get_args(output_type)[0])
+    return isinstance(output_type, (str, ForwardRef)) or any(map(_contains_type_name, get_args(output_type)))
 
 
-def _exacting(schema: Any) -> Any:
-    """A copy of a core schema in which floats must be finite and all reading is strict."""
+def _strict_schema(schema: Any) -> Any:
+    """Return a copy of a core schema in which every part is strict and every float is finite."""
     if isinstance(schema, list):
-        return [_exacting(item) for item in schema]
+        return [_strict_schema(item) for item in schema]
     if type(schema) is tuple:
-        return tuple(map(_exacting, schema))
+        return tuple(map(_strict_schema, schema))
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
-    if not isinstance(kind, str):  # the parts of a schema by their names, of which "type" may be one
-        return {key: _exacting(value) for key, value in schema.items()}
-    copy = {key: value if key == "default" else _exacting(value) for key, value in schema.items()}
+    if not isinstance(kind, str):  # a dict of parts by name, where "type" may be the name of a part
+        return {key: _strict_schema(value) for key, value in schema.items()}
+    copy = {key: value if key == "default" else _strict_schema(value) for key, value in schema.items()}
     if kind == "float":
         copy["allow_inf_nan"] = False
-    copy["strict"] = True  # in each part: what a whole says of it does not reach into all of them
+    copy["strict"] = True  # in each part, because the setting of the whole does not reach all of them
     return copy

@@ -1,4 +1,4 @@
-"""Finds the parser for a type: the user's factories first, then the types that are built in."""
+"""Get the parser for a type, and read text with it: ``parser_for``, ``parse``, ``read``, ParserRegistry."""
 
 from __future__ import annotations
 
@@ -24,55 +24,97 @@ from .type_parser import TypeParser
 T = TypeVar("T")
 
 
+def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
+    """Return the parser for a type. It is created once for each type.
+
+    Raises UnsupportedTypeError if the type, or a part of it, has no parser.
+    """
+    return cast(TypeParser[T], DEFAULT_REGISTRY.parser_for(output_type))
+
+
+def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
+    """Return the value of a type in a text.
+
+    Raises OutputParsingError if the text does not fit the type, and UnsupportedTypeError if the type has no
+    parser. Example::
+
+        parse(list[int], "Sure! [1, 2, 3]")  # [1, 2, 3]
+    """
+    return parser_for(output_type).parse(text, leniency)
+
+
+def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
+    """Return the value of a type in a text with the coercions that reading took.
+
+    Raises the errors of ``parse``.
+    """
+    return parser_for(output_type).read(text, leniency)
+
+
 class ParserFactory(Protocol):
-    """Makes parsers for the types that it knows. None means "not mine"; an exception means broken."""
+    """A function that creates parsers for some types.
+
+    It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
+    returns None for a type that it does not support. An exception is an error of the factory.
+    """
 
     def __call__(self, target: Target, parsers: ParserRegistry, /) -> OutputParser[Any] | None: ...
 
 
-_TRIED = ("scalars", "dates and times", "choices", "sequences", "mappings", "unions", "records", "pydantic")
+# The groups of built-in types, in the order in which they are tried; for the message of UnsupportedTypeError.
+_BUILT_IN = (
+    "scalars",
+    "dates and times",
+    "choices",
+    "sequences",
+    "mappings",
+    "unions",
+    "records",
+    "pydantic",
+)
 
 
 class ParserRegistry:
-    """The parsers by type. Immutable: ``with_factories`` gives a new registry."""
+    """Creates and caches the parser for each type: with the user's factories, then as a built-in type.
+
+    A registry never changes. ``with_factories`` returns a new one.
+    """
 
     def __init__(self, factories: tuple[ParserFactory, ...] = ()) -> None:
         self._factories = factories
-        self._known: dict[Any, OutputParser[Any]] = {}
+        self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """A registry that asks these factories first, in this order, then those that it had."""
+        """Return a registry that tries these factories first, in this order, then its present ones."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
         self,
-        form: TypeForm[T],
+        output_type: TypeForm[T],
         *,
         after: ParserFactory | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> OutputParser[T]:
-        """The parser for a type. Raises UnsupportedTypeError when nothing reads it.
+        """Return the parser for a type. Raises UnsupportedTypeError if it has none.
 
-        ``after`` skips the factories up to and including that one, so that a factory can build on
-        what would have read the type without it. ``namespace`` holds local names that string
-        annotations may use.
+        ``after`` skips the factories up to and including this one, so that a factory can build on the parser
+        that the type would have without it. ``namespace`` maps local names in string annotations to types.
         """
-        cached = after is None and not namespace and _hashable(form)
-        key = (form, repr(form))  # int | str equals str | int, but a prompt shows its members in order
-        if cached and key in self._known:
-            return self._known[key]
-        parser = self._make(Target.of(form, namespace=namespace), after)
-        if cached:
-            self._known[key] = parser
+        cacheable = after is None and not namespace and _is_hashable(output_type)
+        # int | str equals str | int, but a prompt shows their members in order: the key must differ.
+        key = (output_type, repr(output_type))
+        if cacheable and key in self._cache:
+            return self._cache[key]
+        target = Target.of(output_type, namespace=namespace)
+        parser = self._custom_parser(target, after)
+        if parser is None:
+            parser = TypeParser(target, _NodeBuilder(self, after).build(target))
+        if cacheable:
+            self._cache[key] = parser
         return parser
 
-    def _make(self, target: Target, after: ParserFactory | None) -> OutputParser[Any]:
-        own = self._users(target, after)
-        if own is not None:
-            return own
-        return TypeParser(target, _Builder(self, after).build(target))
-
-    def _users(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
+    def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
+        """Return the parser of the first factory that supports a type; None if none does."""
         factories = self._factories
         if after is not None and after in factories:
             factories = factories[factories.index(after) + 1 :]
@@ -83,46 +125,48 @@ class ParserRegistry:
         return None
 
 
-class _Builder:
-    """Takes one whole type apart; knows the parts that it is inside of, so that recursion ends."""
+class _NodeBuilder:
+    """Builds the nodes of one type and all its parts."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry
         self._after = after
-        self._open: dict[Any, RecursiveNode[Any]] = {}
-        self._records: dict[Any, Node[Any]] = {}  # a class is taken apart once, however often it stands there
+        # The types that are being built. A type that contains itself gets a RecursiveNode at the inner place.
+        self._unfinished: dict[Any, RecursiveNode[Any]] = {}
+        # The nodes of record classes: a class is built once, however often it occurs in the type.
+        self._records: dict[Any, Node[Any]] = {}
 
     def build(self, target: Target) -> Node[Any]:
-        if not _hashable(target.type):  # no type, whatever it is
-            return self._known(target, None)
-        key = (target.type, target.metadata) if _hashable(target.metadata) else None
-        if key is not None and key in self._open:
-            return self._open[key]
-        own = self._registry._users(target, self._after) if target.path else None
-        if own is not None:
-            return CustomNode(type_name(target.type), own)
+        if not _is_hashable(target.type):  # then it is not a type
+            return self._require(target, None)
+        key = (target.type, target.metadata) if _is_hashable(target.metadata) else None
+        if key is not None and key in self._unfinished:
+            return self._unfinished[key]
+        custom = self._registry._custom_parser(target, self._after) if target.path else None
+        if custom is not None:
+            return CustomNode(type_name(target.type), custom)
         if has_before_validator(target):
-            return self._known(target, pydantic_node(target))
-        shared: RecursiveNode[Any] = RecursiveNode(target.name)
+            return self._require(target, pydantic_node(target))
+        unfinished: RecursiveNode[Any] = RecursiveNode(target.name)
         if key is not None:
-            self._open[key] = shared
+            self._unfinished[key] = unfinished
         try:
-            node = with_constraints(target, self._built_in(target, shared))
-            shared.node = node
+            node = with_constraints(target, self._build_built_in(target, unfinished))
+            unfinished.node = node
         finally:
             if key is not None:
-                del self._open[key]
+                del self._unfinished[key]
         return node
 
-    def _built_in(self, target: Target, shared: RecursiveNode[Any]) -> Node[Any]:
+    def _build_built_in(self, target: Target, unfinished: RecursiveNode[Any]) -> Node[Any]:
         if target.type in self._records:
             return self._records[target.type]
 
+        # A record is registered before its fields are built, because they may refer to it.
         def register(node: Node[Any]) -> None:
-            shared.node = node
+            unfinished.node = node
             self._records[target.type] = node
 
-        plain = replace(target, metadata=())
         node = (
             scalar_node(target)
             or temporal_node(target)
@@ -131,13 +175,13 @@ class _Builder:
             or mapping_node(target, self.build)
             or union_node(target, self.build)
             or object_node(target, self.build, register)
-            or pydantic_node(plain)
+            or pydantic_node(replace(target, metadata=()))  # build() adds the constraints
         )
-        return self._known(target, node)
+        return self._require(target, node)
 
-    def _known(self, target: Target, node: Node[Any] | None) -> Node[Any]:
+    def _require(self, target: Target, node: Node[Any] | None) -> Node[Any]:
         if node is None:
-            tried = [*map(_factory_name, self._registry._factories), *_TRIED]
+            tried = [*map(_factory_name, self._registry._factories), *_BUILT_IN]
             raise UnsupportedTypeError(type_name(target.type), target.path, tried)
         return node
 
@@ -146,31 +190,12 @@ def _factory_name(factory: Callable[..., Any]) -> str:
     return getattr(factory, "__name__", type(factory).__name__)
 
 
-def _hashable(form: Any) -> bool:
+def _is_hashable(value: object) -> bool:
     try:
-        hash(form)
+        hash(value)
     except TypeError:
         return False
     return True
 
 
 DEFAULT_REGISTRY = ParserRegistry()
-
-
-def parser_for(form: TypeForm[T]) -> TypeParser[T]:
-    """The parser for a type, made once. Raises UnsupportedTypeError when nothing reads the type."""
-    return cast(TypeParser[T], DEFAULT_REGISTRY.parser_for(form))
-
-
-def parse(form: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
-    """The value of type ``form`` that ``text`` stands for.
-
-    Raises OutputParsingError, and nothing else, when the text is unfit, and UnsupportedTypeError when
-    nothing reads the type.
-    """
-    return parser_for(form).parse(text, leniency)
-
-
-def read(form: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """As ``parse``, with the steps away from the exact text that reading took."""
-    return parser_for(form).read(text, leniency)
