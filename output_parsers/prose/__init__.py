@@ -1,1 +1,1 @@
-"""Numbers, dates, choices and lists written in words."""
+"""Read numbers, dates, times, choices and lists that are written in prose."""

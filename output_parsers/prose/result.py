@@ -1,4 +1,8 @@
-"""What a room that reads plain text hands back, and the wrapping around a value that means nothing."""
+"""What reading prose returns and raises, and the checks of the words around a value.
+
+The checks are shared by the readers of numbers, dates and times: removing quotes and markup around a value,
+and finding words beside it that deny it or leave it open.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,27 @@ T = TypeVar("T")
 
 
 class TextReading(NamedTuple, Generic[T]):
-    """A value read from text. ``rule`` names the steps that it took, None when the text was the value."""
+    """A value that was read from prose.
+
+    Attributes:
+        value: The value.
+        rule: The names of the steps that it took; None if the text is just the value.
+    """
 
     value: T
     rule: str | None = None
 
 
-class TextParseError(ValueError):  # it says what the text is, beside Found
-    """A text does not plainly hold the value; the message says why in a few words."""
+class TextParseError(ValueError):
+    """A text does not clearly contain the value; the message says why in a few words."""
 
 
-# Longest first, so that "**42**" does not lose one star of each pair.
+def join_rules(*rules: str | None) -> str | None:
+    """Join the names of steps, each name once; return None if there are none."""
+    return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
+
+
+# Longer pairs first, so that "**42**" does not lose one star of each pair.
 _PAIRS = (
     ("\\boxed{", "}"),
     ("```", "```"),
@@ -40,19 +54,22 @@ _PAIRS = (
     ("_", "_"),
     ("$", "$"),
 )
-_LAYERS = 6  # deeper wrapping is no reply, and each layer copies the text
+_MAX_LAYERS = 6  # no reply has more, and removing a layer copies the text
 
 
 def strip_wrapping(text: str) -> tuple[str, str | None]:
-    """The text without white space, quotes, markup and full stop; the rule, unless only white space went."""
-    bare = text.strip().strip("\ufeff").strip()
-    before = bare
-    for _ in range(_LAYERS):
+    """Remove white space, quotes, markup and the full stop around a text.
+
+    Return the rest, and the rule if more than white space was removed.
+    """
+    stripped = text.strip().strip("\ufeff").strip()
+    bare = stripped
+    for _ in range(_MAX_LAYERS):
         inner = _without_layer(bare)
         if inner == bare:
             break
         bare = inner
-    return bare, None if bare == before else "quotes, markup or full stop"
+    return bare, None if bare == stripped else "quotes, markup or full stop"
 
 
 def _without_layer(text: str) -> str:
@@ -64,19 +81,19 @@ def _without_layer(text: str) -> str:
     return text
 
 
-def join_rules(*rules: str | None) -> str | None:
-    """The names of the steps that were taken, each once, in their order."""
-    return ", ".join(dict.fromkeys(rule for rule in rules if rule)) or None
-
-
-SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-
-
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
-NUMBER_WORDS = _words(
+def bare_word(word: str) -> str:
+    """Return a word in lower case, without the punctuation and markup at its ends."""
+    return word.strip(".,;:!?…()[]{}\"'“”‘’«»*_`").casefold()
+
+
+SCALE_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # powers of ten
+
+NUMBER_WORDS = word_set(
     """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand
@@ -84,9 +101,9 @@ NUMBER_WORDS = _words(
     """
 )
 
-# Wherever it stands, such a word may deny the value, or set another one beside it. A few of the commonest
-# of other languages are here because a denied value that is returned is the worst that can happen.
-_ANYWHERE = _words(
+# Anywhere in a sentence, such a word may deny the value or offer another one. The commonest words of other
+# languages are included, because returning a value that the model denied is the worst mistake.
+_HEDGES = word_set(
     """
     if not no none never neither nor or either between unless except without wrong incorrect instead
     cannot unknown unsure than versus vs ago half halves thirds quarter quarters dozen dozens couple
@@ -95,16 +112,18 @@ _ANYWHERE = _words(
     """
 )
 _MARKUP = lazy_regex(r"[{\[]|<[/\w]")
-_PHRASE = lazy_regex(r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b")
+_HEDGING_PHRASE = lazy_regex(
+    r"\b(?:at (?:least|most)|up to|as many as|close to|prior to|square (?:of|root))\b"
+)
 
-# Beside a number these make it a day of the month.
-_MONTHS = _words(
+# Beside a number, a month makes it a day.
+_MONTHS = word_set(
     """
     january february march april may june july august september october november december jan feb mar apr
     jun jul aug sep sept oct nov dec
     """
 )
-_BEFORE = _MONTHS | _words(
+_HEDGES_BEFORE = _MONTHS | word_set(
     """
     room phone tel telephone call top over under above below nearly almost within every per by times plus
     minus negative before after since until till through past max min maximum minimum exceeds exceeding
@@ -112,43 +131,34 @@ _BEFORE = _MONTHS | _words(
     part
     """
 )
-_AFTER = _MONTHS | _words(
+_HEDGES_AFTER = _MONTHS | word_set(
     """
     percent per pct percentage points more less fewer times plus minus squared cubed point out am pm a.m
     p.m o'clock o’clock below above max min maximum minimum tops bn mn mil k m b lakh crore
     """
 )
-# These say how sure the writer is and leave the value as it stands, so what stands before them counts.
-_TRANSPARENT = _words("about around approximately approx roughly circa some only just exactly the a an")
-_OPERATORS = _words("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == != ≠ ± # &")
-
-
-def bare_word(word: str) -> str:
-    """A word in lower case without the punctuation and markup at its ends."""
-    return word.strip(".,;:!?…()[]{}\"'“”‘’«»*_`").casefold()
+# These words do not change the value, so the word before them counts as the neighbour of the value.
+_NEUTRAL = word_set("about around approximately approx roughly circa some only just exactly the a an")
+_OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == != ≠ ± # &")
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Why a value between these words is not plainly the answer, or None. Linear in the words."""
+    """Return the reason why a value between these words may not be the answer; None if there is none."""
     for word in (*before, *after):
         if _MARKUP.search(word):
-            return "JSON, markup or a reference stands beside it"
+            return "JSON, markup or a reference is next to it"
         bare = bare_word(word)
-        if bare in _ANYWHERE or bare.endswith(("n't", "n’t")):
+        if bare in _HEDGES or bare.endswith(("n't", "n’t")):
             return f'"{shorten(bare, 40)}" leaves the answer open'
-    phrase = _PHRASE.search(" ".join(before).casefold())
+    phrase = _HEDGING_PHRASE.search(" ".join(before).casefold())
     if phrase:
         return f'"{phrase[0]}" leaves the answer open'
-    return _neighbour_doubt(before, after)
-
-
-def _neighbour_doubt(before: Sequence[str], after: Sequence[str]) -> str | None:
     for word in reversed(before):
-        if bare_word(word) in _TRANSPARENT:
+        if bare_word(word) in _NEUTRAL:
             continue
-        if word in _OPERATORS or bare_word(word) in _BEFORE:
+        if word in _OPERATORS or bare_word(word) in _HEDGES_BEFORE:
             return f'"{shorten(word, 40)}" before it leaves the answer open'
         break
-    if after and (after[0] in _OPERATORS or after[0] == "=" or bare_word(after[0]) in _AFTER):
+    if after and (after[0] in _OPERATORS or after[0] == "=" or bare_word(after[0]) in _HEDGES_AFTER):
         return f'"{shorten(after[0], 40)}" after it leaves the answer open'
     return None

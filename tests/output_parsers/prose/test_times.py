@@ -87,7 +87,7 @@ def test_a_date_is_read(text: str, rule: str | None) -> None:
         ("July 4, 1968 BC", '"bc" beside the date may change it'),
         ("1968-07-04, row 7", "a number beside the date: '7'"),
         ("ticket 19680704", "eight digits in a sentence may be any number"),
-        ('{"date": "1968-07-04"}', "JSON, markup or a reference stands beside it"),
+        ('{"date": "1968-07-04"}', "JSON, markup or a reference is next to it"),
     ],
 )
 def test_a_text_that_is_not_plainly_one_date_is_refused(text: str, message: str) -> None:
@@ -199,7 +199,7 @@ def test_a_date_with_its_time_is_read(text: str, value: datetime, rule: str | No
         ("1720000000000", "expected a date"),
         ("1968-07-04T24:00:00", "no such time: T24:00:00"),
         ("1968-07-04T10:30:00 EST", "'EST' after the time may change it"),
-        ("1968-07-04T10:30:00[Europe/Paris]", "JSON, markup or a reference stands beside it"),
+        ("1968-07-04T10:30:00[Europe/Paris]", "JSON, markup or a reference is next to it"),
         ("2024-03-10T02:30:00 America/New_York", "'America/New_York' after the time may change it"),
         (
             "1968-07-04 10:30-11:30",
