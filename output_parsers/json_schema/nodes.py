@@ -391,7 +391,7 @@ class PropertiesNode(ObjectNode):
         if extra == "allow":
             for field in fields:
                 if not field.required:
-                    self._by_plain[normalize_key(field.name)] = None
+                    self._by_normalized_key[normalize_key(field.name)] = None
 
 
 class AlternativesNode(UnionNode):
@@ -459,7 +459,7 @@ class SchemaTree:
     def _referred(self, reference: str, here: frozenset[str]) -> Node[Any]:
         """The node of another part. ``here`` holds the references that led to this place in the value."""
         if reference in here:
-            raise InvalidSchemaError(self._check.name, reference, "it stands for itself")
+            raise InvalidSchemaError(self._check.name, reference, "it refers only to itself")
         if reference in self._built or reference in self._open:
             return self._built.get(reference) or self._open[reference]
         part = self._schema if reference == "#" else self.target(reference)

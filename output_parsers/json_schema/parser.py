@@ -78,7 +78,7 @@ class JsonSchemaParser(TypeParser[Any]):
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
-        self._given = schema
+        self._user_schema = schema
 
     @cached_property
     def plain_text(self) -> bool:
@@ -86,7 +86,7 @@ class JsonSchemaParser(TypeParser[Any]):
 
     @cached_property
     def _schema(self) -> JsonSchema:
-        return self._given
+        return self._user_schema
 
 
 def schema_parser(schema: Mapping[str, Any], *, name: str | None = None) -> TypeParser[Any]:

@@ -1,4 +1,4 @@
-"""Reads one of several: bool, Enum, Literal; and Flag, several of several."""
+"""Choices: bool, Enum, Literal (one of several values) and Flag (some of several)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ T = TypeVar("T")
 
 
 class ChoiceNode(Node[T]):
-    """One of several values, each shown by its label."""
+    """One of several values, each with a label that prompts show.
+
+    Attributes:
+        choices: The values with their labels and aliases.
+        name: The name of the type.
+    """
 
     prose = True
 
     def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
         self.choices = ChoiceMatcher(choices)
         self.exact = exact
-        labels = ", ".join(_shown(choice) for choice in choices[:20])
+        labels = ", ".join(_as_hint(choice) for choice in choices[:20])
         self.kind = f"one of {labels}" if len(choices) > 1 else labels
         self.name = name
 
@@ -33,19 +38,19 @@ class ChoiceNode(Node[T]):
         kinds = {_json_type(value) for value in values}
         schema: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
         schema |= {"const": values[0]} if len(values) == 1 else {"enum": values}
-        said = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
-        return {**schema, "description": "; ".join(said)} if said else schema
+        comments = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
+        return {**schema, "description": "; ".join(comments)} if comments else schema
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        return " | ".join(_shown(choice) for choice in self.choices.choices)
+        return " | ".join(_as_hint(choice) for choice in self.choices.choices)
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, str):
-            spelled = self._spelled(data)
-            return self._find(data, cursor) if spelled is None else spelled.value
+            exact_text = self._by_text(data)
+            return self._find(data, cursor) if exact_text is None else exact_text.value
         for choice in self.choices.choices:
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
-            if _is(value, data):
+            if _equals_json(value, data):
                 if choice.label != data and isinstance(choice.value, Enum):
                     cursor.record("member by its value", data, choice.label)
                 return choice.value
@@ -58,24 +63,25 @@ class ChoiceNode(Node[T]):
         raise cursor.failure(f"expected {self.kind}", data)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        shown = self._shown_as(text.strip())
-        return self._find(text.strip(), cursor) if shown is None else shown.value
+        non_text = self._non_text_choice(text.strip())
+        return self._find(text.strip(), cursor) if non_text is None else non_text.value
 
-    def shows(self, text: str) -> bool:
-        """Whether a text is a choice though it be JSON too, as ``true`` may be the text of a member.
+    def has_text_choice(self, text: str) -> bool:
+        """Return True if a text without quotes is the text of a choice, even if it is also valid JSON.
 
-        It is not where prompts show another choice so: of ``"7" | 7``, ``7`` is the number.
+        For ``Literal["true", "x"]`` the reply ``true`` is the first choice. For ``Literal["7", 7]`` the reply
+        ``7`` is the number, because prompts show the number in this way.
         """
-        return self._shown_as(text) is None and self._spelled(text) is not None
+        return self._non_text_choice(text) is None and self._by_text(text) is not None
 
-    def _spelled(self, text: str) -> Choice[T] | None:
-        """The choice whose text this is."""
+    def _by_text(self, text: str) -> Choice[T] | None:
+        """Return the choice whose JSON value is this text."""
         return next((choice for choice in self.choices.choices if _json_of(choice) == text), None)
 
-    def _shown_as(self, text: str) -> Choice[T] | None:
-        """The choice that is no text and that prompts show so."""
+    def _non_text_choice(self, text: str) -> Choice[T] | None:
+        """Return the number, boolean or null that prompts show as this text."""
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
-        return next((choice for choice in others if _shown(choice) == text), None)
+        return next((choice for choice in others if _as_hint(choice) == text), None)
 
     def write(self, value: Any) -> Json:
         for choice in self.choices.choices:
@@ -89,14 +95,14 @@ class ChoiceNode(Node[T]):
         except NoMatch as error:
             raise cursor.failure(f"expected {self.kind}; {error}", text) from error
         if rule is None and not isinstance(_json_of(choice), str):
-            rule = "text for a value that is none"
+            rule = "text for a value that is not text"
         if rule is not None:
             cursor.record(rule, text, choice.label)
         return choice.value
 
 
 class BoolNode(ChoiceNode[bool]):
-    """true or false, and what people say for them."""
+    """A bool: true or false, and words for them such as yes and no."""
 
     def __init__(self) -> None:
         super().__init__("boolean", [_TRUE, _FALSE], exact=True)
@@ -122,7 +128,7 @@ _FALSE = Choice("false", False, ("no",), alone=("n", "off", "0"))
 
 
 class FlagNode(Node[Flag]):
-    """Some of the members of a Flag: a JSON list of their names."""
+    """A combination of the members of a Flag, written as a JSON array of their names."""
 
     prose = True
 
@@ -137,7 +143,7 @@ class FlagNode(Node[Flag]):
         return {"type": "array", "items": {"type": "string", "enum": names}}
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        return f"[{' | '.join(_shown(choice) for choice in self._choices.choices)}, ...]"
+        return f"[{' | '.join(_as_hint(choice) for choice in self._choices.choices)}, ...]"
 
     def read(self, data: Json, cursor: Cursor) -> Flag:
         if isinstance(data, str):
@@ -172,11 +178,11 @@ class FlagNode(Node[Flag]):
 
 
 def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
-    """The members of an enum as choices.
+    """Return the members of an enum as choices.
 
-    A member is shown by its value where all values are different texts, else by its name; its name,
-    its value and its label are all read back as it, in any case. A description is the text that
-    stands under the member as a docstring, or its attribute ``description``.
+    The label of a member is its value if all values are texts, else its name. The label, the name and the
+    value are all accepted, in upper and lower case. The description of a member is its attribute
+    ``description``, or the docstring under it.
     """
     members = list(cls)
     by_value = all(isinstance(member.value, str) and member.value.strip() for member in members)
@@ -188,24 +194,26 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
         others = [*aliases, f"{cls.__name__}.{member.name}"]
         if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
             others.append(str(member.value))
-        said = getattr(member, "description", None)
-        description = said if isinstance(said, str) else docs.get(member.name)
+        own = getattr(member, "description", None)
+        description = own if isinstance(own, str) else docs.get(member.name)
         choices.append(Choice(label, member, tuple(o for o in others if o != label), description))
     return choices
 
 
 def _json_of(choice: Choice[Any]) -> Json:
+    """Return the JSON value of a choice."""
     return choice.label if isinstance(choice.value, Enum) else choice.value
 
 
-def _is(value: Any, data: Json) -> bool:
-    """Whether a JSON value is the value of a choice; it has fractions as decimals."""
+def _equals_json(value: object, data: Json) -> bool:
+    """Return True if a JSON value equals the value of a choice, and has the same type."""
     if isinstance(value, (float, Decimal)) and type(data) in (int, Decimal):
         return bool(Decimal(str(value)) == data)
     return type(value) is type(data) and bool(value == data)
 
 
-def _shown(choice: Choice[Any]) -> str:
+def _as_hint(choice: Choice[Any]) -> str:
+    """Return a choice as hints show it: texts with quotes, other values as JSON."""
     value = _json_of(choice)
     if isinstance(value, str):
         return f'"{value}"'
@@ -221,7 +229,7 @@ def _json_type(value: Json) -> str:
 
 
 def choice_node(target: Target) -> Node[Any] | None:
-    """The node of bool, an Enum, a Flag or a Literal; None for all others."""
+    """Return the node of bool, an Enum, a Flag or a Literal, or None for other types."""
     tp = target.type
     if tp is bool:
         return BoolNode()
@@ -239,12 +247,12 @@ def choice_node(target: Target) -> Node[Any] | None:
 def _literal(values: tuple[Any, ...]) -> Node[Any]:
     choices = []
     for value in values:
-        label = value.name if isinstance(value, Enum) else _shown(Choice(str(value), value)).strip('"')
+        label = value.name if isinstance(value, Enum) else _as_hint(Choice(str(value), value)).strip('"')
         others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
         others = ("none",) if value is None else others
         alone: tuple[str, ...] = ()
         if isinstance(value, bool):
             others, alone = (_TRUE if value else _FALSE).others, (_TRUE if value else _FALSE).alone
         choices.append(Choice(label, value, others, alone=alone))
-    exact = all(type(value) is str for value in values)  # pydantic takes true and 1.0 for Literal[1]
+    exact = all(type(value) is str for value in values)  # pydantic accepts true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

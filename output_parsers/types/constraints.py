@@ -1,4 +1,4 @@
-"""Enforces what Annotated and Field say of a value, and shows it in the schema."""
+"""Constraints: enforces the metadata of Annotated and Field, and shows it in schemas and hints."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ CONSTRAINTS_IN_WORDS = {
     "pattern": "matching {}",
 }
 
-# The limits of 16, 32 and 64 bits: no model comes near them by itself, and some write them when told.
+# The bounds of 16, 32 and 64 bits are not shown in hints: a model that reads such a number may write it.
 _MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2**bits))}
-_NO_NUMBER = ({"type": "null"}, NON_FINITE_SCHEMA)
-_OF_TEXT = ("minLength", "maxLength", "pattern")
+_UNCONSTRAINED = ({"type": "null"}, NON_FINITE_SCHEMA)
+_TEXT_KEYWORDS = ("minLength", "maxLength", "pattern")
 
-_OF_ANY: dict[Any, Any] = {
+_ERASED: dict[Any, Any] = {
     list: list[Any],
     tuple: tuple[Any, ...],
     set: set[Any],
@@ -49,7 +49,12 @@ _OF_ANY: dict[Any, Any] = {
 
 
 class ConstrainedNode(Node[Any]):
-    """A part whose values must hold what was declared of them; ``converts``: a validator may change them."""
+    """A part whose values must satisfy the constraints of Annotated or Field.
+
+    Attributes:
+        inner: The node without the constraints.
+        converts: A validator of the user may change the value.
+    """
 
     def __init__(self, inner: Node[Any], adapter: TypeAdapter[Any], keywords: JsonSchema) -> None:
         self.inner = inner
@@ -66,7 +71,7 @@ class ConstrainedNode(Node[Any]):
         return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        return self._held(self.inner.schema(definitions))
+        return self._with_keywords(self.inner.schema(definitions))
 
     @property
     def core_schema(self) -> dict[str, Any]:
@@ -74,22 +79,24 @@ class ConstrainedNode(Node[Any]):
         schema: Any = self._adapter.core_schema
         return dict(schema)
 
-    def _held(self, schema: JsonSchema) -> JsonSchema:
+    def _with_keywords(self, schema: JsonSchema) -> JsonSchema:
         options = schema.get("anyOf", [])
-        if len(options) == 2 and any(o in _NO_NUMBER for o in options):  # what was said of the other one
-            return {**schema, "anyOf": [o if o in _NO_NUMBER else self._held(o) for o in options]}
-        if schema.get("type") == "string":  # a fraction is written as text
-            return {**schema, **{key: self._keywords[key] for key in _OF_TEXT if key in self._keywords}}
+        # the constraints of ``int | None`` apply to the integer only
+        if len(options) == 2 and any(option in _UNCONSTRAINED for option in options):
+            new = [option if option in _UNCONSTRAINED else self._with_keywords(option) for option in options]
+            return {**schema, "anyOf": new}
+        if schema.get("type") == "string":  # for example a Fraction, whose bounds JSON Schema cannot express
+            return {**schema, **{key: self._keywords[key] for key in _TEXT_KEYWORDS if key in self._keywords}}
         return {**schema, **self._keywords}
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        said = [
+        constraints = [
             words.format(value).replace(" 1 items", " 1 item")
             for key, words in CONSTRAINTS_IN_WORDS.items()
             if (value := self._keywords.get(key)) is not None and value not in _MACHINE_BOUNDS
         ]
         inner = self.inner.hint((*enclosing, self))
-        return f"{inner} ({', '.join(said)})" if said else inner
+        return f"{inner} ({', '.join(constraints)})" if constraints else inner
 
     def read(self, data: Json, cursor: Cursor) -> Any:
         return self.check(self.inner.read(data, cursor), cursor)
@@ -98,12 +105,12 @@ class ConstrainedNode(Node[Any]):
         return self.check(self.inner.read_text(text, cursor), cursor)
 
     def check(self, value: Any, cursor: Cursor) -> Any:
-        """The value, if what was declared holds of it. Raises Misfit when it does not."""
+        """Return the validated value. Raises ValidationFailure if a constraint is violated."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, cursor)) from error
-        except USER_CODE_ERRORS as error:  # such as a constraint that does not suit this member of a union
+        except USER_CODE_ERRORS as error:  # a constraint may not apply to this member of a union
             raise cursor.failure(str(error)[:1].lower() + str(error)[1:], value) from error
 
     def write(self, value: Any) -> Json:
@@ -117,20 +124,23 @@ class ConstrainedNode(Node[Any]):
 
 
 def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
-    """The node with the constraints that the target carries; the node itself when there are none."""
+    """Add the constraints of a target to its node. Returns the node unchanged if there are none.
+
+    Raises UnsupportedTypeError for constraints that do not apply to the type.
+    """
     metadata = [_as_pydantic(item) for item in target.metadata if _constrains(item)]
     if not metadata:
         return node
-    _let_be_non_finite(target, node)
-    base = _base(target.type)
+    _apply_non_finite(target, node)
+    base = _erased_type(target.type)
     try:
         tp: Any = Annotated[(base, *metadata)]
         adapter: TypeAdapter[Any] = TypeAdapter(tp)
         schema = adapter.json_schema()
     except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
-        reason = f"its constraints do not suit it ({error})"
+        reason = f"its constraints do not apply to it ({error})"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
-    # of None and another, the other; of the number and the string that pydantic makes of a decimal, the first
+    # ``X | None`` has the keywords of X; pydantic's schema of a Decimal is a number or a string: use the number
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     checked = ConstrainedNode(
         node, adapter, {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}
@@ -139,8 +149,8 @@ def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
     return checked
 
 
-def _let_be_non_finite(target: Target, node: Node[Any]) -> None:
-    """Have a float, or one beside None, read NaN and the infinities as what is said of it has it."""
+def _apply_non_finite(target: Target, node: Node[Any]) -> None:
+    """Let a float, or the float in ``float | None``, accept NaN and infinities if the metadata says so."""
     allowed = _allow_inf_nan(target.metadata)
     for part in node.parts if target.origin is Union else (node,):
         bare = part.inner if isinstance(part, ConstrainedNode) else part
@@ -171,25 +181,28 @@ def _constrains(item: Any) -> bool:
 
 
 def _as_pydantic(item: Any) -> Any:
-    """What msgspec says of a value, in pydantic's words; all else as it is."""
+    """Convert the constraints of msgspec to those of pydantic; other metadata is unchanged."""
     if type(item).__module__.partition(".")[0] != "msgspec":
         return item
     names = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
-    said = {name: value for name in names if (value := getattr(item, name, None)) is not None}
-    return Field(**said)
+    constraints = {name: value for name in names if (value := getattr(item, name, None)) is not None}
+    return Field(**constraints)
 
 
-def _base(tp: Any) -> Any:
-    """A type that pydantic knows, and on which it says the same of a constraint as on the target's form."""
+def _erased_type(tp: Any) -> Any:
+    """Return a type that pydantic knows and that the constraints of ``tp`` apply to in the same way.
+
+    The types of items are erased, because the nodes have already read them.
+    """
     origin = get_origin(tp) or tp
     if origin in (Union, types.UnionType):
-        return Union[tuple(map(_base, get_args(tp)))]  # noqa: UP007
+        return Union[tuple(map(_erased_type, get_args(tp)))]  # noqa: UP007
     if origin is Annotated:
-        return _base(get_args(tp)[0])
+        return _erased_type(get_args(tp)[0])
     if tp is None or tp is types.NoneType:
         return None
-    if origin in _OF_ANY:
-        return _OF_ANY[origin]
+    if origin in _ERASED:
+        return _ERASED[origin]
     if isinstance(origin, type) and origin.__module__ in (
         "builtins",
         "datetime",

@@ -1,4 +1,4 @@
-"""Reads lists, sets and tuples."""
+"""Containers: lists, sets, tuples and dicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from .target import Target
 
 
 def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """The JSON inside a string that begins with the bracket ``opening``; all else as it is."""
+    """Return the JSON inside a string that begins with the bracket ``opening``; other data is unchanged.
+
+    Models sometimes write a nested object or array as a string. The conversion is recorded.
+    """
     if not isinstance(data, str) or not data.lstrip().startswith(opening):
         return data
     try:
@@ -51,11 +54,16 @@ _MAKERS: dict[Any, Callable[[Iterable[Any]], Any]] = {
     collections.abc.MutableSet: set,
 }
 
-_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # which are no items of a list
+_NO_ITEMS = (str, bytes, bytearray, collections.abc.Mapping)  # collections that are not lists of items
 
 
 class ListNode(Node[Any]):
-    """Any number of items of one type, made into a list, set, frozenset or open tuple."""
+    """Any number of items of one type: a list, set, frozenset or tuple of any length.
+
+    Attributes:
+        item: The node of the items.
+        make: Creates the container from a list of items.
+    """
 
     def __init__(self, item: Node[Any], make: Callable[[Iterable[Any]], Any], *, exact: bool) -> None:
         self.item = item
@@ -94,16 +102,17 @@ class ListNode(Node[Any]):
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
     def read_text(self, text: str, cursor: Cursor) -> Any:
-        """One item a line, with or without bullets or numbers; or commas on one line."""
+        """Read a list in prose: one item per line, with or without bullets, or items between commas."""
         items = split_items(text)
         if items is None:
             raise cursor.failure("expected an array", text)
-        # a line of text may be an item or be said about the items; a line that reads as a number is an item
+        # any line can be an item of text, even a remark about the items, so it is a guess; a number is not
         cursor.record("items in a text", text, items, guess=self.item.any_text)
         before = len(cursor.coercions)
         value = self.read(items, cursor)
+        # "Yes, I like red, and blue" has commas too, but they do not separate items
         if items[0] == text.split(",")[0].strip() and any(
-            s.rule == IN_A_SENTENCE for s in cursor.coercions[before:]
+            coercion.rule == IN_A_SENTENCE for coercion in cursor.coercions[before:]
         ):
             raise cursor.failure("expected an array; its commas may be those of a sentence", text)
         return value
@@ -114,20 +123,24 @@ class ListNode(Node[Any]):
         return [self.item.write(item) for item in value]
 
     def fixed_keys(self) -> int | None:
-        return 0 if self._each == 0 else None
+        return 0 if self._keys_per_item == 0 else None
 
     @cached_property
-    def _each(self) -> int | None:
+    def _keys_per_item(self) -> int | None:
         return self.item.fixed_keys()
 
     def count_keys(self, value: Any) -> int:
-        if self._each is not None:
-            return self._each * len(value)
+        if self._keys_per_item is not None:
+            return self._keys_per_item * len(value)
         return sum(map(self.item.count_keys, value))
 
 
 class TupleNode(Node[tuple[Any, ...]]):
-    """A fixed number of items, each of its own type."""
+    """A tuple with a fixed number of items, each of its own type.
+
+    Attributes:
+        items: The nodes of the items, in order.
+    """
 
     def __init__(self, items: tuple[Node[Any], ...]) -> None:
         self.items = items
@@ -165,7 +178,10 @@ class TupleNode(Node[tuple[Any, ...]]):
 
 
 def sequence_node(target: Target, build: Build) -> Node[Any] | None:
-    """The node of a list, set or tuple; None for all others. Without arguments, items are any JSON."""
+    """Return the node of a list, set or tuple, or None for other types.
+
+    Without type arguments the items can be any JSON.
+    """
     origin, args = target.origin, target.args
     if origin is tuple:
         if not args and target.type is not tuple:
@@ -187,7 +203,13 @@ _MAPPINGS = {dict, collections.OrderedDict, collections.abc.Mapping, collections
 
 
 class DictNode(Node[dict[Any, Any]]):
-    """A JSON object whose keys are data."""
+    """A dict: a JSON object with arbitrary keys.
+
+    Attributes:
+        key: The node of the keys.
+        value: The node of the values.
+        make: Creates the mapping from a dict.
+    """
 
     kind = "an object"
 
@@ -235,14 +257,17 @@ class DictNode(Node[dict[Any, Any]]):
         return pairs if self.make is dict else self.make(pairs)
 
     def read_key(self, key: str, cursor: Cursor) -> Any:
-        """JSON keys are always text, so that a number read from digits is no step away from it."""
-        for data in _meanings(key):
-            scratch = Cursor(Leniency.SAFE, cursor.path)
+        """Convert a key to the type of the keys.
+
+        JSON keys are always strings, so reading a number from digits is not recorded as a coercion.
+        """
+        for data in _key_readings(key):
+            scratch = Cursor(Leniency.SAFE, cursor.path)  # its coercions are checked and thrown away
             try:
                 name = self.key.read(data, scratch)
             except ValidationFailure:
                 continue
-            if any(step.rule not in _NO_STEPS for step in scratch.coercions):
+            if any(coercion.rule not in _KEY_RULES for coercion in scratch.coercions):
                 continue
             try:
                 hash(name)
@@ -264,11 +289,11 @@ class DictNode(Node[dict[Any, Any]]):
         return len(value) + sum(map(self.value.count_keys, value.values()))
 
 
-_NO_STEPS = ("number as text", "text for a value that is none", "member by its value")
+_KEY_RULES = ("number as text", "text for a value that is not text", "member by its value")
 
 
-def _meanings(key: str) -> list[Json]:
-    """A key as it is, and as the JSON scalar that it says."""
+def _key_readings(key: str) -> list[Json]:
+    """Return a key as text and, if it is a JSON scalar such as ``1`` or ``true``, also as that scalar."""
     try:
         scalar = read_exact(key)
     except JsonSyntaxError:
@@ -277,7 +302,7 @@ def _meanings(key: str) -> list[Json]:
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[Any]]) -> Node[Any] | None:
-    """The node of a dict; None for all others. Without arguments: text to any JSON."""
+    """Return the node of a dict, or None for other types. Without type arguments it maps text to any JSON."""
     if target.origin not in _MAPPINGS:
         return None
     key, value = target.args or (str, Any)

@@ -1,12 +1,16 @@
-"""What every part of a type can do: show its schema, hint at its form, and read a value."""
+"""Nodes: the parts of a type, each of which describes itself to a model and reads and writes its values.
+
+Also here: building the JSON Schema of a whole type from its nodes, and the protocol and the node for parsers
+that users write themselves.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic_core import to_jsonable_python
 
@@ -15,17 +19,23 @@ from ..result.errors import USER_CODE_ERRORS, OutputParsingError, Problem
 from ..result.reading import Cursor, Json, ValidationFailure, dump_json
 
 T = TypeVar("T")
-JsonSchema = dict[str, Any]
+JsonSchema: TypeAlias = dict[str, Any]
 _TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T]):
-    """One part of a type, taken apart once. All that is said of the type comes from its nodes.
+    """One part of a type: ``list[int]`` is a ListNode that contains an IntNode.
 
-    ``kind`` says in words what is expected (``an integer``); ``exact`` whether pydantic-core's strict
-    reading of JSON gives just what ``read`` gives, provided that it is so for all ``parts``;
-    ``prose`` whether a whole reply in prose may stand for a value; ``any_text`` whether any text at all
-    does; ``named`` whether its schema goes by a name where it stands twice.
+    A type is analyzed once, into a tree of nodes. Its JSON Schema, its hint for prompts, and the reading and
+    writing of values all come from this tree.
+
+    Attributes:
+        kind: What is expected, in words for error messages (``an integer``).
+        exact: pydantic-core's strict JSON mode reads the same values as ``read``, if that also holds for all
+            ``parts``.
+        prose: A whole reply in prose can be read as a value.
+        any_text: Every text can be read as a value.
+        named: The schema is a definition with a name if the type contains it twice.
     """
 
     kind: str
@@ -36,58 +46,75 @@ class Node(ABC, Generic[T]):
 
     @property
     def parts(self) -> tuple[Node[Any], ...]:
+        """The nodes directly inside this one: items, fields, members of a union."""
         return ()
 
     @abstractmethod
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """The JSON Schema of this part."""
+        """Return the JSON Schema of this part; schemas that are used twice go to ``definitions``."""
 
     @abstractmethod
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        """A short description for a prompt, in the manner of TypeScript. ``enclosing`` holds the open parts."""
+        """Return a short description for a prompt, in the style of a TypeScript type.
+
+        ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
+        """
 
     @abstractmethod
     def read(self, data: Json, cursor: Cursor) -> T:
-        """The value that a JSON value stands for. Raises Misfit when it stands for none."""
+        """Convert a JSON value to a value of the type. Raises ValidationFailure if it does not fit.
+
+        Every conversion is recorded in ``cursor``, which also knows the path of ``data`` in the reply.
+        """
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        """The value that a whole reply in prose stands for. Raises Misfit when it stands for none."""
+        """Convert a whole reply in prose to a value. Raises ValidationFailure if it does not fit."""
         raise cursor.failure(f"expected {self.kind}", text)
 
     def write(self, value: Any) -> Json:
-        """The JSON value that is read as ``value``. Raises ValueError for what has no JSON form.
+        """Return the JSON value that ``read`` converts to ``value``. Raises ValueError if there is none.
 
-        It is not checked in full that ``value`` is of the type: whoever writes reads it again.
+        The type of ``value`` is not fully checked: TypeParser.write reads the result back and compares.
         """
         try:
-            return _exact(value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str))
-        except USER_CODE_ERRORS as error:  # whatever is asked for its text may refuse
+            plain = value if isinstance(value, Decimal) else to_jsonable_python(value, fallback=str)
+            return _with_decimals(plain)
+        except USER_CODE_ERRORS as error:  # raised by the ``__str__`` of a user's class, for instance
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
     def count_keys(self, value: Any) -> int:
-        """How many JSON keys an exact text of this value has."""
+        """Return how many JSON keys the text of a value has, if it was exact JSON.
+
+        The fast path compares this number with the keys in a text to detect unknown and repeated keys.
+        """
         return 0
 
     def fixed_keys(self) -> int | None:
-        """That number where it is the same for all values, else None."""
+        """Return the number of keys if it is the same for all values of the type, else None."""
         return None if self.parts else 0
 
 
-def _exact(data: Any) -> Json:
-    """A Python value of JSON with its floats as decimals, as all JSON has them here."""
+def _with_decimals(data: Any) -> Json:
+    """Replace the floats in plain JSON data by decimals, as ``Json`` has them."""
     if isinstance(data, float):
         number = Decimal(repr(data))
-        return number.quantize(_TENTH) if number.as_tuple().exponent == 0 else number  # not to be an integer
+        # 1e16 is Decimal("1E+16"), but a decimal without a fraction would be written as an integer
+        return number.quantize(_TENTH) if number.as_tuple().exponent == 0 else number
     if isinstance(data, dict):
-        return {key: _exact(value) for key, value in data.items()}
-    return [_exact(item) for item in data] if isinstance(data, list) else data
+        return {key: _with_decimals(value) for key, value in data.items()}
+    return [_with_decimals(item) for item in data] if isinstance(data, list) else data
 
 
 class RecursiveNode(Node[T]):
-    """Stands for a part that is being taken apart already: the way round in a recursive type."""
+    """A reference from inside a recursive type to the node of that type.
+
+    Attributes:
+        name: The name of the type, for hints and schema definitions.
+        node: The node of the type; None only while that node is being built.
+    """
 
     kind = "a value"
-    exact = True  # it adds nothing to what its target says of itself
+    exact = True  # the target, which is among the parts, decides
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,11 +122,12 @@ class RecursiveNode(Node[T]):
 
     @property
     def target(self) -> Node[T]:
-        assert self.node is not None, "a recursive part is used before it is taken apart"
+        """The node of the recursive type."""
+        assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
     @property
-    def any_text(self) -> bool:  # type: ignore[override]
+    def any_text(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return self.target.any_text
 
     @property
@@ -124,8 +152,19 @@ class RecursiveNode(Node[T]):
         return self.target.count_keys(value)
 
 
+SchemaBuilder: TypeAlias = "Callable[[Definitions], JsonSchema]"
+
+
 class Definitions:
-    """The named schemas of one whole schema: what is used twice, or inside itself, is written once."""
+    """The ``$defs`` of one JSON Schema: schemas that are used more than once or that contain themselves.
+
+    A schema is built in two passes. The first finds the nodes that repeat, the second defines these by name.
+
+    Attributes:
+        named: The nodes whose schemas are defined by name; empty in the first pass.
+        schemas: The definitions so far, by name.
+        repeated: The nodes that the first pass met more than once.
+    """
 
     def __init__(self, named: frozenset[Node[Any]] = frozenset()) -> None:
         self.named = named
@@ -134,23 +173,22 @@ class Definitions:
         self._names: dict[Node[Any], str] = {}
         self._seen: set[Node[Any]] = set()
 
-    def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
-        """The schema of an object: in place, or as a reference to its definition."""
+    def define(self, node: Node[Any], name: str, build: SchemaBuilder) -> JsonSchema:
+        """Return the schema of a node: in place, or as a reference to its definition."""
         if node not in self.named:
             if node in self._seen:
                 self.repeated.add(node)
-                return {}  # only in the pass that finds what repeats
+                return {}  # this happens only in the first pass, whose schema is thrown away
             self._seen.add(node)
-            in_place: JsonSchema = build(self)
-            return in_place
+            return build(self)
         if node not in self._names:
             self._names[node] = self._free_name(name)
-            self.schemas[self._names[node]] = {}
+            self.schemas[self._names[node]] = {}  # reserves the name while its own schema refers to it
             self.schemas[self._names[node]] = build(self)
         return {"$ref": f"#/$defs/{self._names[node]}"}
 
     def _free_name(self, name: str) -> str:
-        bare = re.sub(r"\W+", "_", name).rstrip("_")  # providers take no brackets in a name
+        bare = re.sub(r"\W+", "_", name).rstrip("_")  # providers reject brackets in a name
         free, number = bare, 2
         while free in self.schemas:
             free, number = f"{bare}{number}", number + 1
@@ -158,7 +196,7 @@ class Definitions:
 
 
 def walk(node: Node[Any]) -> Iterator[Node[Any]]:
-    """A node and all its parts, each once."""
+    """Yield a node and all nodes inside it, each once, recursive types included."""
     seen: set[int] = set()
     waiting = [node]
     while waiting:
@@ -171,9 +209,10 @@ def walk(node: Node[Any]) -> Iterator[Node[Any]]:
 
 
 def schema_of(node: Node[Any]) -> JsonSchema:
-    """The JSON Schema (draft 2020-12) of a type. Its root is never a reference, as providers demand.
+    """Return the JSON Schema (draft 2020-12) of a type.
 
-    What stands in the type twice, or in itself, is written once under ``$defs``.
+    A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
+    never a reference, because providers reject that.
     """
     first = Definitions()
     root = node.schema(first)
@@ -187,7 +226,10 @@ def schema_of(node: Node[Any]) -> JsonSchema:
 
 
 def with_description(schema: JsonSchema, description: str | None) -> JsonSchema:
-    """A schema with a description; a reference is wrapped, for strict modes permit it no neighbours."""
+    """Return a schema with a description added.
+
+    A reference is wrapped in ``anyOf``, because strict modes reject other keywords beside ``$ref``.
+    """
     if not description:
         return schema
     if "$ref" in schema:
@@ -205,15 +247,16 @@ _STRICT_FORMATS = frozenset("date-time time date duration email hostname ipv4 ip
 
 
 def is_strict(schema: JsonSchema) -> bool:
-    """Whether a schema lies in the subset that OpenAI's strict mode enforces.
+    """Return True if a schema lies in the subset that OpenAI's strict mode enforces.
 
-    Every object closed with all its properties required, and no keyword outside the list in OpenAI's
-    guide "Structured model outputs", section "Supported schemas".
+    Every object must forbid additional properties and require all of its own, and every keyword must be in
+    the list of OpenAI's guide "Structured model outputs", section "Supported schemas".
     """
     return schema.get("type") == "object" and _is_strict(schema)
 
 
-def _is_strict(schema: Any) -> bool:
+def _is_strict(schema: object) -> bool:
+    # an empty schema means any JSON, which strict mode cannot enforce
     if not isinstance(schema, dict) or not schema or not schema.keys() <= _STRICT_KEYWORDS:
         return False
     if schema.get("format", "date") not in _STRICT_FORMATS:
@@ -232,21 +275,27 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
-    """Text from a model → a typed value.
+    """Converts the text of a model's reply to a typed value.
 
-    ``schema`` is the JSON Schema of what a model is to write; None when plain text is wanted.
-    ``format_instructions`` says the same in words for a prompt; "" when anything goes. ``parse`` raises
-    OutputParsingError, and nothing else, when a text is unfit.
+    Any object with these three members is an output parser; no base class is needed.
     """
 
     @property
-    def schema(self) -> Mapping[str, Any] | None: ...
-    def format_instructions(self) -> str: ...
-    def parse(self, text: str) -> T_co: ...
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema that the reply must follow; None if the reply is plain text."""
+
+    def format_instructions(self) -> str:
+        """Return instructions for a prompt that describe the format; "" if any text is accepted."""
+
+    def parse(self, text: str) -> T_co:
+        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
 
 
 class CustomNode(Node[Any]):
-    """A part that a user's parser reads: JSON strings as their text, all else as JSON text."""
+    """A part that a user's own OutputParser reads.
+
+    The parser receives the content of a JSON string, and any other JSON value as its JSON text.
+    """
 
     prose = True
 
@@ -258,11 +307,11 @@ class CustomNode(Node[Any]):
         return dict(self._parser.schema or {"type": "string"})
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        said = " ".join(self._parser.format_instructions().split())
-        return f"string ({said})" if said else "string"
+        instructions = " ".join(self._parser.format_instructions().split())
+        return f"string ({instructions})" if instructions else "string"
 
     def read(self, data: Json, cursor: Cursor) -> Any:
-        if is_non_finite(data):  # its text would be a word
+        if is_non_finite(data):  # its text would be the word NaN, which the parser could mistake for content
             raise cursor.failure(f"expected {self.kind}", data)
         text = data if isinstance(data, str) else dump_json(data)
         try:

@@ -1,4 +1,7 @@
-"""Reads whatever else pydantic knows: URLs, network addresses, types with validators of their own."""
+"""Types that only pydantic can read: URLs, network addresses, types with validators of their own.
+
+The conversions between JSON data and pydantic's input and errors are here too.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from .target import Target, type_name
 
 
 class PydanticNode(Node[Any]):
-    """A type that pydantic reads; JSON goes to it in strict mode, so that it converts nothing in silence.
+    """A type that pydantic reads, in strict mode, so that no conversion goes unnoticed.
 
-    ``converts`` says that validators of the user's see the value first: where strict mode refuses what they
-    make of it, pydantic may convert it, and the step is recorded.
+    ``converts`` means that a validator of the user runs first. pydantic may then convert the result if strict
+    mode rejects it, and the conversion is recorded.
     """
 
     prose = True
@@ -39,12 +42,8 @@ class PydanticNode(Node[Any]):
         return dict(self._schema)
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        written_as = self._schema.get("format") or self._schema.get("type") or "value"
-        return (
-            f'"{self._name} ({written_as})"'
-            if self._schema.get("type") == "string"
-            else f"{self._name} ({written_as})"
-        )
+        hint = f"{self._name} ({self._schema.get('format') or self._schema.get('type') or 'value'})"
+        return f'"{hint}"' if self._schema.get("type") == "string" else hint
 
     def read(self, data: Json, cursor: Cursor) -> Any:
         plain = to_python(data, cursor)
@@ -55,7 +54,7 @@ class PydanticNode(Node[Any]):
                 raise ValidationFailure(*problems_of(error, cursor)) from error
         except USER_CODE_ERRORS as error:
             raise cursor.failure(f"{self._name} refuses the value: {error}", data) from error
-        try:  # what a validator makes of JSON is no longer JSON, which strict mode would have it be
+        try:  # a validator may return Python objects, which strict JSON mode rejects
             value = self._adapter.validate_python(plain)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, cursor)) from error
@@ -67,7 +66,7 @@ class PydanticNode(Node[Any]):
 
 
 def pydantic_node(target: Target) -> Node[Any] | None:
-    """The node of a type that pydantic can validate; None when it cannot."""
+    """Return the node of a type that pydantic can validate, or None for other types."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(target.annotated)
         return PydanticNode(type_name(target.type), adapter, converts=has_before_validator(target))
@@ -78,15 +77,15 @@ def pydantic_node(target: Target) -> Node[Any] | None:
 
 
 def has_before_validator(target: Target) -> bool:
-    """Whether a validator of the user's sees the value before anything else does."""
+    """Return True if the metadata contains a validator that runs before pydantic reads the value."""
     first = (BeforeValidator, PlainValidator, WrapValidator)
     return any(isinstance(item, first) for item in target.metadata)
 
 
 def to_python(data: Json, cursor: Cursor) -> Any:
-    """A JSON value as json.loads would give it, but for numbers with more digits than a float holds.
+    """Convert JSON data to what json.loads returns; numbers too precise for a float stay decimals.
 
-    Raises Misfit for a number beyond a float, which pydantic would take for infinity.
+    Raises ValidationFailure for a number beyond the range of a float, which pydantic would read as infinity.
     """
     if isinstance(data, dict):
         return {key: to_python(value, cursor.child(key)) for key, value in data.items()}
@@ -99,14 +98,14 @@ def to_python(data: Json, cursor: Cursor) -> Any:
 
 
 def problems_of(error: ValidationError, cursor: Cursor) -> list[Problem]:
-    """What pydantic says is wrong, as problems below a place."""
+    """Convert pydantic's errors to problems; their paths begin at the path of ``cursor``."""
     problems = []
-    for fault in error.errors(include_url=False, include_context=False):
-        place = cursor
-        for step in fault["loc"]:
-            place = place.child(step)
-        message = fault["msg"]
+    for details in error.errors(include_url=False, include_context=False):
+        part = cursor
+        for step in details["loc"]:
+            part = part.child(step)
+        message = details["msg"]
         if not message[:2].isupper():  # "URL scheme …" stays as it is
             message = message[:1].lower() + message[1:]
-        problems.append(Problem(place.path, message, describe_value(fault["input"])))
+        problems.append(Problem(part.path, message, describe_value(details["input"])))
     return problems

@@ -1,4 +1,8 @@
-"""Finds the fields of a record class, whatever kind of class it is."""
+"""Records: pydantic models, dataclasses, TypedDicts, NamedTuples, attrs classes and msgspec Structs.
+
+``record_spec`` describes the fields of all these kinds of classes in one way. ``ObjectNode`` reads and writes
+records by this description. ``EnvelopeNode`` wraps a value in an object with a single field.
+"""
 
 from __future__ import annotations
 
@@ -39,25 +43,25 @@ from .target import Target, attribute_docs, class_hints, type_name
 
 
 def resolve_self_references(tp: Any, cls: Any) -> Any:
-    """A type in which a generic model of pydantic, that refers to itself by a mark, stands for itself."""
+    """Replace pydantic's placeholder for a generic model inside its own definition by the model ``cls``."""
 
-    def tie(part: Any) -> Any:
+    def resolve(part: Any) -> Any:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
         return cls if f":{id(generic)}[" in part.type_ref else part
 
-    return _changed(tp, tie)
+    return _replace_parts(tp, resolve)
 
 
 def allow_non_finite(tp: Any) -> Any:
-    """A type whose floats may be NaN and the infinities, where they do not say otherwise themselves."""
-    asking = Annotated[float, Field(allow_inf_nan=True)]
-    return _changed(tp, lambda part: asking if part is float else None)
+    """Return a type whose floats may be NaN and infinite, unless their own metadata forbids it."""
+    non_finite = Annotated[float, Field(allow_inf_nan=True)]
+    return _replace_parts(tp, lambda part: non_finite if part is float else None)
 
 
 def drop_unset_type(tp: Any) -> Any:
-    """A type without the mark of msgspec for a field that is left out; what is nothing else stays."""
+    """Remove msgspec's UnsetType, the mark of an omitted field, from the unions in a type."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
         inner = drop_unset_type(args[0])
@@ -68,18 +72,18 @@ def drop_unset_type(tp: Any) -> Any:
     return tp if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
 
 
-def _changed(tp: Any, change: Callable[[Any], Any]) -> Any:
-    """A type with those of its parts replaced for which ``change`` gives another; itself if none is."""
-    new = change(tp)
+def _replace_parts(tp: Any, replacement: Callable[[Any], Any]) -> Any:
+    """Replace each part of a type for which ``replacement`` does not return None."""
+    new = replacement(tp)
     if new is not None:
         return new
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
-        inner = _changed(args[0], change)
+        inner = _replace_parts(args[0], replacement)
         return tp if inner is args[0] else Annotated[(inner, *tp.__metadata__)]
     if origin is Literal:
         return tp
-    changed = tuple(_changed(arg, change) for arg in args)
+    changed = tuple(_replace_parts(arg, replacement) for arg in args)
     if all(old is other for old, other in zip(args, changed, strict=True)):
         return tp
     return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
@@ -89,9 +93,15 @@ Extra: TypeAlias = Literal["ignore", "forbid", "allow"]
 
 
 class FieldSpec(NamedTuple):
-    """A field: its name in the constructor, the JSON keys that mean it (the first is shown), its type.
+    """One field of a record class.
 
-    ``raw`` says that a validator of its class wants to see the JSON itself.
+    Attributes:
+        name: The name of the constructor's parameter.
+        keys: The JSON keys that are accepted; schemas, hints and written values have the first.
+        type: The type of its values, with Annotated.
+        required: A value without this field is an error.
+        description: The explanation of the field for the model.
+        raw: A validator of the class runs before pydantic reads the field, so it receives the unchanged JSON.
     """
 
     name: str
@@ -103,13 +113,20 @@ class FieldSpec(NamedTuple):
 
 
 class RecordSpec(NamedTuple):
-    """A record class: its fields, and how an instance is made from their values by name.
+    """A record class, described in the same way for all kinds of classes.
 
-    ``make`` raises ValueError, TypeError or AssertionError when the values do not fit together.
-    ``exact`` tells whether pydantic reads JSON into this class just as ``make`` would; ``extra`` what
-    becomes of keys that no field has; ``by_key`` whether ``make`` takes the shown keys and not the names.
-    ``adapter`` is pydantic's reading of the class; ``sees_whole_object`` tells that a validator of the class wants
-    to see the whole JSON object.
+    Attributes:
+        cls: The class.
+        fields: Its fields, in the order in which they are shown.
+        make: Creates an instance from a dict of values. Raises ValueError, TypeError or AssertionError if the
+            values do not fit together.
+        exact: pydantic-core builds the same instances from exact JSON as ``make`` does.
+        extra: What happens to unknown keys, in pydantic's words.
+        by_key: ``make`` takes the first key of each field, and not its name.
+        description: The docstring of the class.
+        adapter: pydantic's adapter of the class, if pydantic knows it.
+        sees_whole_object: A validator of the class runs before pydantic reads the whole JSON object.
+        plain_dataclass: The class is a standard dataclass that runs no code of its own on creation.
     """
 
     cls: type
@@ -125,9 +142,9 @@ class RecordSpec(NamedTuple):
 
 
 def record_spec(target: Target) -> RecordSpec | None:
-    """The fields of a pydantic model, dataclass, TypedDict, NamedTuple, attrs class or msgspec.Struct.
+    """Describe a pydantic model, dataclass, TypedDict, NamedTuple, attrs class or msgspec.Struct.
 
-    None for all other types.
+    Returns None for all other types.
     """
     cls = target.origin
     if not isinstance(cls, type):
@@ -149,7 +166,8 @@ def record_spec(target: Target) -> RecordSpec | None:
     return None
 
 
-def _about(cls: type) -> str | None:
+def _class_docstring(cls: type) -> str | None:
+    """Return the docstring that a class has itself, unless ``@dataclass`` generated it."""
     doc = cls.__dict__.get("__doc__")
     generated = isinstance(doc, str) and doc.startswith(f"{cls.__name__}(")
     return inspect.cleandoc(doc) if isinstance(doc, str) and doc.strip() and not generated else None
@@ -172,28 +190,28 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
         else:
             keys = (alias,) if isinstance(alias, str) else ()
         if alias is not None and not keys and by_alias and not by_name:
-            reason = f"its field {name!r} is named by a path into other fields"
+            reason = f"its field {name!r} has an alias that is a path into other fields"
             raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)
         if not by_alias or not keys:
             keys = (name,)
         elif by_name and name not in keys:
             keys = (*keys, name)
         tp: Any = resolve_self_references(info.annotation, cls)
-        if config.get("allow_inf_nan"):  # it says so itself, for pydantic's default is in no config
+        if config.get("allow_inf_nan"):  # an explicit setting: by default nothing is in the config
             tp = allow_non_finite(tp)
         extras = list(info.metadata)
         if info.discriminator is not None:
             extras.append(FieldInfo(discriminator=info.discriminator))
         if extras:
             tp = Annotated[(tp, *extras)]
-        said = info.description or docs.get(name)
-        is_raw = not raw.isdisjoint({name, "*"}) or _wants_json(info.metadata)
-        specs.append(FieldSpec(name, keys, tp, info.is_required(), said, is_raw))
+        description = info.description or docs.get(name)
+        is_raw = not raw.isdisjoint({name, "*"}) or _has_before_validator(info.metadata)
+        specs.append(FieldSpec(name, keys, tp, info.is_required(), description, is_raw))
     return tuple(specs)
 
 
-def _wants_json(metadata: Iterable[Any]) -> bool:
-    """Whether a validator in the annotation itself sees the value before pydantic has read it."""
+def _has_before_validator(metadata: Iterable[object]) -> bool:
+    """Return True if a validator in the annotation runs before pydantic reads the value."""
     return any(isinstance(item, (BeforeValidator, PlainValidator, WrapValidator)) for item in metadata)
 
 
@@ -202,21 +220,23 @@ def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> Recor
         cls.model_rebuild(_types_namespace=dict(namespace))
     fields = _pydantic_fields(cls, cls.model_fields)
     extra = cls.model_config.get("extra") or "ignore"
-    about = None if cls.__doc__ == BaseModel.__doc__ else _about(cls)
+    about = None if cls.__doc__ == BaseModel.__doc__ else _class_docstring(cls)
     return RecordSpec(
         cls,
         fields,
         cls.model_validate,
-        exact=extra != "allow" and not _reshapes(cls),  # pydantic takes NaN there
+        exact=extra != "allow"
+        and not _has_model_before_validator(cls),  # pydantic accepts NaN in extra fields
         extra=extra,
         by_key=True,
         description=about,
         adapter=TypeAdapter(cls),
-        sees_whole_object=_reshapes(cls),
+        sees_whole_object=_has_model_before_validator(cls),
     )
 
 
-def _reshapes(cls: Any) -> bool:
+def _has_model_before_validator(cls: Any) -> bool:
+    """Return True if a model validator of the class runs before pydantic reads the object."""
     validators = cls.__pydantic_decorators__.model_validators.values()
     return any(validator.info.mode != "after" for validator in validators)
 
@@ -232,16 +252,16 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
         adapter.validate_python,
         extra=extra,
         by_key=True,
-        description=_about(cls),
+        description=_class_docstring(cls),
         adapter=adapter,
-        sees_whole_object=_reshapes(cls),
+        sees_whole_object=_has_model_before_validator(cls),
     )
 
 
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """The fields of a class whose annotations are all that is said of them; any JSON without annotation."""
+    """Describe the fields of a class by its annotations; a field without annotation accepts any JSON."""
     docs = attribute_docs(target.origin)
     hints = class_hints(target.type, target.namespace)
     known = dict.fromkeys([*required, *optional], Any)
@@ -265,12 +285,12 @@ def _dataclass(target: Target) -> RecordSpec:
     cls = target.origin
     missing = dataclasses.MISSING
     hints = class_hints(target.type, target.namespace)
-    every: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() leaves InitVar out
+    every: dict[str, dataclasses.Field[Any]] = cls.__dataclass_fields__  # fields() omits InitVar
     inits = {n: f for n, f in every.items() if f.init and not _is_class_var(hints.get(n))}
     optional = [n for n, f in inits.items() if f.default is not missing or f.default_factory is not missing]
     specs = tuple(
-        spec._replace(description=said)
-        if isinstance(said := inits[spec.name].metadata.get("description"), str)
+        spec._replace(description=text)
+        if isinstance(text := inits[spec.name].metadata.get("description"), str)
         else spec
         for spec in _plain_specs(target, [name for name in inits if name not in optional], optional)
     )
@@ -280,7 +300,7 @@ def _dataclass(target: Target) -> RecordSpec:
         specs,
         lambda values: cls(**values),
         exact=plain,
-        description=_about(cls),
+        description=_class_docstring(cls),
         plain_dataclass=plain,
     )
 
@@ -323,15 +343,15 @@ def _is_class_var(tp: Any) -> bool:
 def _typed_dict(target: Target) -> RecordSpec:
     cls: Any = target.origin
     hints = class_hints(target.type, target.namespace)
-    # what the class itself says is wrong where its annotations were text
-    said = {name: _is_required(tp) for name, tp in hints.items()}
-    required = [n for n in hints if (n in cls.__required_keys__ if said[n] is None else said[n])]
+    # __required_keys__ is wrong for annotations that are strings, so the resolved qualifiers count first
+    qualified = {name: _is_required(tp) for name, tp in hints.items()}
+    required = [n for n in hints if (n in cls.__required_keys__ if qualified[n] is None else qualified[n])]
     fields = _plain_specs(target, required, [name for name in hints if name not in required])
-    return RecordSpec(cls, fields, dict, description=_about(cls))
+    return RecordSpec(cls, fields, dict, description=_class_docstring(cls))
 
 
 def _is_required(tp: Any) -> bool | None:
-    """What the qualifiers around the type of a key say of it; None when they say nothing."""
+    """Return whether Required or NotRequired qualifies the type of a key; None if neither does."""
     origin = get_origin(tp)
     if origin is typing_extensions.Required:
         return True
@@ -346,11 +366,11 @@ def _named_tuple(target: Target) -> RecordSpec:
     cls: Any = target.origin
     required = [name for name in cls._fields if name not in cls._field_defaults]
     fields = _plain_specs(target, required, cls._field_defaults)
-    return RecordSpec(cls, fields, lambda values: cls(**values), description=_about(cls))
+    return RecordSpec(cls, fields, lambda values: cls(**values), description=_class_docstring(cls))
 
 
 def _attrs_class(target: Target) -> RecordSpec:
-    import attrs  # a class of attrs is here, so the package is
+    import attrs  # imported late: only users of attrs have it installed
 
     cls: Any = target.origin
     known = {attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
@@ -360,11 +380,11 @@ def _attrs_class(target: Target) -> RecordSpec:
     def make(values: dict[str, Any]) -> Any:
         return cls(**{known[name].alias: value for name, value in values.items()})
 
-    return RecordSpec(cls, fields, make, description=_about(cls))
+    return RecordSpec(cls, fields, make, description=_class_docstring(cls))
 
 
 def _struct(target: Target) -> RecordSpec:
-    import msgspec  # a Struct is here, so the package is
+    import msgspec  # imported late: only users of msgspec have it installed
 
     cls: Any = target.origin
     docs = attribute_docs(cls)
@@ -383,11 +403,11 @@ def _struct(target: Target) -> RecordSpec:
         return cls(**{name: value for name, value in values.items() if name != tag})
 
     extra: Extra = "forbid" if config.forbid_unknown_fields else "ignore"
-    return RecordSpec(cls, tuple(fields), make, extra=extra, description=_about(cls))
+    return RecordSpec(cls, tuple(fields), make, extra=extra, description=_class_docstring(cls))
 
 
 class RawNode(Node[Any]):
-    """A field whose JSON goes to a validator of its class as it came."""
+    """A field whose unchanged JSON is passed to a validator of its class."""
 
     def __init__(self, inner: Node[Any]) -> None:
         self._inner = inner
@@ -411,7 +431,7 @@ class RawNode(Node[Any]):
 
 
 class RootModelNode(Node[Any]):
-    """A pydantic RootModel: reads what it holds."""
+    """A pydantic RootModel: reads the value that it wraps."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[Any]) -> None:
         self._cls = cls
@@ -443,7 +463,7 @@ class RootModelNode(Node[Any]):
         return self._inner.write(model.root)
 
     def check(self, value: Any, cursor: Cursor) -> Any:
-        """The model around a value that was read. Raises Misfit when the model refuses it."""
+        """Return the model with a value that was read. Raises ValidationFailure if the model rejects it."""
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
@@ -454,7 +474,14 @@ Build = Callable[[Target], Node[Any]]
 
 
 class ObjectNode(Node[Any]):
-    """A record: each field read by its node, then the class made from the values."""
+    """A record: each field is read by its own node, then the class is created from the values.
+
+    Attributes:
+        spec: The description of the class.
+        name: The name of the class.
+        nodes: The node of each field, by the name of the field.
+        descriptions: The explanation of each field for the model, by the name of the field.
+    """
 
     named = True
 
@@ -465,14 +492,14 @@ class ObjectNode(Node[Any]):
         self.nodes: dict[str, Node[Any]] = {}
         self.descriptions: dict[str, str | None] = {}
         self._by_key = {key: field for field in spec.fields for key in field.keys}
-        self._by_plain: dict[str, FieldSpec | None] = {}
+        self._by_normalized_key: dict[str, FieldSpec | None] = {}
         for key, field in self._by_key.items():
-            known = self._by_plain.setdefault(normalize_key(key), field)
+            known = self._by_normalized_key.setdefault(normalize_key(key), field)
             if known is not field:
-                self._by_plain[normalize_key(key)] = None
+                self._by_normalized_key[normalize_key(key)] = None
 
     @property
-    def exact(self) -> bool:  # type: ignore[override]
+    def exact(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return self.spec.exact
 
     @property
@@ -505,13 +532,13 @@ class ObjectNode(Node[Any]):
         lines = []
         for field in self.spec.fields:
             optional = "" if field.required else "?"
-            said = self.descriptions[field.name]
+            description = self.descriptions[field.name] or ""
             text = f'"{field.keys[0]}"{optional}: {self.nodes[field.name].hint(inside)}'
-            lines.append((text, " ".join(said.split()) if said else ""))
+            lines.append((text, " ".join(description.split())))
         short = "{" + ", ".join(text for text, _ in lines) + "}"
-        if len(short) <= 100 and not any(said for _, said in lines) and "\n" not in short:
+        if len(short) <= 100 and not any(description for _, description in lines) and "\n" not in short:
             return short
-        rows = [f"{text},  // {said}" if said else f"{text}," for text, said in lines]
+        rows = [f"{text},  // {comment}" if comment else f"{text}," for text, comment in lines]
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
     def read(self, data: Json, cursor: Cursor) -> Any:
@@ -519,11 +546,14 @@ class ObjectNode(Node[Any]):
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
         if self.spec.sees_whole_object and self.spec.adapter is not None:
-            return self._reshaped(self.spec.adapter, data, cursor)
+            return self._read_whole_object(self.spec.adapter, data, cursor)
         return self._read_fields(data, cursor)
 
-    def _reshaped(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> Any:
-        """A validator of the class sees the JSON as it came; where that fails, what our reading gives."""
+    def _read_whole_object(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> Any:
+        """Read an object whose class has a validator that must see the unchanged JSON.
+
+        First pydantic reads exact JSON, then the nodes read the fields, last pydantic converts leniently.
+        """
         plain = to_python(data, cursor)
         before = len(cursor.coercions)
         try:
@@ -542,16 +572,16 @@ class ObjectNode(Node[Any]):
         return value
 
     def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> Any:
-        given, extra, problems = self._match(data, cursor)
+        matches, extra, problems = self._assign_keys(data, cursor)
         values: dict[str, Any] = {}
         failures = [ValidationFailure(*problems)] if problems else []
         for field in self.spec.fields:
-            if field.name not in given:
+            if field.name not in matches:
                 if field.required:
-                    said = f"the required field {field.keys[0]!r} is missing"
-                    failures.append(ValidationFailure(Problem(cursor.child(field.keys[0]).path, said)))
+                    message = f"the required field {field.keys[0]!r} is missing"
+                    failures.append(ValidationFailure(Problem(cursor.child(field.keys[0]).path, message)))
                 continue
-            key, value = given[field.name]
+            key, value = matches[field.name]
             try:
                 read = self.nodes[field.name].read(value, cursor.child(key))
             except ValidationFailure as failure:
@@ -563,55 +593,61 @@ class ObjectNode(Node[Any]):
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
-        """The field that a key means, or None, and whether the key is its very name."""
+        """Return the field that a key means, or None, and whether the key is exactly one of its names."""
         field = self._by_key.get(key)
-        return (self._by_plain.get(normalize_key(key)), False) if field is None else (field, True)
+        return (self._by_normalized_key.get(normalize_key(key)), False) if field is None else (field, True)
 
-    def _match(
+    def _assign_keys(
         self, data: dict[str, Json], cursor: Cursor
     ) -> tuple[dict[str, tuple[str, Json]], dict[str, Json], list[Problem]]:
-        """Which key gives which field: by its very name first, then by its name in another case."""
-        given: dict[str, tuple[str, Json]] = {}
+        """Assign the keys of an object to fields: exact names first, then names in another case or spelling.
+
+        Returns the key and value of each field, the unknown keys that are kept, and the problems.
+        """
+        matches: dict[str, tuple[str, Json]] = {}
         problems: list[Problem] = []
         others: list[tuple[str, Json]] = []
         extra: dict[str, Json] = {}
         for key, value in data.items():
             field = self._by_key.get(key)
-            if field is None or field.name in given:
+            if field is None or field.name in matches:
                 others.append((key, value))
             else:
-                given[field.name] = (key, value)
-        exactly = set(given)
+                matches[field.name] = (key, value)
+        exactly = set(matches)
         for key, value in others:
-            field = self._by_plain.get(normalize_key(key))
+            field = self._by_normalized_key.get(normalize_key(key))
             if field is not None and field.name not in exactly:
-                if field.name in given:
+                if field.name in matches:
                     problems.append(
                         Problem(cursor.child(key).path, f"another key means {field.keys[0]!r} too")
                     )
                     continue
                 cursor.child(key).record("key in another form", key, field.keys[0])
-                given[field.name] = (key, value)
+                matches[field.name] = (key, value)
             elif self.spec.extra == "allow":
                 extra[key] = AnyNode().read(value, cursor.child(key))
             elif self.spec.extra == "forbid":
                 problems.append(Problem(cursor.child(key).path, f"{self.name} has no field of this name"))
             else:
                 cursor.child(key).record_dropped("unknown key left out")
-        return given, extra, problems
+        return matches, extra, problems
 
     def make(self, values: dict[str, Any], data: Json, cursor: Cursor) -> Any:
-        """The record of values read from ``data``, named as the class takes them. Raises Misfit."""
+        """Create the record from the values of its fields; ``data`` is shown in the error.
+
+        Raises ValidationFailure if the class rejects the values.
+        """
         try:
             if not self._raw_keys.isdisjoint(values) and self.spec.adapter is not None:
-                return self._converted(self.spec.adapter, values, data, cursor)
+                return self._make_with_validators(self.spec.adapter, values, data, cursor)
             return self.spec.make(values)
         except ValidationError as error:
             raise ValidationFailure(*problems_of(error, cursor)) from error
         except (ValueError, *USER_CODE_ERRORS) as error:
             raise cursor.failure(f"{self.name} refuses the values: {error}", data) from error
 
-    def _converted(
+    def _make_with_validators(
         self, adapter: TypeAdapter[Any], values: dict[str, Any], data: Json, cursor: Cursor
     ) -> Any:
         try:
@@ -626,18 +662,18 @@ class ObjectNode(Node[Any]):
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
     def write(self, value: Any) -> Json:
-        given = self._given(value)
+        values = self._field_values(value)
         data = {
-            field.keys[0]: self.nodes[field.name].write(given.pop(field.name))
+            field.keys[0]: self.nodes[field.name].write(values.pop(field.name))
             for field in self.spec.fields
-            if field.name in given
+            if field.name in values
         }
         if self.spec.extra == "allow":
-            data |= {name: AnyNode().write(other) for name, other in given.items()}
+            data |= {name: AnyNode().write(other) for name, other in values.items()}
         return data
 
-    def _given(self, value: Any) -> dict[str, Any]:
-        """What a record holds, by the names of its fields; what else it holds, by its own."""
+    def _field_values(self, value: Any) -> dict[str, Any]:
+        """Return the values of a record by field name, with extra values by their own names."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         if isinstance(value, dict):
@@ -647,11 +683,11 @@ class ObjectNode(Node[Any]):
         names = [field.name for field in self.spec.fields if hasattr(value, field.name)]
         more = getattr(value, "__pydantic_extra__", None) or {}
         if self.spec.extra == "allow" and not more:
-            more = getattr(value, "__dict__", {})  # where dataclasses of pydantic hold it
-        given = {name: getattr(value, name) for name in names}
-        if struct is not None:  # what is unset is left out
-            given = {name: one for name, one in given.items() if type(one).__name__ != "UnsetType"}
-        return {**more, **given, **tag}
+            more = getattr(value, "__dict__", {})  # where pydantic dataclasses keep extra values
+        values = {name: getattr(value, name) for name in names}
+        if struct is not None:  # unset fields are not written
+            values = {name: one for name, one in values.items() if type(one).__name__ != "UnsetType"}
+        return {**more, **values, **tag}
 
     def fixed_keys(self) -> int | None:
         return self._fixed
@@ -667,27 +703,30 @@ class ObjectNode(Node[Any]):
     def count_keys(self, value: Any) -> int:
         if self._fixed is not None:
             return self._fixed
-        # only exact parts are counted: dataclasses without defaults, and pydantic models
+        # only exact records are counted: plain dataclasses, which have no defaults, and pydantic models
         names = self.nodes if self.spec.plain_dataclass else value.model_fields_set
         count = len(names)
-        for name, node in self._keyed:
+        for name, node in self._nodes_with_parts:
             if name in names:
                 count += node.count_keys(getattr(value, name))
         return count
 
     @cached_property
-    def _keyed(self) -> list[tuple[str, Node[Any]]]:
+    def _nodes_with_parts(self) -> list[tuple[str, Node[Any]]]:
         return [(name, node) for name, node in self.nodes.items() if node.parts]
 
 
 def normalize_key(key: str) -> str:
-    """A key without case, accents, spaces and punctuation: firstName, first_name and First Name are one."""
+    """Remove case, accents, spaces and punctuation: firstName, first_name and First Name become equal."""
     parts = unicodedata.normalize("NFKD", key).casefold()
     return re.sub(r"[\W_]+", "", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
 def object_node(target: Target, build: Build, register: Callable[[Node[Any]], None]) -> Node[Any] | None:
-    """The node of a record class; None for all others. ``register`` makes the node known to its own parts."""
+    """Return the node of a record class, or None for all other types.
+
+    ``register`` is called with the node before its fields are built: a field may refer to its own class.
+    """
     try:
         spec = record_spec(target)
     except (NameError, PydanticUserError) as error:
@@ -695,7 +734,7 @@ def object_node(target: Target, build: Build, register: Callable[[Node[Any]], No
         raise UnsupportedTypeError(type_name(target.type), target.path, ["records"], reason) from error
     if spec is None:
         return None
-    # importing RootModel itself would make pydantic search every installed package for plugins
+    # issubclass(…, RootModel) would import it, and pydantic would then search all packages for plugins
     if getattr(spec.cls, "__pydantic_root_model__", False):
         return RootModelNode(spec.cls, build(target.child(spec.fields[0].type)))
     node = ObjectNode(spec)
@@ -712,7 +751,14 @@ T = TypeVar("T")
 
 
 class EnvelopeNode(Node[T]):
-    """``{"value": …}``; a model that leaves the envelope out is understood."""
+    """A value inside an object with one field, such as ``{"value": …}``.
+
+    Providers require an object at the root of a schema. A reply without the envelope is accepted too.
+
+    Attributes:
+        field: The key of the value.
+        inner: The node of the value.
+    """
 
     def __init__(self, field: str, inner: Node[T]) -> None:
         self.field = field

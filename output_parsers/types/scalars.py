@@ -1,4 +1,7 @@
-"""Reads the types that are one JSON scalar: text, numbers, None; and any JSON."""
+"""Types that are a single JSON scalar: text, numbers, None, dates and times, bytes, UUIDs and paths.
+
+``AnyNode``, which reads any JSON, is here too.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ T = TypeVar("T")
 
 
 class StringNode(Node[T]):
-    """A type that JSON writes as a string of some form: bytes, UUID, paths."""
+    """A type that is written as a JSON string: bytes, UUID or a path."""
 
     prose = True
 
@@ -56,7 +59,7 @@ class StringNode(Node[T]):
 
 
 def string_node(target: Target) -> Node[Any] | None:
-    """The node of bytes, UUID or a path; None for all others."""
+    """Return the node of bytes, UUID or a path, or None for other types."""
     tp = target.type
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
@@ -69,6 +72,7 @@ def string_node(target: Target) -> Node[Any] | None:
 
 
 def _read_uuid(text: str) -> UUID:
+    """Read a UUID in its usual form; ``UUID()`` would also accept braces, a ``urn:`` and missing hyphens."""
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise ValueError("not a UUID")
     return UUID(text)
@@ -90,12 +94,12 @@ def _encode(text: str) -> bytes:
         raise ValueError("text that cannot be encoded") from error
 
 
-_MOST_DIGITS = 4300  # Python itself neither reads nor shows an int of more digits
+_MOST_DIGITS = 4300  # Python refuses to convert longer integers from and to text
 _MOST_BITS = int(_MOST_DIGITS / math.log10(2))
 
 
 class TextNode(Node[str]):
-    """Text: the reply as it is, or a JSON string."""
+    """Text: the whole reply, or a JSON string."""
 
     prose = True
     any_text = True
@@ -122,7 +126,11 @@ class TextNode(Node[str]):
 
 
 class NumberNode(Node[T]):
-    """A number: a JSON number, or text that says one number."""
+    """A number: a JSON number, or text that contains exactly one number.
+
+    Attributes:
+        json_type: The type in the JSON Schema.
+    """
 
     prose = True
 
@@ -136,7 +144,7 @@ class NumberNode(Node[T]):
 
     @abstractmethod
     def convert(self, number: int | Decimal, cursor: Cursor) -> T:
-        """The value of an exact number. Raises Misfit when the type cannot hold it."""
+        """Convert an exact number to the type. Raises ValidationFailure if the type cannot hold it."""
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, (int, Decimal)) and not isinstance(data, bool) and not is_non_finite(data):
@@ -144,16 +152,16 @@ class NumberNode(Node[T]):
                 self.check_text(data, str(data), cursor)
             return self.convert(data, cursor)
         if isinstance(data, str):
-            return self._said(data, read_number, cursor)
+            return self._read_number(data, read_number, cursor)
         raise cursor.failure(f"expected {self.kind}", data)
 
     def read_text(self, text: str, cursor: Cursor) -> T:
-        return self._said(text, find_number, cursor)
+        return self._read_number(text, find_number, cursor)
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
-        """Raise Misfit when the text of a number could mean another number of this type."""
+        """Raise ValidationFailure if the text could also mean a different number of this type."""
 
-    def _said(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
+    def _read_number(self, text: str, reader: Callable[[str], TextReading[Decimal]], cursor: Cursor) -> T:
         try:
             data = reader(text)
         except TextParseError as error:
@@ -165,11 +173,14 @@ class NumberNode(Node[T]):
 
 
 class IntNode(NumberNode[int]):
+    """An integer. A fraction is an error, and is cut off only with Leniency.ALL."""
+
     kind = "an integer"
     json_type = "integer"
     exact = True
 
     def check_text(self, number: Decimal, text: str, cursor: Cursor) -> None:
+        # 1.000 is a thousand in many languages
         if number.as_tuple().exponent == -3 and number == int(number):
             raise cursor.failure("expected an integer; this may be thousands or a fraction", text)
 
@@ -182,8 +193,7 @@ class IntNode(NumberNode[int]):
             raise cursor.failure("expected an integer of a sensible size", number)
         whole = int(number)
         if whole != number:
-            at_most = cursor.leniency is Leniency.ALL
-            if not at_most:
+            if cursor.leniency is not Leniency.ALL:
                 raise cursor.failure("expected an integer", number)
             cursor.record("fraction cut off", number, whole, guess=True)
         elif number.as_tuple().exponent != 0:
@@ -192,7 +202,11 @@ class IntNode(NumberNode[int]):
 
 
 class FloatNode(NumberNode[float]):
-    """A float; ``finite`` tells whether it must be a number, as all are that JSON has."""
+    """A float.
+
+    Attributes:
+        finite: NaN and infinities are errors. Otherwise they are written as strings, because JSON has none.
+    """
 
     kind = "a number"
     exact = True
@@ -240,6 +254,8 @@ class FloatNode(NumberNode[float]):
 
 
 class DecimalNode(NumberNode[Decimal]):
+    """A Decimal, with every digit of the reply."""
+
     kind = "a decimal number"
 
     def convert(self, number: int | Decimal, cursor: Cursor) -> Decimal:
@@ -247,6 +263,8 @@ class DecimalNode(NumberNode[Decimal]):
 
 
 class FractionNode(NumberNode[Fraction]):
+    """A Fraction, written as the string ``"numerator/denominator"``."""
+
     kind = "a fraction"
     json_type = "string"
     _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
@@ -273,6 +291,8 @@ class FractionNode(NumberNode[Fraction]):
 
 
 class NoneNode(Node[None]):
+    """None: the JSON value null."""
+
     prose = True
     kind = "null"
     exact = True
@@ -294,7 +314,7 @@ class NoneNode(Node[None]):
 
 
 class AnyNode(Node[Any]):
-    """Whatever JSON says; numbers become int or float."""
+    """Any JSON; numbers become int or float."""
 
     kind = "JSON"
 
@@ -330,13 +350,13 @@ _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
 
 
 def scalar_node(target: Target) -> Node[Any] | None:
-    """The node of a scalar type; None for all others."""
+    """Return the node of a scalar type, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
 
 
 class TemporalNode(Node[T]):
-    """A point or a span of time, written in ISO 8601 or in words."""
+    """A date, time, datetime or timedelta, written in ISO 8601 or in words."""
 
     prose = True
 
@@ -362,7 +382,7 @@ class TemporalNode(Node[T]):
             try:
                 value: T = exact[1](data)
                 return value
-            except ValueError:  # the reader knows what is wrong with it
+            except ValueError:  # the reader below explains what is wrong
                 pass
         try:
             reading = self._reader(data)
@@ -378,12 +398,12 @@ class TemporalNode(Node[T]):
     def write(self, value: Any) -> Json:
         if not isinstance(value, timedelta):
             return super().write(value)
-        away = abs(value)  # pydantic would write years, which have no fixed length
-        seconds = away.seconds + Decimal(away.microseconds) / 1_000_000
-        return f"{'-' if value != away else ''}P{away.days}DT{seconds:f}S"
+        length = abs(value)  # pydantic would write years, which have no fixed length
+        seconds = length.seconds + Decimal(length.microseconds) / 1_000_000
+        return f"{'-' if value != length else ''}P{length.days}DT{seconds:f}S"
 
     def _read_parts(self, data: dict[str, Json], cursor: Cursor) -> T:
-        """``{"year": 1968, "month": 7, "day": 4}``, as models write a date that they were shown as fields."""
+        """Read an object such as ``{"year": 1968, "month": 7, "day": 4}``, which some models write."""
         names = _PARTS.get(self._format)
         required = names[:3] if names and names[0] == "year" else ("hour", "minute")
         whole = all(isinstance(v, int) and not isinstance(v, (bool, Decimal)) for v in data.values())
@@ -401,7 +421,7 @@ class TemporalNode(Node[T]):
         return value
 
 
-# What most models write, read at once; all else is looked at word by word.
+# The formats that most replies use take a fast path; other texts are read word by word.
 _EXACT: dict[str, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     "date": (lazy_regex(r"\d{4}-\d\d-\d\d", re.ASCII), date.fromisoformat),
     "time": (lazy_regex(r"\d\d:\d\d:\d\d", re.ASCII), time.fromisoformat),
@@ -415,7 +435,10 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def temporal_node(target: Target) -> Node[Any] | None:
-    """The node of a temporal type; None for all others. A DateOrder in Annotated tells what 01/02/2024 is."""
+    """Return the node of a date, time, datetime or timedelta, or None for other types.
+
+    A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
+    """
     order = next((item for item in target.metadata if isinstance(item, DateOrder)), None)
     tp = target.type
     if tp is datetime:

@@ -1,4 +1,8 @@
-"""A type taken apart once: what is to be read, and what was said about it."""
+"""Analysis of Python types: aliases, annotations, type variables, names and attribute docstrings.
+
+``Target`` is a type without its wrappers. The functions resolve what the standard library leaves to its
+users: type variables of generic classes, string annotations, docstrings under attributes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ from ..result.errors import UnsupportedTypeError
 
 
 def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
-    """``tp`` with its type variables replaced: ``list[T]`` and ``{T: int}`` give ``list[int]``."""
+    """Replace type variables in a type: ``list[T]`` with ``{T: int}`` gives ``list[int]``."""
     if not arguments:
         return tp
     if isinstance(tp, TypeVar):
@@ -41,7 +45,7 @@ def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
     if metadata is not None:
         parameters = metadata["parameters"]
     elif isinstance(tp, type) and get_origin(tp) is None:
-        return tp  # a bare generic class: its variables are its own business
+        return tp  # ``Box`` without arguments: the class itself decides about its variables
     if not parameters or not any(parameter in arguments for parameter in parameters):
         return tp
     generic: Any = tp
@@ -49,33 +53,36 @@ def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
 
 
 def class_hints(tp: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotations of a class, or of a generic alias such as ``Box[int]``, inherited ones included.
+    """Return the resolved annotations of a class, or of a generic alias such as ``Box[int]``.
 
-    ``namespace`` holds the local names that string annotations may use. Raises NameError when a name is
-    found nowhere.
+    Inherited annotations are included. ``namespace`` holds the local names that string annotations may use.
+    Raises NameError for an unknown name.
     """
     cls = get_origin(tp) or tp
     arguments_by_class = type_arguments_by_class(tp)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
-    hints: dict[str, Any] = dict.fromkeys(resolved)  # a base's fields come before those of what it becomes
+    hints: dict[str, Any] = dict.fromkeys(resolved)  # inherited fields come first
     for base in base_classes(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
-        for name in _declared(base):
+        for name in _own_annotations(base):
             if name in own:
                 hints[name] = substitute(own[name], arguments_by_class.get(base, {}))
     return {name: resolved[name] if hint is None else hint for name, hint in hints.items()}
 
 
 def base_classes(cls: Any) -> list[Any]:
-    """A class and its bases, the farthest first; those of a TypedDict too, which is no subclass of them."""
+    """Return a class and its bases, the most distant first.
+
+    A TypedDict is not a subclass of the TypedDicts it inherits from, so ``__mro__`` does not name them.
+    """
     if not is_typeddict(cls):
         return list(reversed(cls.__mro__))
     bases = [get_origin(base) or base for base in get_original_bases(cls)]
     return [*(above for base in bases if is_typeddict(base) for above in base_classes(base)), cls]
 
 
-def _declared(cls: Any) -> list[str]:
-    """The names that a class itself annotates; a TypedDict has those of its bases among its own."""
+def _own_annotations(cls: Any) -> list[str]:
+    """Return the names that a class annotates itself; a TypedDict lists inherited ones as its own."""
     inherited = {
         name for base in base_classes(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)
     }
@@ -84,8 +91,8 @@ def _declared(cls: Any) -> list[str]:
 
 
 def type_arguments_by_class(tp: Any) -> dict[type, dict[Any, Any]]:
-    """For each class in the ancestry, what its type variables stand for."""
-    found: dict[type, dict[Any, Any]] = {}
+    """Return the type arguments of each class among the bases of a type, by type variable."""
+    arguments_by_class: dict[type, dict[Any, Any]] = {}
 
     def visit(tp: Any, outer: Mapping[Any, Any]) -> None:
         cls = get_origin(tp) or tp
@@ -94,14 +101,15 @@ def type_arguments_by_class(tp: Any) -> dict[type, dict[Any, Any]]:
         parameters = getattr(cls, "__parameters__", ())
         arguments = [substitute(argument, outer) for argument in get_args(tp)]
         own = dict(zip(parameters, arguments, strict=False))
-        found.setdefault(cls, own)
+        arguments_by_class.setdefault(cls, own)
         for base in getattr(cls, "__orig_bases__", ()):
             visit(base, own)
 
     visit(tp, {})
-    return found
+    return arguments_by_class
 
 
+# They say how a field is used, not what its type is.
 _QUALIFIERS = (
     typing_extensions.Required,
     typing_extensions.NotRequired,
@@ -112,26 +120,33 @@ _QUALIFIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a value means, for the model: ``Annotated[int, Description("in metres")]``."""
+    """Explains a value to the model: ``Annotated[int, Description("in metres")]``.
+
+    Attributes:
+        text: The explanation; it becomes the ``description`` in the JSON Schema and a comment in the hint.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class Target:
-    """One type to be read.
+    """A type for which a parser is wanted, without its wrappers.
 
-    ``tp`` is the type without aliases, NewType and Annotated; ``metadata`` what Annotated held
-    (outermost last); ``path`` says what it is a part of, from the inside out (``""`` at the root);
-    ``namespace`` holds local names that string annotations may use, ``scope`` besides them those of the
-    module of the alias around it; a class knows those of its own module.
+    Attributes:
+        type: The type without aliases, NewType, Annotated and qualifiers such as Required.
+        metadata: The metadata of all Annotated around the type, the outermost last.
+        path: Where the type is used, from the inside out (``Person.name, in list[Person]``); "" at the root.
+        namespace: Local names that string annotations may use.
+        alias: The name of the type alias with which the type was written, if any.
+        scope: ``namespace`` plus the names of the module in which the enclosing type alias is defined.
     """
 
     type: Any
     metadata: tuple[Any, ...] = ()
     path: str = ""
     namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    alias: str | None = field(default=None, compare=False)
+    alias: str | None = field(default=None, compare=False)  # registries cache by type, however it is written
     scope: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @staticmethod
@@ -141,12 +156,16 @@ class Target:
         namespace: Mapping[str, Any] | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> Target:
-        """Take aliases, NewType, Annotated, qualifiers and forward references off a type."""
+        """Remove aliases, NewType, Annotated, qualifiers and forward references from a type.
+
+        Raises UnsupportedTypeError for a name that cannot be resolved, for a type variable without a bound,
+        and for an alias that refers only to itself.
+        """
         metadata: tuple[Any, ...] = ()
         alias: str | None = None
         names = namespace or {}
-        known = names if scope is None else scope
-        for _ in range(100):  # an alias of itself has no end
+        scope_names = names if scope is None else scope
+        for _ in range(100):  # an alias of itself would never end
             origin = get_origin(tp)
             if origin is Annotated:
                 metadata = tp.__metadata__ + metadata
@@ -154,61 +173,62 @@ class Target:
             elif origin in _QUALIFIERS:
                 (tp,) = get_args(tp)
             elif isinstance(tp, (str, ForwardRef)):
-                tp = _resolve(tp, known, path)
+                tp = _resolve(tp, scope_names, path)
             elif isinstance(tp, NewType):
                 tp = tp.__supertype__
             elif _is_alias(origin):
-                known = _around(origin, known, names)
+                scope_names = _alias_namespace(origin, scope_names, names)
                 arguments = dict(zip(origin.__type_params__, get_args(tp), strict=True))
                 tp = substitute(origin.__value__, arguments)
             elif _is_alias(tp):
-                known, alias = _around(tp, known, names), alias or tp.__name__
+                scope_names, alias = _alias_namespace(tp, scope_names, names), alias or tp.__name__
                 tp = tp.__value__
             elif isinstance(tp, TypeVar):
-                tp = _bound(tp, path)
+                tp = _bound_of(tp, path)
             else:
-                return Target(None if tp is types.NoneType else tp, metadata, path, names, alias, known)
-        raise UnsupportedTypeError(type_name(tp), path, ["type aliases"], "it stands for itself")
+                return Target(None if tp is types.NoneType else tp, metadata, path, names, alias, scope_names)
+        raise UnsupportedTypeError(type_name(tp), path, ["type aliases"], "it refers only to itself")
 
     @property
     def origin(self) -> Any:
-        """``list`` for ``list[int]``, ``Union`` for both spellings of a union, the class for a class."""
+        """The type without arguments: ``list`` for ``list[int]``, ``Union`` for both spellings of a union."""
         origin = get_origin(self.type)
         return Union if origin is types.UnionType else origin or self.type
 
     @property
     def name(self) -> str:
-        """The name of the alias that it was written with, else the type as its user would write it."""
+        """The name of its alias, if it has one, else the type as it is written in source code."""
         return self.alias or type_name(self.type)
 
     @property
     def args(self) -> tuple[Any, ...]:
+        """The type arguments: ``(str, int)`` for ``dict[str, int]``."""
         return get_args(self.type)
 
     @property
     def description(self) -> str | None:
-        """What was said about it nearest to its use: Description, Field(description=…) or Doc."""
+        """The text of the outermost Description, Field(description=…) or Doc in the metadata."""
         for item in reversed(self.metadata):
             if isinstance(item, Description):
                 return item.text
-            said = getattr(item, "description", None) or getattr(item, "documentation", None)
-            if isinstance(said, str):
-                return said
+            text = getattr(item, "description", None) or getattr(item, "documentation", None)
+            if isinstance(text, str):
+                return text
         return None
 
     def child(self, tp: Any, field: str | None = None) -> Target:
-        """The target of a part: of a field by its name; of an item, a key or a member of a union without."""
+        """Return the target of a part of this type; ``field`` is the name if the part is a field."""
         here = type_name(self.type) + (f".{field}" if field else "")
         return Target.of(tp, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
 
     @property
     def annotated(self) -> Any:
-        """The type with what Annotated held, as it was written but for aliases."""
+        """The type with its metadata in Annotated, as it was written but without aliases."""
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
 def type_name(tp: Any) -> str:
-    """A type as its user would write it."""
+    """Return a type as it is written in source code: ``list[Person | None]``."""
     if tp is None or tp is types.NoneType:
         return "None"
     if isinstance(tp, type) and not get_args(tp):
@@ -245,59 +265,67 @@ def _is_type(argument: Any) -> bool:
 def _is_alias(tp: Any) -> bool:
     if isinstance(tp, typing_extensions.TypeAliasType):
         return True
+    # from Python 3.12 on, the class of typing is another one than that of typing_extensions
     builtin = getattr(sys.modules["typing"], "TypeAliasType", None)
     return builtin is not None and isinstance(tp, builtin)
 
 
-def _around(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that the value of an alias may use: local, its own, its module's, then those around it."""
+def _alias_namespace(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names that the value of a type alias may use.
+
+    Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
+    """
     module = sys.modules.get(getattr(alias, "__module__", None) or "")
     return {**outer, **(vars(module) if module else {}), alias.__name__: alias, **names}
 
 
+# The standard library resolves forward references only inside of classes and functions.
 def _resolve(tp: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__
-    known = dict(vars(sys.modules[module])) if isinstance(module, str) and module in sys.modules else {}
+    loaded = isinstance(module, str) and module in sys.modules
+    module_names = vars(sys.modules[module]) if loaded else {}
     try:
-        return eval(text, {**vars(types), **vars(sys.modules["typing"]), **known, **namespace})
+        return eval(text, {**vars(types), **vars(sys.modules["typing"]), **module_names, **namespace})
     except Exception as error:
         raise UnsupportedTypeError(repr(text), path, ["forward references"], str(error)) from error
 
 
-def _bound(tp: TypeVar, path: str) -> Any:
+def _bound_of(tp: TypeVar, path: str) -> Any:
     if tp.__bound__ is not None:
         return tp.__bound__
     if tp.__constraints__:
-        return Union[tp.__constraints__]  # noqa: UP007  # a tuple of forms cannot be written with |
+        return Union[tp.__constraints__]  # noqa: UP007  # a tuple of types has no | syntax
     raise UnsupportedTypeError(
-        str(tp), path, ["type variables"], "it stands for nothing here; write the type in its place"
+        str(tp), path, ["type variables"], "it is not bound to a type here; write the type in its place"
     )
 
 
-_NOT_THE_USERS = ("builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions")
+# Bases from these packages have no docstrings about the fields of a user's class.
+_LIBRARIES = ("builtins", "enum", "msgspec", "pydantic", "typing", "typing_extensions")
 
 
 def attribute_docs(cls: type) -> dict[str, str]:
-    """What is said under each attribute of a class and of its bases; empty where there is no source."""
+    """Return the docstrings under the attributes of a class and its bases; empty without source code."""
     docs: dict[str, str] = {}
     for base in base_classes(cls):
-        if base.__module__.partition(".")[0] not in _NOT_THE_USERS:
-            docs |= _docs_in(base.__module__).get(base.__qualname__, {})
+        if base.__module__.partition(".")[0] not in _LIBRARIES:
+            docs |= _docs_in_module(base.__module__).get(base.__qualname__, {})
     return docs
 
 
 @lru_cache(maxsize=256)
-def _docs_in(module: str) -> dict[str, dict[str, str]]:
-    """For each class of a module, by its qualified name, its attributes' docstrings."""
+def _docs_in_module(module: str) -> dict[str, dict[str, str]]:
+    """Return the attribute docstrings of each class in a module, by the qualified name of the class."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
-    except (KeyError, OSError, TypeError, SyntaxError):
+    except (KeyError, OSError, TypeError, SyntaxError):  # no source: a shell, an archive, a compiled module
         return {}
-    return {name: docs for name, body in _classes(tree, "") if (docs := _docs_of(body))}
+    return {name: docs for name, body in _classes(tree, "") if (docs := _docs_in_body(body))}
 
 
 def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield the qualified name and the body of each class in a syntax tree, nested ones included."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
             yield prefix + node.name, node.body
@@ -308,7 +336,8 @@ def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]
             yield from _classes(node, prefix)
 
 
-def _docs_of(body: list[ast.stmt]) -> dict[str, str]:
+def _docs_in_body(body: list[ast.stmt]) -> dict[str, str]:
+    """Return the string under each assignment of a class body, by the name that is assigned."""
     docs: dict[str, str] = {}
     for statement, following in pairwise(body):
         if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):

@@ -1,4 +1,4 @@
-"""Reads one of several types: the one that fits with the fewest steps, never a guess between two."""
+"""Unions: reads a value as the member that fits with the fewest coercions, and never guesses between two."""
 
 from __future__ import annotations
 
@@ -19,33 +19,37 @@ Build = Callable[[Target], Node[Any]]
 
 
 class _Fit(NamedTuple):
-    """A member that can read the value, what it reads, and the steps that it takes."""
+    """A member of the union that can read the data, with its value and coercions."""
 
     option: Node[Any]
     value: Any
-    steps: list[Coercion]
+    coercions: list[Coercion]
 
 
 class UnionNode(Node[Any]):
-    """One of several types."""
+    """One of several types.
+
+    Attributes:
+        options: The nodes of the members, in the order of their declaration.
+    """
 
     def __init__(self, options: tuple[Node[Any], ...], tag: str | None) -> None:
         self.options = options
         self._declared_tag = tag
         rest = [option for option in options if not isinstance(option, NoneNode)]
-        # pydantic tries the members in an order of its own; with one besides None there is nothing to order
+        # pydantic tries the members in its own order, which does not matter if there is only one beside None
         self.exact = len(rest) == 1 and len(options) == 2
 
     @property
-    def kind(self) -> str:  # type: ignore[override]
+    def kind(self) -> str:  # type: ignore[override]  # a property in place of an attribute
         return " or ".join(option.kind for option in self.options)
 
     @property
-    def prose(self) -> bool:  # type: ignore[override]
+    def prose(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return all(option.prose for option in self.options)
 
     @property
-    def any_text(self) -> bool:  # type: ignore[override]
+    def any_text(self) -> bool:  # type: ignore[override]  # a property in place of an attribute
         return any(option.any_text for option in self.options)
 
     @property
@@ -61,15 +65,15 @@ class UnionNode(Node[Any]):
     def read(self, data: Json, cursor: Cursor) -> Any:
         if not isinstance(data, (dict, list)):
             return self._read(data, cursor)
-        # members that hold this union again would ask it once each, and twice as often on each level below
+        # without this cache a recursive union would be read once per member, on every level: exponential time
         key = (id(self), cursor.path, id(data))
         if key not in cursor.union_cache:
             cursor.union_cache[key] = (data, self._outcome(data, cursor))
         _, outcome = cursor.union_cache[key]
         if isinstance(outcome, ValidationFailure):
             raise outcome
-        value, steps = outcome
-        cursor.coercions.extend(steps)
+        value, coercions = outcome
+        cursor.coercions.extend(coercions)
         return value
 
     def _outcome(self, data: Json, cursor: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
@@ -78,9 +82,9 @@ class UnionNode(Node[Any]):
             value = self._read(data, cursor)
         except ValidationFailure as failure:
             return failure
-        steps = cursor.coercions[before:]
+        coercions = cursor.coercions[before:]
         del cursor.coercions[before:]
-        return value, steps
+        return value, coercions
 
     def _read(self, data: Json, cursor: Cursor) -> Any:
         options = self.options_by_tag(data, cursor) or self.options
@@ -95,28 +99,29 @@ class UnionNode(Node[Any]):
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
-        unclear: list[tuple[int, Ambiguity]] = []  # with the steps taken before it was found
+        ambiguities: list[tuple[int, Ambiguity]] = []  # each with the number of coercions before it
         for option in options:
             try:
                 value = read(option)
             except Ambiguity as ambiguity:
-                unclear.append((len(cursor.coercions) - before, ambiguity))
+                ambiguities.append((len(cursor.coercions) - before, ambiguity))
             except ValidationFailure as failure:
                 failures.append(failure)
             else:
                 fits.append(_Fit(option, value, cursor.coercions[before:]))
             del cursor.coercions[before:]
-        for taken, doubt in unclear:
-            if all(taken <= len(fit.steps) for fit in fits):
-                raise doubt
+        # an ambiguous member wins if it needs no more coercions than any other, and then nothing is certain
+        for count, ambiguity in ambiguities:
+            if all(count <= len(fit.coercions) for fit in fits):
+                raise ambiguity
         if not fits:
             raise self._nearest(failures, cursor)
         best = _choose(fits, data, cursor)
-        cursor.coercions.extend(best.steps)
+        cursor.coercions.extend(best.coercions)
         return best.value
 
     def _nearest(self, failures: list[ValidationFailure], cursor: Cursor) -> ValidationFailure:
-        """The problems of the member that came nearest: the one whose faults lie deepest and are fewest."""
+        """Return the problems of the member that fits best: those deepest inside the data, and the fewest."""
         depth = {id(m): max(p.path.count(".") + p.path.count("[") for p in m.problems) for m in failures}
         here = cursor.path.count(".") + cursor.path.count("[")
         deeper = [failure for failure in failures if depth[id(failure)] > here]
@@ -126,7 +131,7 @@ class UnionNode(Node[Any]):
         return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
     def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[Any], ...] | None:
-        """The member whose tag the object carries; None where tags do not tell the members apart."""
+        """Return the one member whose tag (discriminator) an object has, or None if tags do not decide."""
         if not isinstance(data, dict):
             return None
         for key in self.tag_keys():
@@ -134,8 +139,8 @@ class UnionNode(Node[Any]):
                 continue
             chosen = []
             for option in self.options:
-                node = _object(option)
-                if node is None or not _reads(_tag_node(node, key), data[key], cursor):
+                node = _as_object(option)
+                if node is None or not _can_read(_tag_node(node, key), data[key], cursor):
                     continue
                 chosen.append(option)
             if len(chosen) == 1:
@@ -143,10 +148,10 @@ class UnionNode(Node[Any]):
         return None
 
     def tag_keys(self) -> list[str]:
-        """The keys whose values may tell which member an object is."""
+        """Return the keys whose values may identify the member: the discriminator or shared Literal fields."""
         if self._declared_tag is not None:
             return [self._declared_tag]
-        objects = [node for option in self.options if (node := _object(option)) is not None]
+        objects = [node for option in self.options if (node := _as_object(option)) is not None]
         if len(objects) < 2:
             return []
         keys = [field.keys[0] for field in objects[0].spec.fields]
@@ -159,7 +164,7 @@ class UnionNode(Node[Any]):
                 again = option.read(data, Cursor())
             except (ValidationFailure, ValueError, *USER_CODE_ERRORS):
                 continue
-            if _same(again, value):
+            if _equivalent(again, value):
                 return data
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
@@ -169,25 +174,25 @@ class UnionNode(Node[Any]):
 
 
 def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
-    """The fit with the fewest steps. Text and any JSON give way to a member that says more.
+    """Return the fit with the fewest coercions. Text and Any lose against more specific members.
 
-    Raises Ambiguity when two are left that give different values.
+    Raises Ambiguity if two fits remain that have different values.
     """
-    least = min(len(fit.steps) for fit in fits)
-    best = [fit for fit in fits if len(fit.steps) == least]
-    telling = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
-    first = telling[0]
-    if type(data) is int:  # which a float may not hold to the last digit
-        first = next((fit for fit in telling if type(fit.value) is int and fit.value == data), first)
-        telling = [fit for fit in telling if fit is first or not isinstance(fit.value, float)]
-    if not all(_same(first.value, fit.value) for fit in telling):
-        kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in telling))
+    fewest = min(len(fit.coercions) for fit in fits)
+    best = [fit for fit in fits if len(fit.coercions) == fewest]
+    specific = [fit for fit in best if not isinstance(fit.option, (TextNode, AnyNode))] or best
+    first = specific[0]
+    if type(data) is int:  # a float may lose digits of it
+        first = next((fit for fit in specific if type(fit.value) is int and fit.value == data), first)
+        specific = [fit for fit in specific if fit is first or not isinstance(fit.value, float)]
+    if not all(_equivalent(first.value, fit.value) for fit in specific):
+        kinds = " and ".join(dict.fromkeys(type(fit.value).__name__ for fit in specific))
         raise Ambiguity(Problem(cursor.path, f"it can be read in more than one way: as {kinds}"))
-    return next((fit for fit in telling if type(fit.value) is type(data)), first)
+    return next((fit for fit in specific if type(fit.value) is type(data)), first)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equal, and of one type or both numbers: two named tuples may be equal and mean different things."""
+def _equivalent(one: Any, other: Any) -> bool:
+    """Return True if two values are strictly equal, or are equal numbers of different types."""
     return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 
@@ -195,7 +200,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def _object(node: Node[Any]) -> ObjectNode | None:
+def _as_object(node: Node[Any]) -> ObjectNode | None:
     while isinstance(node, RecursiveNode):
         node = node.target
     return node if isinstance(node, ObjectNode) else None
@@ -208,7 +213,7 @@ def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
     return None
 
 
-def _reads(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
+def _can_read(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
     if node is None:
         return False
     try:
@@ -219,7 +224,7 @@ def _reads(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
 
 
 def union_node(target: Target, build: Build) -> Node[Any] | None:
-    """The node of a union, ``Optional`` included; None for all others."""
+    """Return the node of a union, ``Optional`` included, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
     tag = next((item.discriminator for item in target.metadata if _has_tag(item)), None)

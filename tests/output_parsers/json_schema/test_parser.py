@@ -209,7 +209,7 @@ def test_what_is_valid_is_read_as_it_stands(schema: dict[str, Any], text: str, v
         ({"type": "string"}, "42", "42", ['$: number as text: 42 → "42"']),
         ({"type": "boolean"}, '"Yes"', True, ['$: case or punctuation: "Yes" → "true"']),
         ({"enum": ["a", None]}, '"A."', "a", ['$: case or punctuation: "A." → "a"']),
-        ({"enum": [1, 2]}, '"2"', 2, ['$: text for a value that is none: "2" → "2"']),
+        ({"enum": [1, 2]}, '"2"', 2, ['$: text for a value that is not text: "2" → "2"']),
         (
             {"type": "object", "required": ["a"], "properties": {"a": {}, "b": {}}},
             '{"A": 1, "B": 2}',

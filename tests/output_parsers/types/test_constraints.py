@@ -254,7 +254,7 @@ def test_a_pattern_that_pydantic_cannot_compile_is_a_fault_of_the_type() -> None
     with pytest.raises(UnsupportedTypeError) as error:
         parser_for(Annotated[str, Field(pattern="(")])
     assert str(error.value).startswith(
-        'no parser reads str: its constraints do not suit it (Error building "str" validator:'
+        'no parser reads str: its constraints do not apply to it (Error building "str" validator:'
     )
 
 

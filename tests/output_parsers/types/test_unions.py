@@ -316,7 +316,7 @@ def test_an_alias_of_itself_is_a_fault_of_the_type() -> None:
     with pytest.raises(UnsupportedTypeError) as error:
         parser_for(Loop)
     assert str(error.value) == (
-        "no parser reads Loop: it stands for itself; tried: type aliases. "
+        "no parser reads Loop: it refers only to itself; tried: type aliases. "
         "Use a type that one of them reads, or add a ParserFactory for it"
     )
 
