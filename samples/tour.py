@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def chosen_model(asked: str) -> tuple[ChatModel | str, str]:
     """The model, loaded, and why it is this one: weights by name, or a model string with a colon in it."""
     if ":" in asked:
-        return asked, f"Running {asked}, as asked."
+        return asked, f"Running {asked}, as requested."
     name, why = demo_weights(asked or None)
     model = LocalChatModel(name)
     began = perf_counter()

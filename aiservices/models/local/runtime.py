@@ -1,4 +1,4 @@
-"""One llama.cpp server in this process: loaded late, once, shared by whoever asks for the same."""
+"""llama.cpp servers in this process, one for each combination of weights and settings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,58 @@ from typing import Any, Protocol
 
 from ..errors import BadRequestError, ModelError
 from ..requests import ToolSpecification
-from .prompting import ANY_OBJECT, LlamaForm, grammar_of_calls, grammar_of_schema, schema_of
+from .prompting import ANY_OBJECT, ReplyConstraint, answer_grammar, answer_schema, tool_call_grammar
 
+# Set it to 1 to see the log of llama.cpp on standard error.
 LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
 
-# Bytes of prompts kept for reuse; llama.cpp's own default is 8 GB of the user's memory.
+# The memory for prompts that may be reused. The default of llama.cpp is 8 GB.
 _PROMPT_CACHE_MIB = 256
-# Tokens read at once. A request can only be stopped between two of these: 512 take 7 s on two cores.
-_BATCH = 128
+# Tokens of a prompt that are read at once. A request can only be stopped between two batches: 512 tokens take
+# 7 s on two cores.
+_BATCH_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """What a llama.cpp server is started with; models with equal settings share a server.
+
+    Attributes:
+        label: The short name of the weights.
+        path: The GGUF file.
+        context_tokens: The largest number of tokens of prompt and reply together.
+        threads: The number of CPU threads; None for the choice of llama.cpp.
+        process: The process id. A forked process needs a server of its own, because threads do not survive
+            a fork.
+    """
+
+    label: str
+    path: Path
+    context_tokens: int
+    threads: int | None
+    process: int = field(default_factory=os.getpid)
+
+
+_runtimes: dict[RuntimeSettings, Runtime] = {}
+_runtimes_lock = threading.Lock()
+
+
+def load_runtime(settings: RuntimeSettings) -> Runtime:
+    """Return the runtime for these settings; the first call loads it. Raises ModelError if that fails."""
+    with _runtimes_lock:
+        if settings not in _runtimes:
+            _runtimes[settings] = Runtime(settings)
+        return _runtimes[settings]
+
+
+def unload_runtime(settings: RuntimeSettings) -> None:
+    """Free the memory of the runtime for these settings when its last request has ended."""
+    with _runtimes_lock:
+        _runtimes.pop(settings, None)
 
 
 class _Server(Protocol):
-    """What is used of xllamacpp's server, which ships no types."""
+    """The used part of xllamacpp's server class, which comes without type hints."""
 
     listening_address: str
 
@@ -35,93 +75,90 @@ class _Server(Protocol):
     def handle_completions(self, body: Mapping[str, Any], /) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeSettings:
-    """What makes two runtimes different ones. The process is part of it: threads do not survive a fork."""
-
-    label: str
-    path: Path
-    context_tokens: int
-    threads: int | None
-    process: int = field(default_factory=os.getpid)
-
-
 class Runtime:
-    """A loaded model. It answers one request at a time, in the order of their coming."""
+    """A model that llama.cpp has loaded. It runs one request at a time."""
 
     def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
-        self._turn = threading.Lock()
-        self._constraints: dict[str, Mapping[str, Any]] = {}
-        self._server = _start(settings)
+        self._request_lock = threading.Lock()
+        self._constraint_fields: dict[str, Mapping[str, Any]] = {}
+        self._server = _start_server(settings)
 
     @property
     def address(self) -> str:
-        """Where llama.cpp listens; nothing but ``/health`` answers there without the secret key."""
+        """The URL at which llama.cpp listens; without its secret key only ``/health`` answers there."""
         return self._server.listening_address
 
     def chat(
         self,
         body: Mapping[str, Any],
-        form: LlamaForm,
+        constraint: ReplyConstraint,
         receive: Callable[[Any], bool],
         stopped: threading.Event,
     ) -> None:
-        """Run one streamed request; ``receive`` gets every chunk and returns True to end it.
+        """Run a streamed request. ``receive`` gets each chunk, and returns True to end the request.
 
-        Raises BadRequestError when llama.cpp rejects the request before it starts; what it rejects later
-        is an ``error`` chunk.
+        Raises BadRequestError if llama.cpp rejects the request before it starts. Later errors arrive as a
+        chunk with the key ``error``.
         """
-        while not self._turn.acquire(timeout=0.05):
+        # The lock is polled, so that a request that waits can be stopped too.
+        while not self._request_lock.acquire(timeout=0.05):
             if stopped.is_set():
                 return
         try:
             if stopped.is_set():
                 return
-            self._server.handle_chat_completions({**self._constraint(form), **body}, receive)
+            self._server.handle_chat_completions({**self._fields_for(constraint), **body}, receive)
         except ValueError as error:
             raise BadRequestError(
                 f"the embedded model {self.settings.label} does not accept the request: {error}"
             ) from error
         finally:
-            self._turn.release()
+            self._request_lock.release()
 
-    def _constraint(self, form: LlamaForm) -> Mapping[str, Any]:
-        """The part of the body that constrains the reply to its form.
+    def _fields_for(self, constraint: ReplyConstraint) -> Mapping[str, Any]:
+        """Return the fields of a request body that make the reply keep to a constraint."""
+        if constraint.key not in self._constraint_fields:
+            fields: Mapping[str, Any] = {}
+            if constraint.tools:
+                fields = {"grammar": self._tool_call_grammar(constraint)}
+            elif constraint.response_format is not None:
+                fields = self._answer_fields(constraint.response_format)
+            self._constraint_fields[constraint.key] = fields
+        return self._constraint_fields[constraint.key]
 
-        A grammar that does not compile is ignored by llama.cpp without a word, so each is tried once.
+    def _answer_fields(self, response_format: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a grammar for the answer, or llama.cpp's own slower ``response_format``.
+
+        llguidance does not support every JSON Schema. The error of ``response_format`` for a wrong schema is
+        also the better one.
         """
-        if form.key not in self._constraints:
-            if form.tools:
-                made: Mapping[str, Any] = {"grammar": self._calling(form)}
-            else:
-                made = {} if form.response_format is None else self._answering(form.response_format)
-            self._constraints[form.key] = made
-        return self._constraints[form.key]
+        grammar = answer_grammar(answer_schema(response_format))
+        return {"grammar": grammar} if self._compiles(grammar) else {"response_format": response_format}
 
-    def _answering(self, response_format: Mapping[str, Any]) -> Mapping[str, Any]:
-        # The slower response_format, which raises, is the way for what llguidance does not know.
-        grammar = grammar_of_schema(schema_of(response_format))
-        return {"grammar": grammar} if self._holds(grammar) else {"response_format": response_format}
-
-    def _calling(self, form: LlamaForm) -> str:
-        """The grammar of calls; a tool whose schema llguidance does not know is held to any object."""
-        grammar = grammar_of_calls(form, lambda tool: tool.parameters)
-        if self._holds(grammar):
+    def _tool_call_grammar(self, constraint: ReplyConstraint) -> str:
+        """Return the grammar of tool calls; a tool whose schema is not supported may get any JSON object."""
+        grammar = tool_call_grammar(constraint, lambda tool: tool.parameters)
+        if self._compiles(grammar):
             return grammar
-        if form.response_format and not self._holds(grammar_of_schema(schema_of(form.response_format))):
+        answer = constraint.response_format
+        if answer and not self._compiles(answer_grammar(answer_schema(answer))):
             raise BadRequestError(
                 f"the embedded model {self.settings.label} does not accept the request: invalid schema. "
-                "Beside tools its grammar cannot hold the answer to it: take a simpler type, or no tools",
+                "With tools, the type of the answer cannot be enforced: use a simpler type or no tools",
                 status=400,
             )
-        return grammar_of_calls(form, self._arguments)
+        return tool_call_grammar(constraint, self._supported_parameters)
 
-    def _arguments(self, tool: ToolSpecification) -> Mapping[str, Any]:
-        return tool.parameters if self._holds(grammar_of_schema(tool.parameters)) else ANY_OBJECT
+    def _supported_parameters(self, tool: ToolSpecification) -> Mapping[str, Any]:
+        return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
-    def _holds(self, grammar: str) -> bool:
-        # No grammar here lets a reply begin with a line feed: where one is written, nothing constrained it.
+    def _compiles(self, grammar: str) -> bool:
+        """Return True if llama.cpp can use a grammar.
+
+        It ignores a grammar that does not compile and reports nothing. The test: a bias makes the model start
+        with a line feed, which no grammar here allows. If there is one, the grammar was ignored.
+        """
         body = {
             "prompt": ".",
             "max_tokens": 1,
@@ -131,56 +168,58 @@ class Runtime:
             "grammar": grammar,
         }
         try:
-            answer = self._server.handle_completions(body)
+            response = self._server.handle_completions(body)
         except ValueError:
             return False
-        return "choices" in answer and bool(answer["choices"][0]["text"].strip())
+        return "choices" in response and bool(response["choices"][0]["text"].strip())
 
 
-def _start(settings: RuntimeSettings) -> _Server:
-    xllamacpp = _llama_cpp()
+def _start_server(settings: RuntimeSettings) -> _Server:
+    xllamacpp = _import_xllamacpp()
     params = xllamacpp.CommonParams()
     params.model.path = str(settings.path)
     params.model_alias = {settings.label}
     params.n_ctx = settings.context_tokens
-    params.n_batch = _BATCH
+    params.n_batch = _BATCH_TOKENS
     params.cache_ram_mib = _PROMPT_CACHE_MIB
     params.warmup = False
     params.verbosity = 3 if os.environ.get(LOG_VARIABLE) == "1" else -1
     if settings.threads is not None:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
-    # llama.cpp always opens a loopback port. A web page in the user's browser can reach it, so it gets a
-    # key that nobody knows, and none of its extras.
+    # llama.cpp always opens a loopback port. A web page in the user's browser can reach that port, so it gets
+    # a random key that is stored nowhere, and its web interface and other extras are off.
     params.api_keys = [secrets.token_urlsafe(32)]
     params.hostnames, params.ui, params.endpoint_slots = ["127.0.0.1"], False, False
     try:
         server: _Server = xllamacpp.Server(params)
     except RuntimeError as error:
         raise ModelError(
-            f"llama.cpp cannot load {settings.path}: it may be no GGUF file, of a kind that this llama.cpp "
-            f"does not know, or larger than the free memory. {LOG_VARIABLE}=1 shows what llama.cpp says"
+            f"llama.cpp cannot load {settings.path}: the file may not be a GGUF file, may be of a kind that "
+            "this version of llama.cpp does not support, or may be larger than the free memory. "
+            f"{LOG_VARIABLE}=1 shows the log of llama.cpp"
         ) from error
     return server
 
 
-def _llama_cpp() -> Any:
+def _import_xllamacpp() -> Any:
     try:
-        with _brief_spinning():
+        with _short_spin_wait():
             return import_module("xllamacpp")
     except ModuleNotFoundError as error:
         raise ModelError('the embedded model needs xllamacpp: pip install "aiservices[local]"') from error
     except ImportError as error:
         raise ModelError(
             f"xllamacpp, which runs the embedded model, cannot be loaded: {error}. "
-            "A library of the system that it names must be installed (libgomp.so.1 is in libgomp1 on Debian)"
+            "Install the system library that the message names (libgomp.so.1 is in libgomp1 on Debian)"
         ) from error
 
 
 @contextmanager
-def _brief_spinning() -> Iterator[None]:
-    # The OpenMP library reads this once, when it is loaded. By default its threads spin long while they wait
-    # for each other: beside one other busy process that made a call 50 times slower (0.4 s became 25 s).
-    # With 1000 turns it stays below 1 s there, and on an idle machine costs nothing.
+def _short_spin_wait() -> Iterator[None]:
+    """Set the environment variable that keeps OpenMP threads from spinning long while they wait."""
+    # The OpenMP library reads the variable once, when it is loaded. With its default, one other busy process
+    # made a call 50 times slower (0.4 s became 25 s). With 1000 turns the call stays below 1 s, and on an
+    # idle machine it is as fast as before.
     if os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
         yield
         return
@@ -189,21 +228,3 @@ def _brief_spinning() -> Iterator[None]:
         yield
     finally:
         del os.environ["GOMP_SPINCOUNT"]
-
-
-_runtimes: dict[RuntimeSettings, Runtime] = {}
-_loading = threading.Lock()
-
-
-def loaded(settings: RuntimeSettings) -> Runtime:
-    """The runtime of these settings, loaded by whoever asks first. Raises ModelError when it cannot be."""
-    with _loading:
-        if settings not in _runtimes:
-            _runtimes[settings] = Runtime(settings)
-        return _runtimes[settings]
-
-
-def unload(settings: RuntimeSettings) -> None:
-    """Free the memory of that runtime as soon as its requests have ended."""
-    with _loading:
-        _runtimes.pop(settings, None)

