@@ -1,9 +1,9 @@
-"""Reads the date, the time or both that a text is, or that stand alone in a sentence.
+"""Read the date, the time, the date and time, or the duration that a text is, or the only one in a sentence.
 
-Nothing is filled in: a date needs its year of four digits, a date with a time needs both. ISO 8601 is read as
-it is; ``01/02/2024`` only where a DateOrder says how it is meant; ``9:05`` and a range of times not at all.
-Numbers are never seconds since 1970. An offset is kept; a zone that is only a name (EST, Europe/Berlin) is
-refused.
+Missing parts are never filled in: a date needs a year of four digits, and a date and time needs both. ISO
+8601 is read without a rule. ``01/02/2024`` is read only with a DateOrder; ``9:05`` and time ranges never.
+Numbers are never seconds since 1970. A UTC offset is kept; a zone that is only a name, such as EST or
+Europe/Berlin, is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +29,149 @@ from .result import (
 )
 
 
-class WrittenTime(NamedTuple):
-    """A time, the rule that read it (None for ISO 8601), and where in the text it stands."""
+class DateOrder(Enum):
+    """The order of day, month and year in a date of three numbers such as 01/02/2024.
+
+    Attributes:
+        DMY: The day, the month, the year.
+        MDY: The month, the day, the year.
+        YMD: The year, the month, the day.
+    """
+
+    DMY = "day, month, year"
+    MDY = "month, day, year"
+    YMD = "year, month, day"
+
+
+_MAX_MENTIONS = 20  # of one date
+_CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
+_TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
+_SENTENCE_PART_END = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
+# In the same sentence, these words move a date or a time, or give its half of the day or its zone.
+_CHANGING_WORDS = frozenset(
+    """
+    eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
+    utc gmt zone eastern pacific central mountain by from later earlier yesterday tomorrow bc bce b.c
+    anniversary
+    """.split()
+)
+# Right before a date or a time, these words make it another one: "the Friday following March 15, 2024".
+_CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
+
+
+def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
+    """Read the date that a text is, or the only date in it. Raises only TextParseError."""
+    bare, wrapping = strip_wrapping(text)
+    mentions = _mentions(bare, order)
+    first, end = mentions[0], mentions[-1].end
+    clock = _time_after_date(bare, end) if len(mentions) == 1 else None
+    if clock:
+        if clock.value.replace(tzinfo=None) != time():
+            raise TextParseError("expected a date without a time")
+        end = clock.end
+    dropped = "midnight dropped" if clock else None
+    sentence_rule = _sentence_rule("date", _texts_around(bare, mentions, end), first.value)
+    if sentence_rule and bare[first.start : first.end].isdecimal():
+        raise TextParseError("eight digits in a sentence may be any number")
+    return TextReading(
+        first.value, join_rules(None if sentence_rule else wrapping, first.rule, dropped, sentence_rule)
+    )
+
+
+def read_time(text: str) -> TextReading[time]:
+    """Read the time of day that a text is, or the only one in it. Raises only TextParseError."""
+    bare, wrapping = strip_wrapping(text)
+    word = _CLOCK_WORDS.get(bare.casefold())
+    if word is not None:
+        return TextReading(word, join_rules(wrapping, "time in words"))
+    times = list(islice(_times_in(bare), 2))
+    if not times:
+        raise TextParseError("expected a time")
+    if len(times) > 1:
+        raise TextParseError(f"two times: {times[0].value} and {times[1].value}")
+    only = times[0]
+    sentence_rule = _sentence_rule("time", [bare[: only.start], bare[only.end :]])
+    _refuse_words_after_time(bare, only)
+    return TextReading(only.value, join_rules(None if sentence_rule else wrapping, only.rule, sentence_rule))
+
+
+def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
+    """Read the date with its time that a text is, or the only one in it. Raises only TextParseError."""
+    bare, wrapping = strip_wrapping(text)
+    mentions = _mentions(bare, order)
+    if len(mentions) > 1:
+        raise TextParseError("several dates")
+    day = mentions[0]
+    clock = _time_after_date(bare, day.end) or _time_before_date(bare, day)
+    if clock is None:
+        raise TextParseError("expected a date with its time")
+    start, end = min(day.start, clock.start), max(day.end, clock.end)
+    sentence_rule = _sentence_rule("date and time", [bare[:start], bare[end:]], day.value)
+    if clock.start > day.start:
+        _refuse_words_after_time(bare, clock)
+    value = datetime.combine(day.value, clock.value)
+    return TextReading(
+        value, join_rules(None if sentence_rule else wrapping, day.rule, clock.rule, sentence_rule)
+    )
+
+
+def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
+    """Return the mentions of the only date in a text. Raises TextParseError for no date or several."""
+    mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
+    if not mentions:
+        raise TextParseError("expected a date")
+    other = next((mention for mention in mentions if mention.value != mentions[0].value), None)
+    if other:
+        raise TextParseError(f"two dates: {mentions[0].value} and {other.value}")
+    return mentions
+
+
+def _time_before_date(text: str, day: _DateMention) -> _TimeMention | None:
+    """Return the time right before a date, as in "11:45 PM on July 4, 1968"; None without one."""
+    times = list(islice(_times_in(text[: day.start]), 2))
+    joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
+    return times[0] if joined else None
+
+
+def _texts_around(text: str, mentions: list[_DateMention], end: int) -> list[str]:
+    """Return the texts before, between and after the mentions. The last mention ends at ``end``."""
+    starts = [0, *(mention.end for mention in mentions[:-1]), end]
+    ends = [*(mention.start for mention in mentions), len(text)]
+    return [text[start:stop] for start, stop in zip(starts, ends, strict=True)]
+
+
+def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
+    """Return the rule for a value in a sentence; None if there is nothing around the value.
+
+    Raises TextParseError if the sentence may change the value. ``day`` is checked against weekdays in it.
+    """
+    if not any(part.strip() for part in parts):
+        return None
+    before, after = parts[0].split(), " ".join(parts[1:]).split()
+    reason = find_hedging(before, after) or find_limit(before, after)
+    if reason:
+        raise TextParseError(reason)
+    if before and bare_word(before[-1]) in _CHANGING_BEFORE:
+        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
+    for word in (*before, *after):
+        bare = bare_word(word)
+        if has_number_word(word) or any(character.isnumeric() for character in word):
+            raise TextParseError(f"a number beside the {kind}: {word[:40]!r}")
+        if bare in _CHANGING_WORDS and not (kind == "date" and bare in ("day", "year", "month")):
+            raise TextParseError(f'"{bare}" beside the {kind} may change it')
+        if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
+            raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
+    return f"{kind} in a sentence"
+
+
+def _refuse_words_after_time(text: str, clock: _TimeMention) -> None:
+    """Raise TextParseError if words follow a time: a zone, a part of the day, the end of a range."""
+    if not _SENTENCE_PART_END.match(text, clock.end):
+        raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
+
+
+class _TimeMention(NamedTuple):
+    """A time in a text: its value, the rule that read it (None for ISO 8601), its start and its end."""
 
     value: time
     rule: str | None
@@ -38,72 +179,74 @@ class WrittenTime(NamedTuple):
     end: int
 
 
-_CLOCK = (
+_CLOCK_PATTERN = (
     r"(?P<t>T)?(?P<hour>[0-9]{1,2})"
     r"(?::(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,12}))?)?)?"
     r"(?:\s?(?P<half>[ap]\.?m\b\.?))?"
     r"(?:\s?(?P<zone>Z|(?:UTC|GMT)(?:[+-][0-9]{2}(?::?[0-9]{2})?)?|[+-][0-9]{2}(?::?[0-9]{2})?))?"
     r"(?![\w/:+-])(?![.,][0-9])"
 )
-_BASIC = (
+_BASIC_PATTERN = (
     r"T(?P<bhour>[0-9]{2})(?P<bminute>[0-9]{2})(?P<bsecond>[0-9]{2})?"
     r"(?P<bzone>Z|[+-][0-9]{2}(?::?[0-9]{2})?)?(?![\w:+-])"
 )
-_ANYWHERE = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK}", re.IGNORECASE)
-_AFTER_DATE = lazy_regex(
-    rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK}|{_BASIC})", re.IGNORECASE
+_TIME = lazy_regex(rf"(?<![\w./+-])(?<![0-9]:){_CLOCK_PATTERN}", re.IGNORECASE)
+_TIME_AFTER_DATE = lazy_regex(
+    rf"(?:\s{{0,2}}(?=T[0-9])|[\s,]{{1,3}}(?:at\s{{1,2}})?)(?:{_CLOCK_PATTERN}|{_BASIC_PATTERN})",
+    re.IGNORECASE,
 )
 _ZONE = lazy_regex(r"(?:UTC|GMT|Z)?(?:([+-])([0-9]{2}):?([0-9]{2})?)?", re.IGNORECASE)
 
 
-def times_in(text: str) -> Iterator[WrittenTime]:
-    """The times in the text, from left to right. Raises TextParseError at one that has no or two meanings."""
-    for match in _ANYWHERE.finditer(text):
+def _times_in(text: str) -> Iterator[_TimeMention]:
+    """Yield the times in a text from left to right. Raises TextParseError for an invalid or ambiguous one."""
+    for match in _TIME.finditer(text):
         if match["minute"] or match["half"]:
-            yield _written(match)
+            yield _to_time(match)
 
 
-def time_at(text: str, position: int) -> WrittenTime | None:
-    """The time that follows a date which ends at the position, with what joins the two, or None."""
-    match = _AFTER_DATE.match(text, position)
+def _time_after_date(text: str, position: int) -> _TimeMention | None:
+    """Return the time that follows a date that ends at ``position``; None if none follows."""
+    match = _TIME_AFTER_DATE.match(text, position)
     if match is None:
         return None
     if match["bhour"]:
         basic = match["bhour"], match["bminute"], match["bsecond"]
         hour, minute, second = (int(part or 0) for part in basic)
         value = _time(match[0].strip(), hour, minute, second, 0, _zone(match["bzone"]))
-        return WrittenTime(value, "ISO basic time", match.start(), match.end())
-    return _written(match) if match["minute"] or match["half"] else None
+        return _TimeMention(value, "ISO basic time", match.start(), match.end())
+    return _to_time(match) if match["minute"] or match["half"] else None
 
 
-def _written(match: re.Match[str]) -> WrittenTime:
-    shown = match[0].strip(" ,")
+def _to_time(match: re.Match[str]) -> _TimeMention:
+    """Return the time of a match of the clock pattern. Raises TextParseError if it is ambiguous."""
+    text = match[0].strip(" ,")
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     fraction = match["fraction"] or ""
     rules = []
     if match["half"]:
         if not 1 <= hour <= 12:
-            raise TextParseError(f"no such time: {shown}")
+            raise TextParseError(f"no such time: {text}")
         hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
         rules.append("12-hour clock")
     elif len(match["hour"]) == 1:
-        raise TextParseError(f"{shown} may be in the morning or in the afternoon")
+        raise TextParseError(f"{text} may be in the morning or in the afternoon")
     if fraction[6:].strip("0"):
         rules.append("cut to microseconds")
     zone = match["zone"]
     if zone and zone[0] == "-" and not match["second"] and not match["t"]:
-        raise TextParseError(f"{shown} may be a span of time, or a time with an offset")
+        raise TextParseError(f"{text} may be a span of time, or a time with an offset")
     if zone and zone[:3].upper() in ("UTC", "GMT"):
         rules.append("named zone")
-    value = _time(shown, hour, minute, second, int(f"{fraction[:6]:0<6}"), _zone(zone))
-    return WrittenTime(value, join_rules(*rules), match.start(), match.end())
+    value = _time(text, hour, minute, second, int(f"{fraction[:6]:0<6}"), _zone(zone))
+    return _TimeMention(value, join_rules(*rules), match.start(), match.end())
 
 
-def _time(shown: str, hour: int, minute: int, second: int, microsecond: int, zone: tzinfo | None) -> time:
+def _time(text: str, hour: int, minute: int, second: int, microsecond: int, zone: tzinfo | None) -> time:
     try:
         return time(hour, minute, second, microsecond, zone)
     except ValueError as error:
-        raise TextParseError(f"no such time: {shown}") from error
+        raise TextParseError(f"no such time: {text}") from error
 
 
 def _zone(text: str | None) -> tzinfo | None:
@@ -120,16 +263,8 @@ def _zone(text: str | None) -> tzinfo | None:
     return timezone(-offset if sign == "-" else offset)
 
 
-class DateOrder(Enum):
-    """How a date of three numbers such as 01/02/2024 is meant."""
-
-    DMY = "day, month, year"
-    MDY = "month, day, year"
-    YMD = "year, month, day"
-
-
-class WrittenDate(NamedTuple):
-    """A date, the rule that read it (None for ISO 8601), and where in the text it stands."""
+class _DateMention(NamedTuple):
+    """A date in a text: its value, the rule that read it (None for ISO 8601), its start and its end."""
 
     value: date
     rule: str | None
@@ -149,15 +284,15 @@ _WEEKDAY = (
 _DAY = r"[0-9]{1,2}(?:st|nd|rd|th)?"
 _YEAR = r"[0-9]{4}"
 _GAP = r"[\s,.-]{1,3}"
-_WORDS = "|".join(
+_DATE_IN_WORDS = "|".join(
     (
         rf"{_DAY}[\s-]{{0,2}}(?:of\s)?{_MONTH}{_GAP}{_YEAR}",
         rf"{_MONTH}[\s-]{{0,2}}(?:the\s)?{_DAY}{_GAP}{_YEAR}",
         rf"{_YEAR}{_GAP}{_MONTH}[\s-]{{0,2}}{_DAY}",
     )
 )
-# A time may follow at once, as in 2024-02-13T10:30; any other letter, digit or separator makes it something
-# else than a date.
+# A time may follow at once, as in 2024-02-13T10:30. With any other letter, digit or separator beside it, the
+# text is not a date.
 _DATE = lazy_regex(
     rf"(?<![\w/.+-])(?<![0-9]:)(?:(?P<weekday>{_WEEKDAY})\.?,?\s{{1,2}})?(?:the\s)?(?:"
     r"(?P<iso>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -166,17 +301,17 @@ _DATE = lazy_regex(
     r"|(?P<first>[0-9]{4})(?P<a>[-/.])(?P<m1>[0-9]{1,2})(?P=a)(?P<d1>[0-9]{1,2})"
     r"|(?P<p>[0-9]{1,2})(?P<b>[-/.])(?P<q>[0-9]{1,2})(?P=b)(?P<last>[0-9]{4}|[0-9]{2})"
     r"|(?P<y2>[0-9]{4})\s?[年년]\s?(?P<m2>[0-9]{1,2})\s?[月월]\s?(?P<d2>[0-9]{1,2})\s?[日일]"
-    rf"|(?P<words>{_WORDS})"
+    rf"|(?P<words>{_DATE_IN_WORDS})"
     r")(?:(?=T[0-9])|(?![\w/-])(?![.:][0-9]))",
     re.IGNORECASE,
 )
 
 
-def dates_in(text: str, order: DateOrder | None) -> Iterator[WrittenDate]:
-    """The dates in the text, from left to right. Raises TextParseError at one that has no or two meanings."""
+def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
+    """Yield the dates in a text from left to right. Raises TextParseError for an invalid or ambiguous one."""
     for match in _DATE.finditer(text):
         try:
-            value, rule = _value(match, order)
+            value, rule = _to_date(match, order)
         except ValueError as error:
             raise (
                 error if isinstance(error, TextParseError) else TextParseError(f"no such date: {match[0]}")
@@ -184,11 +319,11 @@ def dates_in(text: str, order: DateOrder | None) -> Iterator[WrittenDate]:
         weekday = match["weekday"]
         if weekday and not WEEKDAYS[value.weekday()].startswith(weekday[:3].casefold()):
             raise TextParseError(f"{value} is a {WEEKDAYS[value.weekday()].title()}, not a {weekday}")
-        yield WrittenDate(value, rule or ("weekday" if weekday else None), match.start(), match.end())
+        yield _DateMention(value, rule or ("weekday" if weekday else None), match.start(), match.end())
 
 
-def _value(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
-    """The date and its rule; raises ValueError where the calendar has no such day."""
+def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | None]:
+    """Return a date and its rule. Raises ValueError if the calendar has no such day."""
     if match["iso"]:
         return date.fromisoformat(match["iso"]), None
     if match["week"]:
@@ -200,18 +335,21 @@ def _value(match: re.Match[str], order: DateOrder | None) -> tuple[date, str | N
     if match["y2"]:
         return date(int(match["y2"]), int(match["m2"]), int(match["d2"])), "year, month, day"
     if match["words"]:
-        return _in_words(match["words"]), "date in words"
-    return _year_last(match, order)
+        return _parse_date_in_words(match["words"]), "date in words"
+    return _date_with_year_last(match, order)
 
 
-def _year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
+def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
+    """Return a date such as 01/02/2024 and its order. Without ``order`` it must have only one meaning."""
     text = f"{match['p']}{match['b']}{match['q']}{match['b']}{match['last']}"
     if len(match["last"]) == 2:
         raise TextParseError(f"{text} has a year of two digits")
-    year, p, q = int(match["last"]), int(match["p"]), int(match["q"])
-    meanings = {DateOrder.DMY: (q, p), DateOrder.MDY: (p, q)}
+    year, first, second = int(match["last"]), int(match["p"]), int(match["q"])
+    meanings = {DateOrder.DMY: (second, first), DateOrder.MDY: (first, second)}
     possible = {
-        known: date(year, month, day) for known, (month, day) in meanings.items() if _exists(year, month, day)
+        possible_order: date(year, month, day)
+        for possible_order, (month, day) in meanings.items()
+        if _date_exists(year, month, day)
     }
     if not possible:
         raise TextParseError(f"no such date: {text}")
@@ -222,11 +360,11 @@ def _year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str
     if len(set(possible.values())) > 1:
         by_day, by_month = possible[DateOrder.DMY], possible[DateOrder.MDY]
         raise TextParseError(f"{text} may be {by_day} or {by_month}")
-    read, value = next(iter(possible.items()))
-    return value, read.value
+    only_order, value = next(iter(possible.items()))
+    return value, only_order.value
 
 
-def _exists(year: int, month: int, day: int) -> bool:
+def _date_exists(year: int, month: int, day: int) -> bool:
     try:
         date(year, month, day)
     except ValueError:
@@ -234,20 +372,18 @@ def _exists(year: int, month: int, day: int) -> bool:
     return True
 
 
-def _in_words(text: str) -> date:
-    """A date with a month's name, as dateutil reads it where it adds nothing of its own.
+def _parse_date_in_words(text: str) -> date:
+    """Parse a date with the name of a month."""
+    # Not at the top: importing dateutil takes longer than importing the rest of this package.
+    from dateutil.parser import ParserError, parse
 
-    It fills in what is missing, and takes 0068 for 2068: what it gives must not change with what it fills in
-    from, and must show the numbers that stand in the text.
-    """
-    from dateutil.parser import (
-        ParserError,
-        parse,
-    )  # not at the top: importing it takes longer than all the rest
-
-    plain = re.sub(r"\bthe\b", " ", text, flags=re.IGNORECASE)
+    # dateutil fills in missing parts, and reads 0068 as 2068. So the date must not depend on the default, and
+    # must have the numbers that the text has.
+    words = re.sub(r"\bthe\b", " ", text, flags=re.IGNORECASE)
     try:
-        one, other = (parse(plain, default=filler) for filler in (datetime(2000, 1, 1), datetime(2004, 2, 2)))
+        one, other = (
+            parse(words, default=default) for default in (datetime(2000, 1, 1), datetime(2004, 2, 2))
+        )
     except (ParserError, OverflowError) as error:
         raise TextParseError(f"no such date: {text}") from error
     if one != other or sorted(map(int, re.findall(r"[0-9]+", text))) != sorted((one.day, one.year)):
@@ -272,7 +408,7 @@ _ISO_PATTERN = (
 _ISO = lazy_regex(_ISO_PATTERN)
 _ISO_IN_TEXT = lazy_regex(rf"(?<![\w+-]){_ISO_PATTERN}(?!\w)")
 _CALENDAR = lazy_regex(r"[+-]?P[0-9]{1,12}[YM]|.{0,200}[0-9]\s?(?:months?|years?|yrs?|mo)\b", re.DOTALL)
-# What str(timedelta) writes; the sign of the days is theirs alone, a sign without days is that of the whole.
+# The format of str(timedelta). A sign before the days is that of the days alone; without days, of the whole.
 _CLOCK_DURATION = lazy_regex(
     r"(?:(?P<d>[+-]?[0-9]{1,10}) days?, |(?P<sign>[+-])?)"
     r"(?P<h>[0-9]{1,10}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9](?:\.[0-9]{1,12})?)"
@@ -282,53 +418,56 @@ _UNIT = (
     r"(?:(?P<w>weeks?|wks?|w)|(?P<d>days?|d)|(?P<h>hours?|hrs?|h)|(?P<ms>milliseconds?|msecs?|ms)"
     r"|(?P<us>microseconds?|usecs?|[uµμ]s)|(?P<m>minutes?|mins?|m)|(?P<s>seconds?|secs?|s))"
 )
-_PART = lazy_regex(rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])", re.IGNORECASE)
-# A sign belongs to the duration only where nothing stands right before it.
-_FIRST = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART.pattern}", re.IGNORECASE)
-_JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
-_SIGN = lazy_regex(r"(?<!\S)[+-]\Z")
-_MOST_PARTS = 7
-_CARDINAL = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
-_SPELLED = lazy_regex(
-    rf"\b({_CARDINAL}(?:[\s-](?:and\s)?{_CARDINAL})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
+_PART_PATTERN = rf"(?P<number>{_NUMBER})\s?{_UNIT}\.?(?![^\W\d]|[_/²³])"
+_PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
+# A sign belongs to the duration only if nothing is right before it.
+_FIRST_PART = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
+_PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
+_SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
+_MAX_PARTS = 7
+_NUMBER_WORD = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
+_NUMBER_IN_WORDS = lazy_regex(
+    rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
     re.IGNORECASE,
 )
-# A unit without a number of its own is a part that was not counted: "an hour and 15 minutes".
-_UNCOUNTED = lazy_regex(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
-# After these a duration is that of one of many, or says when.
-_APART = lazy_regex(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
-_LONGEST_SPELLED = 1000  # characters; a reply that spells a duration is short
+# A unit without a number is a part of the duration that would be lost: "an hour and 15 minutes".
+_UNIT_WITHOUT_NUMBER = lazy_regex(r"\b(?:weeks?|days?|hours?|minutes?|seconds?)\b", re.IGNORECASE)
+# Before these words a duration is that of one thing of several, or a distance to a point in time.
+_CHANGING_AFTER = lazy_regex(r"\s+(?:each|apiece|earlier|later)\b", re.IGNORECASE)
+_MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is short
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """The span of time that the text is, or the only one in it. Raises TextParseError, and nothing else.
+    """Read the duration that a text is, or the only one in it. Raises only TextParseError.
 
-    Read are ISO 8601 durations, what ``str(timedelta)`` writes, and numbers with units from weeks to
-    microseconds, each unit once and in falling order. Months and years have no fixed length and are refused,
-    like numbers without a unit, ``1:30``, and a lone ``5m``, which may be minutes or months.
+    It reads ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
+    microseconds, each unit once and in falling order. It refuses months and years, which have no fixed
+    length, numbers without a unit, ``1:30``, and ``5m`` alone, which may be minutes or months.
     """
     bare, wrapping = strip_wrapping(text)
     iso = _ISO.fullmatch(bare)
     if iso:
-        return TextReading(_of_groups(iso), wrapping)
+        return TextReading(_duration_of_match(iso), wrapping)
     clock = _CLOCK_DURATION.fullmatch(bare)
     if clock:
-        return TextReading(_of_groups(clock), join_rules(wrapping, "clock form"))
+        return TextReading(_duration_of_match(clock), join_rules(wrapping, "clock form"))
     if _CALENDAR.match(bare):
         raise TextParseError("months and years have no fixed length")
-    spelled, rule = _with_digits(bare)
-    value, steps, around = _with_units(spelled)
-    return TextReading(value, join_rules(None if around else wrapping, rule, steps, around))
+    with_digits, words_rule = _words_to_digits(bare)
+    value, rule, sentence_rule = _only_duration(with_digits)
+    return TextReading(
+        value, join_rules(None if sentence_rule else wrapping, words_rule, rule, sentence_rule)
+    )
 
 
-def _of_groups(match: re.Match[str]) -> timedelta:
-    """The duration of the groups that are named for units; ``sign`` is that of the whole."""
+def _duration_of_match(match: re.Match[str]) -> timedelta:
+    """Return the duration of a match whose groups are named like units. ``sign`` applies to the whole."""
     named = {unit: number for unit, number in match.groupdict().items() if unit in _SECONDS and number}
     seconds = sum((Fraction(named[unit].replace(",", ".")) * _SECONDS[unit] for unit in named), Fraction(0))
-    return _timedelta(-seconds if match["sign"] == "-" else seconds)
+    return _to_timedelta(-seconds if match["sign"] == "-" else seconds)
 
 
-def _timedelta(seconds: Fraction) -> timedelta:
+def _to_timedelta(seconds: Fraction) -> timedelta:
     microseconds = seconds * 1_000_000
     if microseconds.denominator != 1:
         raise TextParseError("the duration is finer than a microsecond")
@@ -338,35 +477,35 @@ def _timedelta(seconds: Fraction) -> timedelta:
         raise TextParseError("the duration is too long") from error
 
 
-def _with_digits(text: str) -> tuple[str, str | None]:
-    """The text with number words before units put in digits."""
-    if len(text) > _LONGEST_SPELLED:
+def _words_to_digits(text: str) -> tuple[str, str | None]:
+    """Replace the number words before units with digits; return the new text and the rule if it changed."""
+    if len(text) > _MAX_WORDS_LENGTH:
         return text, None
-    digits = _SPELLED.sub(lambda match: f"{read_words(match[1]).value:f}", text)
+    digits = _NUMBER_IN_WORDS.sub(lambda match: f"{read_words(match[1]).value:f}", text)
     return digits, None if digits == text else "number in words"
 
 
-def _with_units(text: str) -> tuple[timedelta, str | None, str | None]:
-    """The only run of numbers with units, or ISO duration, in the text; its rule; the sentence's rule."""
+def _only_duration(text: str) -> tuple[timedelta, str | None, str | None]:
+    """Return the only duration in a text, the rule that read it, and the rule for the sentence around it."""
     iso = _ISO_IN_TEXT.search(text)
-    parts = [] if iso else _run_of_parts(text)
+    parts = [] if iso else _duration_parts(text)
     if iso:
-        value, start, end, rule = _of_groups(iso), iso.start(), iso.end(), None
+        value, start, end, rule = _duration_of_match(iso), iso.start(), iso.end(), None
     elif parts:
-        sign = _SIGN.search(text, max(0, parts[0].start() - 2), parts[0].start())
-        value = _timedelta(_total(parts, "-" if sign and sign[0] == "-" else ""))
+        sign = _SIGN_BEFORE.search(text, max(0, parts[0].start() - 2), parts[0].start())
+        value = _to_timedelta(_total_seconds(parts, "-" if sign and sign[0] == "-" else ""))
         start, end, rule = sign.start() if sign else parts[0].start(), parts[-1].end(), "units"
     else:
         raise TextParseError("expected a duration")
     return value, rule, _duration_sentence_rule(text[:start], text[end:])
 
 
-def _run_of_parts(text: str) -> list[re.Match[str]]:
-    """The first part and those that are joined to it."""
-    first = _FIRST.search(text)
+def _duration_parts(text: str) -> list[re.Match[str]]:
+    """Return the first number with a unit, and those that are joined to it."""
+    first = _FIRST_PART.search(text)
     parts = [first] if first else []
-    while parts and len(parts) <= _MOST_PARTS:
-        joint = _JOINT.match(text, parts[-1].end())
+    while parts and len(parts) <= _MAX_PARTS:
+        joint = _PART_JOINT.match(text, parts[-1].end())
         following = _PART.match(text, joint.end() if joint else parts[-1].end())
         if following is None:
             break
@@ -374,20 +513,22 @@ def _run_of_parts(text: str) -> list[re.Match[str]]:
     return parts
 
 
-def _total(parts: list[re.Match[str]], sign: str) -> Fraction:
+def _total_seconds(parts: list[re.Match[str]], sign: str) -> Fraction:
+    """Return the sum of the parts of a duration in seconds. Raises TextParseError if they are ambiguous."""
     units = [str(part.lastgroup) for part in parts]
     order = [list(_SECONDS).index(unit) for unit in units]
     if order != sorted(set(order)):
-        raise TextParseError("the units of the duration are not each once and in falling order")
+        raise TextParseError("each unit of the duration must occur once, in falling order")
     if units == ["m"] and parts[0]["m"].casefold() == "m":
         raise TextParseError(f"{parts[0][0]} may be minutes or months")
-    if sign and len(parts) > 1:  # str(timedelta) means the first unit alone, people mean all
-        raise TextParseError("the minus sign may be that of the first unit or of all")
+    if sign and len(parts) > 1:  # in str(timedelta) it belongs to the first unit, in prose to all
+        raise TextParseError("the minus sign may belong to the first unit or to all")
     numbers = (Fraction(read_number_token(f"{sign}{part['number']}").value) for part in parts)
     return sum((number * _SECONDS[unit] for number, unit in zip(numbers, units, strict=True)), Fraction(0))
 
 
 def _duration_sentence_rule(before: str, after: str) -> str | None:
+    """Return the rule for a duration in a sentence. Raises TextParseError if the sentence may change it."""
     if not before.strip() and not after.strip():
         return None
     reason = find_hedging(before.split(), after.split()) or find_limit(before.split(), after.split())
@@ -396,129 +537,9 @@ def _duration_sentence_rule(before: str, after: str) -> str | None:
     for word in (*before.split(), *after.split()):
         if has_number_word(word) or any(character.isnumeric() for character in word):
             raise TextParseError(f"a number beside the duration: {word[:40]!r}")
-    uncounted = _UNCOUNTED.search(f"{before}\n{after}")
-    if uncounted:
-        raise TextParseError(f'"{uncounted[0]}" beside the duration may be a part of it')
-    if _APART.match(after):
+    unit = _UNIT_WITHOUT_NUMBER.search(f"{before}\n{after}")
+    if unit:
+        raise TextParseError(f'"{unit[0]}" beside the duration may be a part of it')
+    if _CHANGING_AFTER.match(after):
         raise TextParseError(f'"{after.split()[0]}" after the duration may change it')
     return "duration in a sentence"
-
-
-_MOST_MENTIONS = 20
-_CLOCK_WORDS = {"noon": time(12), "midnight": time(0)}
-_TIME_BEFORE_DATE = lazy_regex(r"[\s,]{1,3}(?:on\s{1,2})?")
-_CLOSING = lazy_regex(r"\s*(?:[.!;)\"'”’*`]|\Z)")
-# Beside a date or a time these move it, or say which half of the day or which zone is meant.
-_MOVES = frozenset(
-    """
-    eve day days week weeks month months year years morning afternoon evening night tonight noon midnight
-    utc gmt zone eastern pacific central mountain by from later earlier yesterday tomorrow bc bce b.c
-    anniversary
-    """.split()
-)
-# Right before a date or a time these mean another one: "the Friday following March 15, 2024".
-_ORDINALS = frozenset({"following", "preceding", "succeeding", "past"})
-
-
-def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """The date that the text is, or the only one in it. Raises TextParseError, and nothing else."""
-    bare, wrapping = strip_wrapping(text)
-    mentions = _mentions(bare, order)
-    first, end = mentions[0], mentions[-1].end
-    clock = time_at(bare, end) if len(mentions) == 1 else None
-    if clock:
-        if clock.value.replace(tzinfo=None) != time():
-            raise TextParseError("expected a date without a time")
-        end = clock.end
-    dropped = "midnight dropped" if clock else None
-    around = _sentence_rule("date", _parts(bare, mentions, end), first.value)
-    if around and bare[first.start : first.end].isdecimal():
-        raise TextParseError("eight digits in a sentence may be any number")
-    return TextReading(first.value, join_rules(None if around else wrapping, first.rule, dropped, around))
-
-
-def read_time(text: str) -> TextReading[time]:
-    """The time of day that the text is, or the only one in it. Raises TextParseError, and nothing else."""
-    bare, wrapping = strip_wrapping(text)
-    word = _CLOCK_WORDS.get(bare.casefold())
-    if word is not None:
-        return TextReading(word, join_rules(wrapping, "time in words"))
-    times = list(islice(times_in(bare), 2))
-    if not times:
-        raise TextParseError("expected a time")
-    if len(times) > 1:
-        raise TextParseError(f"two times: {times[0].value} and {times[1].value}")
-    only = times[0]
-    around = _sentence_rule("time", [bare[: only.start], bare[only.end :]])
-    _refuse_words_after(bare, only)
-    return TextReading(only.value, join_rules(None if around else wrapping, only.rule, around))
-
-
-def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """The date with its time that the text is, or the only one in it. Raises TextParseError, and nothing else."""
-    bare, wrapping = strip_wrapping(text)
-    mentions = _mentions(bare, order)
-    if len(mentions) > 1:
-        raise TextParseError("several dates")
-    day = mentions[0]
-    clock = time_at(bare, day.end) or _time_before(bare, day)
-    if clock is None:
-        raise TextParseError("expected a date with its time")
-    start, end = min(day.start, clock.start), max(day.end, clock.end)
-    around = _sentence_rule("date and time", [bare[:start], bare[end:]], day.value)
-    if clock.start > day.start:
-        _refuse_words_after(bare, clock)
-    value = datetime.combine(day.value, clock.value)
-    return TextReading(value, join_rules(None if around else wrapping, day.rule, clock.rule, around))
-
-
-def _mentions(text: str, order: DateOrder | None) -> list[WrittenDate]:
-    """The mentions of the one date in the text, at least one."""
-    mentions = list(islice(dates_in(text, order), _MOST_MENTIONS))
-    if not mentions:
-        raise TextParseError("expected a date")
-    other = next((mention for mention in mentions if mention.value != mentions[0].value), None)
-    if other:
-        raise TextParseError(f"two dates: {mentions[0].value} and {other.value}")
-    return mentions
-
-
-def _time_before(text: str, day: WrittenDate) -> WrittenTime | None:
-    """The time that stands right before a date: "11:45 PM on July 4, 1968"."""
-    times = list(islice(times_in(text[: day.start]), 2))
-    joined = len(times) == 1 and _TIME_BEFORE_DATE.fullmatch(text[times[0].end : day.start])
-    return times[0] if joined else None
-
-
-def _parts(text: str, mentions: list[WrittenDate], end: int) -> list[str]:
-    """What stands around the mentions; the last of them ends, with its time, at ``end``."""
-    starts = [0, *(mention.end for mention in mentions[:-1]), end]
-    ends = [*(mention.start for mention in mentions), len(text)]
-    return [text[start:stop] for start, stop in zip(starts, ends, strict=True)]
-
-
-def _sentence_rule(kind: str, parts: list[str], day: date | None = None) -> str | None:
-    """The rule for a value in a sentence, None where nothing is around it. Raises TextParseError if in doubt."""
-    if not any(part.strip() for part in parts):
-        return None
-    before, after = parts[0].split(), " ".join(parts[1:]).split()
-    reason = find_hedging(before, after) or find_limit(before, after)
-    if reason:
-        raise TextParseError(reason)
-    if before and bare_word(before[-1]) in _ORDINALS:
-        raise TextParseError(f'"{before[-1]}" before the {kind} may change it')
-    for word in (*before, *after):
-        bare = bare_word(word)
-        if has_number_word(word) or any(character.isnumeric() for character in word):
-            raise TextParseError(f"a number beside the {kind}: {word[:40]!r}")
-        if bare in _MOVES and not (kind == "date" and bare in ("day", "year", "month")):
-            raise TextParseError(f'"{bare}" beside the {kind} may change it')
-        if day and bare in WEEKDAYS and bare != WEEKDAYS[day.weekday()]:
-            raise TextParseError(f"{day} is a {WEEKDAYS[day.weekday()].title()}, not a {bare.title()}")
-    return f"{kind} in a sentence"
-
-
-def _refuse_words_after(text: str, clock: WrittenTime) -> None:
-    """Refuse words that follow a time in its sentence: a zone, a part of the day, the end of a range."""
-    if not _CLOSING.match(text, clock.end):
-        raise TextParseError(f"{text[clock.end :].split()[0][:40]!r} after the time may change it")
