@@ -55,14 +55,14 @@ def passages(text: str) -> list[Content]:
     found = list[Content]()
     for section in re.split(r"^#+ ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
-        for piece in split(body, size=1200):
+        for piece in split(body, max_characters=1200):
             found.append(Content(f"{heading}\n{piece.text}", str(len(found) + 1)))
     return found
 
 
 def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
     """The passages, found by their meaning. By default they are embedded here, with all-MiniLM-L6-v2."""
-    retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), limit=10)
+    retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), max_results=10)
     retriever.add(passages(TEXT.read_text("utf-8")))
     return retriever
 

@@ -14,7 +14,7 @@ import pytest
 import aiservices
 import aiservices.agents
 import aiservices.guardrails
-import aiservices.integrations.mcp.tools
+import aiservices.integrations.mcp
 import aiservices.memory
 import aiservices.moderation
 import aiservices.retrieval
@@ -73,7 +73,7 @@ KeywordRetriever OpenAiEmbeddingModel Query QueryRouter QueryTransformer ReRank 
 ReciprocalRankFusion RetrievalAugmentor Retriever Route RouteBy RouteByModel RouteToAll
 SentenceTransformerModel VectorStore contents_by_id contents_of retriever_tool split unchanged
 """.split()
-SYNTHESIS = "Mode PartAnswered SynthesisPrompts Synthesizer".split()
+SYNTHESIS = "PartAnswered ResponseMode SynthesisPrompts Synthesizer".split()
 BESIDE = {
     aiservices.agents: AGENTS,
     aiservices.guardrails: GUARDRAILS,

@@ -182,7 +182,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
         raise guard_failure(name, stage, invocation, error) from error
     yield Emit(GuardrailRan(name, stage, verdict), shown=False)
     if isinstance(verdict, Refused):
-        message = f"{invocation.plan.where}: the {stage} guard {name} refused: {verdict.message}"
+        message = f"{invocation.plan.qualname}: the {stage} guard {name} refused: {verdict.message}"
         raise GuardrailError(message, guard=name, stage=stage, reason=verdict.message)
     return verdict
 
@@ -190,7 +190,7 @@ def run_guard(guard: GuardFunction, subject: Any, stage: Stage, invocation: Invo
 def guard_failure(name: str, stage: Stage, invocation: Invocation, error: Exception) -> GuardrailError:
     """Return a GuardrailError that reports an exception of a guard."""
     reason = f"{type(error).__name__}: {error}"
-    message = f"{invocation.plan.where}: the {stage} guard {name} failed: {reason}"
+    message = f"{invocation.plan.qualname}: the {stage} guard {name} failed: {reason}"
     return GuardrailError(message, guard=name, stage=stage, reason=reason)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..engine.effects import Flow
-from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.pipeline import Answer, Proceed
 from ..engine.plan import Invocation
 from ..models.errors import DefinitionError
@@ -89,7 +89,7 @@ class UserText(NamedTuple):
     def replaced_by(self, text: str, invocation: Invocation) -> Invocation:
         """Return the invocation with another text in this message. Images and files stay."""
         if self.placeholder:
-            text = text.replace(self.placeholder, INSTRUCTIONS_PLACE)
+            text = text.replace(self.placeholder, INSTRUCTIONS_MARK)
         messages = list(invocation.request.messages)
         original = messages[self.position]
         assert isinstance(original, UserMessage), "find_user_text only returns positions of user messages"
@@ -104,9 +104,9 @@ def find_user_text(invocation: Invocation) -> UserText | None:
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
         if isinstance(message, UserMessage) and not isinstance(message.text, GuardMessage):
-            if INSTRUCTIONS_PLACE not in message.text:
+            if INSTRUCTIONS_MARK not in message.text:
                 return UserText(message.text, position, "")
             placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in message.text)
-            text = message.text.replace(INSTRUCTIONS_PLACE, placeholder)
+            text = message.text.replace(INSTRUCTIONS_MARK, placeholder)
             return UserText(text, position, placeholder)
     return None

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, through
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
 from ..engine.events import ReplyFailed, ReplyReceived
-from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.pipeline import Answer, Proceed
 from ..engine.plan import Invocation
 from ..interface.parameters import is_async
@@ -119,7 +119,7 @@ class Moderation:
 
 def _user_texts(invocation: Invocation) -> tuple[str, ...]:
     messages = (message for message in invocation.request.messages if isinstance(message, UserMessage))
-    texts = (message.text.replace(INSTRUCTIONS_PLACE, "") for message in messages)
+    texts = (message.text.replace(INSTRUCTIONS_MARK, "") for message in messages)
     return tuple(text for text in texts if text.strip())
 
 
@@ -135,7 +135,7 @@ class ModerationCheck:
         self._moderator = moderator
         self._texts = texts
         self._stage: Stage = stage
-        self._qualname = invocation.plan.where
+        self._qualname = invocation.plan.qualname
         self._outcome: Any = _PENDING  # then the results of the moderator, or its exception
         self.is_open = bool(texts)
 
@@ -265,7 +265,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
         return outcome[:-1] if isinstance(effect, Gather) else outcome
 
     try:
-        answer = yield from through(flow, perform)
+        answer = yield from map_effects(flow, perform)
         if blocked_by is not None:
             raise _FlowClosed
     except (Exception, _FlowClosed):
@@ -299,7 +299,7 @@ def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
 
 def _unread_reply_error(invocation: Invocation) -> ServiceOutputError:
     """Return the error that a flow gets for a request whose reply was not read to its end."""
-    return ServiceOutputError(invocation.plan.where, "", (), invocation.state.attempts)
+    return ServiceOutputError(invocation.plan.qualname, "", (), invocation.state.attempts)
 
 
 class OpenAiModerator:

@@ -92,7 +92,7 @@ class OutputGuardrails:
             text = answer_text(answer, invocation)
             invocation = _reprompted(invocation, already_sent, answer, text, outcome.verdict.message)
             # the rejected answer leaves the record of the call, so that a memory does not store it
-            tool_messages[:] = _tool_rounds(answer.said)
+            tool_messages[:] = _tool_rounds(answer.messages)
             already_sent = len(tool_messages)
 
     def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
@@ -118,7 +118,7 @@ class OutputGuardrails:
             return
         name, reason = rejection.guard, rejection.verdict.reason
         answers = "its only answer" if rejected == 1 else f"all {rejected} answers"
-        message = f"{invocation.plan.where}: the output guard {name} rejected {answers}: {reason}"
+        message = f"{invocation.plan.qualname}: the output guard {name} rejected {answers}: {reason}"
         error = GuardrailError(message, guard=name, stage="output", reason=reason)
         if rejected < self._max_attempts:
             cause = state.exceeded() or "a stream has already handed out text"
@@ -135,7 +135,7 @@ def _reprompted(
     contains the rejected answer, whose text is ``text``, and the message. ``already_sent`` is the number of
     tool messages that the request contains already.
     """
-    tool_rounds = _tool_rounds(answer.said)[already_sent:]
+    tool_rounds = _tool_rounds(answer.messages)[already_sent:]
     feedback = () if message is None else _feedback(answer, text, GuardMessage(message))
     return replace(invocation, request=invocation.request.plus(*tool_rounds, *feedback))
 
@@ -150,7 +150,7 @@ def _tool_rounds(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def _feedback(answer: Answer, text: str, feedback: str) -> tuple[Message, ...]:
     """Return the messages that show the model its rejected answer and tell it what is wrong."""
-    messages = answer.said
+    messages = answer.messages
     if messages and isinstance(messages[-1], ToolMessage):
         return (*messages[len(_tool_rounds(messages)) :], UserMessage(feedback))
     calls = answer.reply.message.tool_calls
@@ -193,11 +193,11 @@ def _with_text(answer: Answer, text: str, invocation: Invocation) -> Answer:
     """Return the answer with another text and the value parsed from it. Raises OutputParsingError."""
     output_format = _format_of(answer, invocation)
     reply = _reply_with(answer.reply, text, keep_call=_is_tool_call(answer.reply, output_format))
-    parser = invocation.plan.wire.parser
+    parser = invocation.plan.output_format.parser
     if output_format is not None:
         reading = output_format.read(reply)
     elif parser is None:  # the method returns a message or a reply, which is not parsed from a text
-        reading = invocation.plan.wire.read(reply)
+        reading = invocation.plan.output_format.read(reply)
     else:
         reading = parser.read(text)
     return _answer_with(answer, reply, text, reading)
@@ -214,8 +214,8 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
 
 def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None:
     """Return the format that reads the reply as the value, or None if the value has another origin."""
-    output_format = invocation.state.wire
-    if output_format is None or (answer.said and isinstance(answer.said[-1], ToolMessage)):
+    output_format = invocation.state.output_format
+    if output_format is None or (answer.messages and isinstance(answer.messages[-1], ToolMessage)):
         return None
     try:
         return output_format if strict_equal(output_format.read(answer.reply).value, answer.value) else None
@@ -234,7 +234,7 @@ def _write(value: Any, invocation: Invocation) -> str:
         return value
     if isinstance(value, (AiMessage, ChatReply)):
         return value.text
-    parser = invocation.plan.wire.parser
+    parser = invocation.plan.output_format.parser
     try:
         return str(value) if parser is None else parser.write(value)
     except ValueError:  # parsers of the user may be unable to write
@@ -246,7 +246,7 @@ def _has_type_of_method(value: Any, original: Any, invocation: Invocation) -> bo
 
     A parser that cannot even write the original value cannot tell; then both values must have the same class.
     """
-    parser = invocation.plan.wire.parser
+    parser = invocation.plan.output_format.parser
     if parser is None:
         return type(value) is type(original)
     try:
@@ -269,7 +269,7 @@ def _reply_with(reply: ChatReply, text: str, *, keep_call: bool) -> ChatReply:
 
 def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[Any]) -> Answer:
     """Return the answer as if the model had given this reply."""
-    messages = answer.said
+    messages = answer.messages
     if messages and isinstance(messages[-1], ToolMessage):  # the result of a tool is the answer
         messages = (*messages[:-1], replace(messages[-1], text=text))
         return replace(answer, value=reading.value, coercions=reading.coercions, said=messages)

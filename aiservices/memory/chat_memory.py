@@ -163,7 +163,7 @@ class ChatMemory:
 def _conversation_of(invocation: Invocation) -> str:
     """Return the id of the conversation of a call. Raises TypeError or ValueError for an unusable id."""
     memory_id: object = invocation.memory_id
-    where = invocation.plan.where
+    where = invocation.plan.qualname
     if memory_id is None and all(
         parameter.role is not Role.MEMORY_ID for parameter in invocation.plan.parameters
     ):
@@ -183,7 +183,7 @@ def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """
-    kept = invocation.state.kept
+    kept = invocation.state.interceptor_data
     if invocation.is_resumed and _STATE_KEY in kept:
         message = message_from_dict(kept[_STATE_KEY])
         return message if isinstance(message, UserMessage) else None

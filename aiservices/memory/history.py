@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.pipeline import Answer
 from ..engine.plan import Invocation
 from ..models.messages import (
@@ -79,9 +79,9 @@ def user_message_of(invocation: Invocation) -> UserMessage | None:
     if not messages:
         return None
     last = messages[-1]
-    if INSTRUCTIONS_PLACE not in last.text:
+    if INSTRUCTIONS_MARK not in last.text:
         return last
-    return replace(last, text=last.text.replace(INSTRUCTIONS_PLACE, "").strip())
+    return replace(last, text=last.text.replace(INSTRUCTIONS_MARK, "").strip())
 
 
 def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
@@ -91,7 +91,7 @@ def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
     of a tool as the text of that result. Otherwise providers would reject the conversation in the next call,
     since the last tool call has no result or no reply.
     """
-    messages = answer.said or (answer.reply.message,)
+    messages = answer.messages or (answer.reply.message,)
     last = messages[-1]
     question: tuple[Message, ...] = () if user_message is None else (user_message,)
     if isinstance(last, AiMessage) and last.tool_calls:
@@ -116,7 +116,7 @@ class SentMessageRecorder:
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
-        plan, kept = invocation.plan, invocation.state.kept
+        plan, kept = invocation.plan, invocation.state.interceptor_data
         if invocation.is_resumed and _STATE_KEY in kept:
             message = message_from_dict(kept[_STATE_KEY])
             self.message = message if isinstance(message, UserMessage) else None
@@ -135,7 +135,7 @@ class SentMessageRecorder:
         Later requests of the call may have more user messages, which report the problems of a rejected
         answer. The number of user messages in the first request tells which one is the user's.
         """
-        messages, wire = _user_messages(request), invocation.state.wire
+        messages, wire = _user_messages(request), invocation.state.output_format
         # a request that repairs single fields of an answer is sent without the few-shot examples
         examples = 0 if wire is None or not wire.shown else len(invocation.examples)
         if self._user_messages is None:
@@ -143,7 +143,7 @@ class SentMessageRecorder:
         first_messages = messages[: self._user_messages + examples]
         self.message = first_messages[-1] if first_messages else None
         if self.message is not None:
-            invocation.state.kept[_STATE_KEY] = message_to_dict(self.message)
+            invocation.state.interceptor_data[_STATE_KEY] = message_to_dict(self.message)
 
 
 def _user_messages(request: ChatRequest) -> list[UserMessage]:

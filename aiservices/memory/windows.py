@@ -217,7 +217,7 @@ class SummarizingWindow:
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
         """Ask the model for a summary. Return None if it fails; raise BudgetExceededError if none is left."""
-        state, name, where = invocation.state, self._model.name, invocation.plan.where
+        state, name, where = invocation.state, self._model.name, invocation.plan.qualname
         exceeded, problems = state.exceeded(), state.budget.problems(where, [self._model.name])
         if exceeded is not None:
             raise exceeded

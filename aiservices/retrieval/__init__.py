@@ -1,4 +1,4 @@
-"""Answers from texts of one's own: finding what fits to a question, and giving it to the model."""
+"""Retrieval: find texts that help to answer a question, and give them to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has a model answer with the help of what is found for the question."""
+"""RetrievalAugmentor, which adds retrieved contents to the user message, and the tool for searching."""
 
 from __future__ import annotations
 
@@ -17,29 +17,34 @@ from ..engine.plan import Invocation
 from ..engine.tool_execution import ToolRun
 from ..interface.decorators import TemplateSource
 from ..interface.parameters import is_async, name_of
-from ..interface.templates import Prompt, TemplateFault, compile_prompt
+from ..interface.templates import Prompt, TemplateError, compile_prompt
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import UserMessage
 from ..tools.tool import Tool, tool, tools_of
-from .content import Content, Query, Retriever, checked, doing, flowing, last_said
+from .content import Content, Query, Retriever, call_effect, call_flow, check_contents, last_user_position
 from .query import Fusion, QueryRouter, QueryTransformer, ReciprocalRankFusion, RouteToAll, unchanged
 
 _TEMPLATE = "{{user_message}}\n\nAnswer using the following information:\n{{information}}"
-_KNOWN = frozenset({"user_message", "information", "contents"})
+_VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """Gives the text of the user message with the contents in it; there is at least one."""
+    """Returns the text of the user message with the retrieved contents in it. There is at least one."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """Renders a template of ``user_message``, ``information`` (the contents, listed) and ``contents``.
+    """Adds contents to a user message with a template.
 
-    The list has each content below its id and its ``metadata`` of these names. What is rendered into the
-    template is never read as one. Raises DefinitionError when the template has a fault.
+    The texts that are inserted are never interpreted as templates. Raises DefinitionError if the template is
+    invalid.
+
+    Attributes:
+        template: A Jinja template with the variables ``user_message``, ``information`` (the texts of the
+            contents, each below its id) and ``contents`` (the list of Content objects).
+        metadata: The names of metadata that ``information`` shows beside the id of a content.
     """
 
     template: str = _TEMPLATE
@@ -49,62 +54,76 @@ class Injection:
     def __post_init__(self) -> None:
         try:
             prompt = compile_prompt(TemplateSource(self.template))
-        except TemplateFault as error:
+        except TemplateError as error:
             raise DefinitionError([DefinitionProblem("Injection", str(error))]) from error
-        unknown = sorted(prompt.variables - _KNOWN)
+        unknown = sorted(prompt.variables - _VARIABLES)
         if unknown:
-            said = f"its template names {{{{{unknown[0]}}}}}, but knows: {', '.join(sorted(_KNOWN))}"
-            raise DefinitionError([DefinitionProblem("Injection", said)])
+            problem = (
+                f"the template uses {{{{{unknown[0]}}}}}; its variables are: {', '.join(sorted(_VARIABLES))}"
+            )
+            raise DefinitionError([DefinitionProblem("Injection", problem)])
         object.__setattr__(self, "_prompt", prompt)
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str:
-        given = {
+        variables = {
             "user_message": user_message,
-            "information": listed(contents, self.metadata),
+            "information": format_contents(contents, self.metadata),
             "contents": list(contents),
         }
-        return self._prompt.render(given, "Injection")
+        return self._prompt.render(variables, "Injection")
 
 
-def listed(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
-    """Contents as a model reads them: each below its id, with an empty line between."""
-    return "\n\n".join(_listed(content, metadata) for content in contents)
+def format_contents(contents: Sequence[Content], metadata: Sequence[str] = ()) -> str:
+    """Return contents as text for a model: each text below its id in brackets, separated by empty lines."""
+    return "\n\n".join(_format_content(content, metadata) for content in contents)
 
 
-def _listed(content: Content, metadata: Sequence[str]) -> str:
-    known = [f"{name}: {content.metadata[name]}" for name in metadata if name in content.metadata]
-    head = "; ".join([content.id, *known] if content.id else known)
-    return f"[{head}]\n{content.text}" if head else content.text
+def _format_content(content: Content, metadata: Sequence[str]) -> str:
+    fields = [f"{name}: {content.metadata[name]}" for name in metadata if name in content.metadata]
+    heading = "; ".join([content.id, *fields] if content.id else fields)
+    return f"[{heading}]\n{content.text}" if heading else content.text
 
 
-_KEPT = "retrieval.sources"
-_FUSION = ReciprocalRankFusion()
-_INJECTION = Injection()
+_STATE_KEY = "retrieval.sources"
+_DEFAULT_FUSION = ReciprocalRankFusion()
+_DEFAULT_INJECTION = Injection()
 
 
 class ContentsRetrieved(NamedTuple):
-    """What was found for a call, before its model is asked: an event of its stream."""
+    """An event of streams and for listeners: contents were retrieved, and the model is called next.
+
+    Attributes:
+        contents: The contents, best first.
+    """
 
     contents: tuple[Content, ...]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class RetrievalAugmentor:
-    """Finds contents for the last user message and puts them into it: an interceptor.
+    """An interceptor that retrieves contents for the user message and adds them to it.
 
-    The message becomes queries (``transform``), each goes to retrievers (``route``; by default to all that
-    were given), what they find becomes one list (``fuse``), and that is put into the message (``inject``).
-    Where nothing is found the message stays as it is. The contents are the ``sources`` of the Result.
-    Retrievers run side by side, ``at_once`` of them at one time. An interceptor outside of this one, such as
-    a memory, sees the message without the contents. A call that goes on after an approval has them already.
-    Raises DefinitionError where it has no retriever and no route, or both, or a retriever that is none.
+    The last user message becomes the query. If nothing is found, the message stays unchanged. The contents
+    are the ``sources`` of the Result. Interceptors before this one, such as a ChatMemory, see the message
+    without the contents. A call that is resumed after an approval keeps the contents of its first part.
+
+    Raises DefinitionError if there is no retriever and no ``route``, if there are both, or if a retriever has
+    no method ``retrieve``.
+
+    Attributes:
+        transform: Converts the query to one or more queries. By default it stays unchanged.
+        route: Chooses the retrievers for each query. By default all retrievers that were passed.
+        fuse: Merges the results into one ranking.
+        inject: Adds the contents to the user message.
+        max_concurrency: How many retrievers run at the same time. None sets no limit.
+        awaits: The names of the async retrievers, for the checks of ``create``.
     """
 
     transform: QueryTransformer
     route: QueryRouter
     fuse: Fusion
     inject: Injector
-    at_once: int | None
+    max_concurrency: int | None
     awaits: tuple[str, ...]
 
     position_name = "retrieval"
@@ -114,81 +133,97 @@ class RetrievalAugmentor:
         *retrievers: Retriever,
         transform: QueryTransformer = unchanged,
         route: QueryRouter | None = None,
-        fuse: Fusion = _FUSION,
-        inject: Injector = _INJECTION,
-        at_once: int | None = None,
+        fuse: Fusion = _DEFAULT_FUSION,
+        inject: Injector = _DEFAULT_INJECTION,
+        max_concurrency: int | None = None,
     ) -> None:
         if bool(retrievers) == (route is not None):
-            said = "it takes retrievers, or a route that knows its own: one of them"
-            raise DefinitionError([DefinitionProblem("RetrievalAugmentor", said)])
+            problem = "pass either retrievers or a route, which has retrievers of its own"
+            raise DefinitionError([DefinitionProblem("RetrievalAugmentor", problem)])
         problems = [
             DefinitionProblem(
-                "RetrievalAugmentor", f"{name_of(one)} is no retriever: it has no method retrieve"
+                "RetrievalAugmentor", f"{name_of(one)} is not a retriever; it has no method retrieve"
             )
             for one in retrievers
             if not callable(getattr(one, "retrieve", None))
         ]
         if problems:
             raise DefinitionError(problems)
-        parts: dict[str, Any] = {"transform": transform, "route": route or RouteToAll(retrievers)}
-        awaits = tuple(
-            f"{type(one).__name__}.retrieve" for one in retrievers if is_async(getattr(one, "retrieve", None))
-        )
-        parts |= {"fuse": fuse, "inject": inject, "at_once": at_once, "awaits": awaits}
-        for name, part in parts.items():
-            object.__setattr__(self, name, part)
+        fields = {
+            "transform": transform,
+            "route": route or RouteToAll(retrievers),
+            "fuse": fuse,
+            "inject": inject,
+            "max_concurrency": max_concurrency,
+            "awaits": tuple(
+                _qualname(retriever)
+                for retriever in retrievers
+                if is_async(getattr(retriever, "retrieve", None))
+            ),
+        }
+        for name, value in fields.items():  # the way to set fields of a frozen dataclass
+            object.__setattr__(self, name, value)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        kept = invocation.state.kept
-        query = None if invocation.is_resumed else Query.of(invocation)
-        if query is None:  # what was found before the call waited is in its request
-            contents = tuple(Content(**found) for found in kept.get(_KEPT, ()))
+        kept = invocation.state.interceptor_data
+        query = None if invocation.is_resumed else Query.from_invocation(invocation)
+        if query is None:  # of a resumed call: its request already has the contents
+            contents = tuple(Content(**fields) for fields in kept.get(_STATE_KEY, ()))
         else:
-            contents = tuple((yield from self.retrieved(query)))
-            kept[_KEPT] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
+            contents = tuple((yield from self.retrieve(query)))
+            kept[_STATE_KEY] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
             yield Emit(ContentsRetrieved(contents))
-        augmented = self._augmented(invocation, contents) if contents and query is not None else invocation
+        augmented = self._augment(invocation, contents) if contents and query is not None else invocation
         answer = yield from proceed(augmented)
         return replace(answer, sources=(*answer.sources, *contents)) if contents else answer
 
-    def retrieved(self, query: Query) -> Flow[Sequence[Content]]:
-        """What is found for a query, the best first."""
-        queries = yield from flowing(self.transform, query)
-        needs: list[Run] = []
+    def retrieve(self, query: Query) -> Flow[Sequence[Content]]:
+        """Transform a query, run the retrievers, and return the fused results, best first."""
+        queries = yield from call_flow(self.transform, query)
+        effects: list[Run] = []
         names: list[str] = []
         for one in queries:
-            for retriever in (yield from flowing(self.route, one)):
-                names.append(f"{type(retriever).__name__}.retrieve")
-                needs.append(doing(retriever.retrieve, one))
-        found: Sequence[Any] = (yield Gather(tuple(needs), self.at_once)) if needs else ()
-        rankings = [checked(contents, name) for contents, name in zip(found, names, strict=True)]
-        return checked((yield from flowing(self.fuse, query, rankings)), name_of(self.fuse))
+            for retriever in (yield from call_flow(self.route, one)):
+                names.append(_qualname(retriever))
+                effects.append(call_effect(retriever.retrieve, one))
+        results: Sequence[object] = (yield Gather(tuple(effects), self.max_concurrency)) if effects else ()
+        rankings = [check_contents(contents, name) for contents, name in zip(results, names, strict=True)]
+        return check_contents((yield from call_flow(self.fuse, query, rankings)), name_of(self.fuse))
 
-    def _augmented(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
+    def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
+        """Return the invocation with the contents in its last user message."""
         messages = list(invocation.request.messages)
-        at = last_said(messages)
-        assert at is not None, "there is a user message that was looked for"
-        said = messages[at]
-        assert isinstance(said, UserMessage), "that is what was looked for"
-        messages[at] = replace(said, text=self.inject(said.text, contents))
+        position = last_user_position(messages)
+        assert position is not None, "the query was made from the last user message"
+        message = messages[position]
+        assert isinstance(message, UserMessage), "last_user_position only returns positions of user messages"
+        messages[position] = replace(message, text=self.inject(message.text, contents))
         return replace(invocation, request=replace(invocation.request, messages=tuple(messages)))
 
 
-_NOTHING = "Nothing was found."
-_Looked = Annotated[str, Description("what to look for, as a question or in keywords")]
+def _qualname(retriever: Retriever) -> str:
+    return f"{type(retriever).__name__}.retrieve"
+
+
+_NOTHING_FOUND = "Nothing was found."
+_QueryText = Annotated[str, Description("what to look for, as a question or in keywords")]
 
 
 class Excerpts(str):
-    """What a retriever's tool found, as the model reads it: each text below its id. ``contents`` has all."""
+    """The result of a retriever tool: a text with each content below its id.
+
+    Attributes:
+        contents: The contents, best first.
+    """
 
     contents: tuple[Content, ...]
 
     def __new__(cls, contents: Sequence[Content]) -> Excerpts:
-        made = super().__new__(cls, listed(contents) or _NOTHING)
-        made.contents = tuple(contents)
-        return made
+        excerpts = super().__new__(cls, format_contents(contents) or _NOTHING_FOUND)
+        excerpts.contents = tuple(contents)
+        return excerpts
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:  # pickle would otherwise call __new__ with the text
         return Excerpts, (self.contents,)
 
 
@@ -197,26 +232,32 @@ def retriever_tool(
     name: str = "search",
     description: str = "Finds passages of text. Each stands below its id in brackets; cite it by that id.",
 ) -> Tool:
-    """A tool that looks for what the model asks; its result is ``Excerpts``.
+    """Return a tool with which a model searches by itself.
 
-    Only async methods can call that of a retriever which is async.
+    The result of the tool is an ``Excerpts``. If the retriever is async, only async methods can use the tool.
+
+    Args:
+        retriever: The retriever.
+        name: The name of the tool for the model.
+        description: Tells the model what the tool does.
     """
 
-    giver = f"{type(retriever).__name__}.retrieve"
+    def search(query: _QueryText) -> Excerpts:
+        return Excerpts(check_contents(retriever.retrieve(Query(query)), _qualname(retriever)))
 
-    def search(query: _Looked) -> Excerpts:
-        return Excerpts(checked(retriever.retrieve(Query(query)), giver))
-
-    async def asearch(query: _Looked) -> Excerpts:
-        found: Any = retriever.retrieve(Query(query))
-        return Excerpts(checked(await found, giver))
+    async def asearch(query: _QueryText) -> Excerpts:
+        contents: Any = retriever.retrieve(Query(query))
+        return Excerpts(check_contents(await contents, _qualname(retriever)))
 
     asynchronous = inspect.iscoroutinefunction(retriever.retrieve)
-    [made] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))
-    return made
+    [retrieval_tool] = tools_of(tool(name=name, description=description)(asearch if asynchronous else search))
+    return retrieval_tool
 
 
 def contents_by_id(runs: Iterable[ToolRun]) -> dict[str, Content]:
-    """All that the tools of a call found, by id: what an answer can cite."""
-    found = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
-    return {content.key: content for contents in found for content in contents}
+    """Return all contents that retriever tools found in a call, by their ids: what the answer can cite.
+
+    ``runs`` are the ``tool_runs`` of a Result.
+    """
+    results = (run.result.contents for run in runs if isinstance(run.result, Excerpts))
+    return {content.key: content for contents in results for content in contents}

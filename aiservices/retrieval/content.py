@@ -1,4 +1,8 @@
-"""What is looked for and what is found: queries, contents, and who retrieves them."""
+"""Contents, queries and retrievers: what is searched, what is searched for, and who searches.
+
+Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
+user and imports optional packages.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..engine.effects import Flow, Run
-from ..engine.output_format import INSTRUCTIONS_PLACE
+from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
 from ..interface.parameters import name_of
 from ..models.messages import Message, UserMessage
@@ -18,10 +22,13 @@ from ..models.messages import Message, UserMessage
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A piece of text that was found, or that can be.
+    """A piece of text that a retriever can find.
 
-    ``id`` is what a model cites it by; two contents with one id are the same. ``score`` is that of whoever
-    ranked it last, the higher the better; None when nobody did.
+    Attributes:
+        text: The text that the model gets.
+        id: The id by which a model cites the content. Two contents with the same id are the same content.
+        metadata: Other data about the content, such as its source. Retrievers can filter by it.
+        score: The score of the last ranking, higher is better. None if the content was not ranked.
     """
 
     text: str
@@ -31,46 +38,49 @@ class Content:
 
     @property
     def key(self) -> str:
-        """What tells it from other contents: the id, else the text."""
+        """The identity of the content: its id, or its text if it has no id."""
         return self.id or self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search query. ``invocation`` is the call that needs it, if any."""
+    """A search query.
+
+    Attributes:
+        text: What to search for.
+        invocation: The call of a service method that needs the contents, if there is one.
+    """
 
     text: str
     invocation: Invocation | None = field(default=None, repr=False, compare=False)
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """What was said in the conversation before the message that is asked for now."""
+        """The messages of the conversation before the user message that is being answered."""
         if self.invocation is None:
             return ()
         messages = self.invocation.request.messages
-        at = last_said(messages)
-        return () if at is None else messages[:at]
+        position = last_user_position(messages)
+        return () if position is None else messages[:position]
 
     @staticmethod
-    def of(invocation: Invocation) -> Query | None:
-        """The query of a call: its last user message; None when it has none."""
+    def from_invocation(invocation: Invocation) -> Query | None:
+        """Return the last user message of a call as a query, or None if the call has no user message."""
         messages = invocation.request.messages
-        at = last_said(messages)
-        return (
-            None
-            if at is None
-            else Query(messages[at].text.replace(INSTRUCTIONS_PLACE, "").strip(), invocation)
-        )
+        position = last_user_position(messages)
+        if position is None:
+            return None
+        return Query(messages[position].text.replace(INSTRUCTIONS_MARK, "").strip(), invocation)
 
 
 class Retriever(Protocol):
-    """Finds contents, the best first. ``retrieve`` may be ``async def``, for async calls."""
+    """Finds contents for a query, best first. ``retrieve`` may be async if the service methods are async."""
 
     def retrieve(self, query: Query, /) -> Sequence[Content] | Awaitable[Sequence[Content]]: ...
 
 
 class DocumentLike(Protocol):
-    """A document as the loaders and splitters of LangChain give it."""
+    """A document of the loaders and splitters of LangChain."""
 
     @property
     def page_content(self) -> str: ...
@@ -79,96 +89,109 @@ class DocumentLike(Protocol):
 
 
 def contents_of(pieces: Iterable[str | DocumentLike | Content], name: str = "chunk") -> list[Content]:
-    """Texts or documents as contents. Those without an id get one: ``name``, and their number from 1.
+    """Convert texts or documents to contents.
 
-    A document's id is taken from its ``id``, where it has one that is a text. Raises TypeError for one text
-    alone, whose pieces would be its letters.
+    A document keeps its ``id`` if that is a text. A piece without an id gets the id ``{name}-{number}``,
+    counted from 1. Raises TypeError for a single text, because its pieces would be its characters.
     """
     if isinstance(pieces, str):
-        raise TypeError("it is one text; put it into a list, or cut it into contents with split")
+        raise TypeError("contents_of takes a list of texts, not one text; use split to cut a long text")
     return [_content(piece, f"{name}-{number}") for number, piece in enumerate(pieces, 1)]
 
 
-def _content(piece: str | DocumentLike | Content, name: str) -> Content:
+def _content(piece: str | DocumentLike | Content, default_id: str) -> Content:
     if isinstance(piece, Content):
-        return piece if piece.id else Content(piece.text, name, piece.metadata, piece.score)
+        return piece if piece.id else Content(piece.text, default_id, piece.metadata, piece.score)
     if isinstance(piece, str):
-        return Content(piece, name)
-    own = getattr(piece, "id", None)
-    return Content(piece.page_content, own if isinstance(own, str) and own else name, dict(piece.metadata))
-
-
-def last_said(messages: Sequence[Message]) -> int | None:
-    """Where the last user message is; None when there is none."""
-    places = [at for at, message in enumerate(messages) if isinstance(message, UserMessage)]
-    return places[-1] if places else None
-
-
-def checked(found: Any, giver: str) -> tuple[Content, ...]:
-    """The contents that somebody gave. Raises TypeError where they are none."""
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        other = next((one for one in found if not isinstance(one, Content)), None)
-        if other is None:
-            return tuple(found)
-        found = f"a list with {type(other).__name__} in it"
-    else:
-        found = type(found).__name__
-    raise TypeError(f"{giver} gave {found}; it must give a list of Content, which contents_of makes of texts")
-
-
-def needed(module: str, extra: str) -> Any:
-    """A module of an optional dependency. Raises ImportError that names the extra which brings it."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
-            raise
-        said = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
-        raise ImportError(said, name=module) from error
+        return Content(piece, default_id)
+    document_id = getattr(piece, "id", None)
+    content_id = document_id if isinstance(document_id, str) and document_id else default_id
+    return Content(piece.page_content, content_id, dict(piece.metadata))
 
 
 def split(
     text: str,
-    name: str = "chunk",
     *,
-    size: int = 900,
+    name: str = "chunk",
+    max_characters: int = 900,
     overlap: int = 0,
-    form: Literal["text", "markdown"] = "text",
+    format: Literal["text", "markdown"] = "text",
 ) -> list[Content]:
-    """A text in pieces of at most ``size`` characters, of which ``overlap`` are those of the piece before.
+    """Split a text into contents, between paragraphs if possible, otherwise between sentences or words.
 
-    It is cut between paragraphs, else sentences, else words; Markdown between its sections too. The ids are
-    ``name`` and a number from 1; the metadata have ``source``, which is the name, and ``start``, the place of
-    the first character. Needs semantic-text-splitter.
+    Needs the package semantic-text-splitter.
+
+    Args:
+        text: The text.
+        name: The ids are ``{name}-{number}``, counted from 1. The metadata contain it as ``source``, and the
+            position of the first character as ``start``.
+        max_characters: The largest length of a content.
+        overlap: How many characters a content shares with the one before.
+        format: "markdown" also splits between the sections of a Markdown text.
     """
-    library = needed("semantic_text_splitter", "retrieval")
-    kind = library.MarkdownSplitter if form == "markdown" else library.TextSplitter
-    pieces = kind(size, overlap=overlap).chunk_indices(text)
+    library = import_extra("semantic_text_splitter", "retrieval")
+    splitter_class = library.MarkdownSplitter if format == "markdown" else library.TextSplitter
+    pieces = splitter_class(max_characters, overlap=overlap).chunk_indices(text)
     return [
         Content(piece, f"{name}-{number}", {"source": name, "start": start})
         for number, (start, piece) in enumerate(pieces, 1)
     ]
 
 
+def last_user_position(messages: Sequence[Message]) -> int | None:
+    """Return the index of the last user message, or None if there is none."""
+    positions = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
+    return positions[-1] if positions else None
+
+
+def check_contents(value: object, source: str) -> tuple[Content, ...]:
+    """Return the contents that ``source`` returned. Raises TypeError if they are not a list of contents."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        other = next((item for item in value if not isinstance(item, Content)), None)
+        if other is None:
+            return tuple(value)
+        description = f"a list with {type(other).__name__} in it"
+    else:
+        description = type(value).__name__
+    raise TypeError(
+        f"{source} returned {description}; it must return a list of Content; "
+        "contents_of converts texts to contents"
+    )
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import a module of an optional package. Raises ImportError with the extra that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:  # a dependency of the installed package is missing
+            raise
+        message = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
+        raise ImportError(message, name=module) from error
+
+
 T = TypeVar("T")
 
 
-def doing(function: Callable[..., Any], *arguments: Any) -> Run:
-    """Call a function with arguments; one that blocks runs beside an event loop, in a thread."""
+def call_effect(function: Callable[..., Any], *arguments: object) -> Run:
+    """Return the effect that calls a function of the user.
 
-    @wraps(function)  # so that what goes wrong names it
-    def work() -> Any:
+    A blocking function runs in a thread if the service method is async.
+    """
+
+    @wraps(function)  # errors of the drivers name the function
+    def call() -> Any:
         return function(*arguments)
 
-    return Run(work, in_thread=not inspect.iscoroutinefunction(function))
+    return Run(call, in_thread=not inspect.iscoroutinefunction(function))
 
 
-def flowing(function: Callable[..., Flow[T]], *arguments: Any) -> Flow[T]:
-    """The flow that a function gives. Raises TypeError for what is none."""
-    made: Any = function(*arguments)
-    if isinstance(made, Generator):
-        return made
-    if inspect.iscoroutine(made):
-        made.close()
-    said = "it must be a flow, which a function with yield gives; where nothing is to be done, yield from ()"
-    raise TypeError(f"{name_of(function)} gave {type(made).__name__}; {said}")
+def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
+    """Call a generator function of the user. Raises TypeError if it does not return a generator."""
+    result: object = function(*arguments)
+    if isinstance(result, Generator):
+        return result
+    if inspect.iscoroutine(result):
+        result.close()  # otherwise Python warns that it was never awaited
+    advice = "it must be a generator function: use yield, or yield from () if there is nothing to yield"
+    raise TypeError(f"{name_of(function)} returned {type(result).__name__}; {advice}")

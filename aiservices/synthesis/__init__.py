@@ -1,8 +1,8 @@
-"""Typed answers from more text than a model is shown at once: the response modes of LlamaIndex."""
+"""Synthesis: typed answers from more text than fits in one request, with the response modes of LlamaIndex."""
 
 from __future__ import annotations
 
 from .questions import SynthesisPrompts
-from .synthesizer import Mode, PartAnswered, Synthesizer
+from .synthesizer import PartAnswered, ResponseMode, Synthesizer
 
-__all__ = ["Mode", "PartAnswered", "SynthesisPrompts", "Synthesizer"]
+__all__ = ["PartAnswered", "ResponseMode", "SynthesisPrompts", "Synthesizer"]

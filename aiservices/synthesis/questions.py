@@ -1,17 +1,14 @@
-"""What a synthesizer asks of its model, and the account of all that one synthesis asks."""
+"""What a synthesizer asks its model: the prompts, how much text fits in a request, and the shared budget."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..engine.budget import Budget, CallState
-from ..engine.effects import Flow, arun, run
+from ..engine.effects import Flow
 from ..engine.pipeline import Answer, Interceptor, Pipeline
 from ..engine.plan import Invocation, MethodPlan
 from ..engine.retry import Retry
@@ -19,48 +16,60 @@ from ..interface.decorators import user_message
 from ..models.base import ChatModel
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
-from ..retrieval.augmentor import listed
-from ..retrieval.content import Content, needed
+from ..retrieval.augmentor import format_contents
+from ..retrieval.content import Content, import_extra
 from ..service.create import create, plan_of
 
 T_co = TypeVar("T_co", covariant=True)
-_BETWEEN = "---------------------"
+_LINE = "---------------------"
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPrompts:
-    """The templates of what is asked. ``information`` are the contents, each below its id.
+    """The prompt templates of a synthesizer.
 
-    ``answer``, ``summarize`` and ``combine`` know ``information`` and ``question``, ``refine`` also
-    ``existing``, which is the answer so far. ``summarize`` is asked of each part of a text that is more than
-    one request shows, and ``combine`` of what was said of the parts.
+    All templates have the variables ``information``, the contents, each below its id, and ``question``.
+
+    Attributes:
+        answer: Asks for an answer from contents.
+        refine: Asks to improve an answer with more contents. Its variable ``existing`` is the answer so far.
+        summarize: Asks for a text about one part of the contents, in the mode "tree_summarize".
+        combine: Asks for the answer from these texts.
     """
 
     answer: str = (
-        f"Context information is below.\n{_BETWEEN}\n{{{{information}}}}\n{_BETWEEN}\n"
+        f"Context information is below.\n{_LINE}\n{{{{information}}}}\n{_LINE}\n"
         "Given the context information and not prior knowledge, answer the query.\nQuery: {{question}}"
     )
     refine: str = (
         "The original query is: {{question}}\nThere is an existing answer: {{existing}}\n"
         "Refine the existing answer, only if needed, with the further context below.\n"
-        f"{_BETWEEN}\n{{{{information}}}}\n{_BETWEEN}\n"
+        f"{_LINE}\n{{{{information}}}}\n{_LINE}\n"
         "Answer the original query, with the new context taken into account. If it is not useful, repeat the "
         "existing answer."
     )
     summarize: str = (
-        f"Context information from several sources is below.\n{_BETWEEN}\n{{{{information}}}}\n{_BETWEEN}\n"
+        f"Context information from several sources is below.\n{_LINE}\n{{{{information}}}}\n{_LINE}\n"
         "Given the information from several sources and not prior knowledge, write down what helps to answer "
         "the query. Name the ids in brackets of the sources that it comes from.\nQuery: {{question}}"
     )
     combine: str = (
-        f"Context information from several sources is below.\n{_BETWEEN}\n{{{{information}}}}\n{_BETWEEN}\n"
+        f"Context information from several sources is below.\n{_LINE}\n{{{{information}}}}\n{_LINE}\n"
         "Given the information from several sources and not prior knowledge, answer the query.\n"
         "Query: {{question}}"
     )
 
 
-class Questions(NamedTuple):
-    """What can be asked: ``answer``, ``refine`` and ``combine`` give the form, ``summarize`` gives text."""
+class SynthesisQuestions(NamedTuple):
+    """The plans of the questions that a synthesizer can ask, and the pipeline that asks them.
+
+    Attributes:
+        answer: Returns the output type.
+        refine: Returns the output type.
+        combine: Returns the output type.
+        summarize: Returns text.
+        pipeline: The interceptors of the synthesizer.
+    """
 
     answer: MethodPlan
     refine: MethodPlan
@@ -69,19 +78,19 @@ class Questions(NamedTuple):
     pipeline: Pipeline
 
     @staticmethod
-    def of(
+    def plan(
         model: ChatModel | str | None,
-        form: Any,
+        output_type: Any,
         prompts: SynthesisPrompts,
         options: ChatOptions,
         budget: Budget,
         retry: Retry | None,
         interceptors: Sequence[Interceptor],
-    ) -> Questions:
-        """Raises DefinitionError with all problems."""
+    ) -> SynthesisQuestions:
+        """Plan the questions for an output type. Raises DefinitionError with all problems."""
         interface: Any = _interface(prompts)
-        service: Any = create(interface[form], model, options=options, budget=budget)
-        return Questions(
+        service: Any = create(interface[output_type], model, options=options, budget=budget)
+        return SynthesisQuestions(
             plan_of(service.answer),
             plan_of(service.refine),
             plan_of(service.combine),
@@ -89,8 +98,8 @@ class Questions(NamedTuple):
             Pipeline(interceptors if retry is None else (*interceptors, retry)),
         )
 
-    def written(self, value: Any) -> str:
-        """An answer as the model is shown it again: in the form that it wrote it in."""
+    def write(self, value: Any) -> str:
+        """Write an answer as the model wrote it, for the prompt that refines it."""
         parser = self.refine.wire.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
@@ -110,11 +119,16 @@ def _interface(prompts: SynthesisPrompts) -> type:
 
 
 @dataclass(slots=True)
-class Account:
-    """What one synthesis has asked, and what it may still spend.
+class SynthesisBudget:
+    """Records the requests of one synthesis and shares its budget among its questions.
 
-    ``seconds``, ``tokens`` and ``money`` of the budget hold for all that it asks, ``attempts`` for each
-    question. What is asked side by side begins with what is left then.
+    The seconds, tokens and money of the budget are for the whole synthesis, its number of attempts is for
+    each question. A question gets what is left when it starts, so concurrent questions can exceed a limit.
+
+    Attributes:
+        budget: The limits.
+        began: When the synthesis began, on the clock of ``time.monotonic``.
+        attempts: All requests so far.
     """
 
     budget: Budget
@@ -123,56 +137,64 @@ class Account:
 
     @property
     def seconds(self) -> float:
-        """Wall time since the synthesis began."""
+        """The wall time since the synthesis began."""
         return time.monotonic() - self.began
 
-    def invocation(self, plan: MethodPlan, arguments: Mapping[str, Any]) -> Invocation:
-        """A question with what is left for it. Raises BudgetExceededError when that is nothing."""
-        return replace(plan.invocation((), arguments, self.budget), state=self._context())
+    def invocation(self, plan: MethodPlan, arguments: Mapping[str, object]) -> Invocation:
+        """Return a question with the rest of the budget. Raises BudgetExceededError if nothing is left."""
+        return replace(plan.invocation((), arguments, self.budget), state=self._call_state())
 
     def ask(self, pipeline: Pipeline, invocation: Invocation) -> Flow[Answer]:
-        """The answer to one question."""
+        """Ask a question and record its requests."""
         try:
             return (yield from pipeline.flow(invocation))
         finally:
             self.attempts.extend(invocation.state.attempts)
 
-    def _context(self) -> CallState:
-        made = [*self.attempts]  # others that run side by side add to them meanwhile
-        so_far = CallState(replace(self.budget, attempts=len(made) + 1), self.began, made)
-        exceeded = so_far.exceeded()
+    def _call_state(self) -> CallState:
+        attempts = [*self.attempts]  # a copy, because concurrent questions add to the list
+        # attempts are counted for each question, so this check must not fail because of them
+        total = CallState(replace(self.budget, max_attempts=len(attempts) + 1), self.began, attempts)
+        exceeded = total.exceeded()
         if exceeded is not None:
             raise exceeded
         tokens, money = self.budget.tokens, self.budget.money
-        left = replace(
+        remaining = replace(
             self.budget,
-            tokens=None if tokens is None else tokens - so_far.tokens,
-            money=None if money is None else money - so_far.money,
+            tokens=None if tokens is None else tokens - total.tokens,
+            money=None if money is None else money - total.money,
         )
-        return CallState(left, self.began)
+        return CallState(remaining, self.began)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """How much text of contents one request shows: ``limit``, as ``measure`` counts it."""
+class TextLimit:
+    """Cuts and packs contents into texts that fit in one request.
+
+    Attributes:
+        limit: The largest size of a text.
+        measure: Returns the size of a text, in characters or tokens.
+        setting: The name of the setting of the synthesizer that gave the limit, for error messages.
+    """
 
     limit: int
     measure: Callable[[str], int] = len
+    setting: str = "max_characters"
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            said = f"limit is {self.limit}; it must be at least 1"
-            raise DefinitionError([DefinitionProblem("Synthesizer", said)])
+            problem = f"{self.setting} is {self.limit}; it must be at least 1"
+            raise DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
     def pieces(self, contents: Sequence[Content]) -> list[str]:
-        """Each content by itself, below its id; one that is too long in several pieces with that id.
+        """Return a text for each content, with its id above it, and several texts for a long content.
 
-        Cutting needs semantic-text-splitter. Raises ValueError where an id alone leaves no room for text.
+        Cutting needs semantic-text-splitter. Raises ValueError if an id alone is longer than the limit.
         """
         return [piece for content in contents for piece in self._cut(content)]
 
     def packed(self, contents: Sequence[Content]) -> list[str]:
-        """As many contents together as fit, in their order."""
+        """Return texts with as many contents as fit, in their order."""
         packs: list[str] = []
         for piece in self.pieces(contents):
             joined = f"{packs[-1]}\n\n{piece}" if packs else piece
@@ -183,112 +205,31 @@ class Room:
         return packs
 
     def truncated(self, contents: Sequence[Content]) -> str:
-        """All contents in one text; where that is too long, the beginning of each."""
-        whole = listed(contents)
+        """Return one text with all contents, or with the beginning of each if they do not fit."""
+        whole = format_contents(contents)
         if self.measure(whole) <= self.limit:
             return whole
         left = self.limit - self.measure("\n\n") * (len(contents) - 1)
-        by_size = sorted(enumerate(contents), key=lambda one: self.measure(listed([one[1]])))
-        shown: dict[int, str] = {}
-        for at, content in by_size:  # what the short ones leave over is for the long ones
-            share = Room(max(left // (len(contents) - len(shown)), 1), self.measure)
-            shown[at] = share.pieces([content])[0]
-            left -= self.measure(shown[at])
-        return "\n\n".join(shown[at] for at in range(len(contents)))
+        by_size = sorted(enumerate(contents), key=lambda item: self.measure(format_contents([item[1]])))
+        texts: dict[int, str] = {}
+        for index, content in by_size:  # shortest first: what they do not use is left for the longer ones
+            share = replace(self, limit=max(left // (len(contents) - len(texts)), 1))
+            texts[index] = share.pieces([content])[0]
+            left -= self.measure(texts[index])
+        return "\n\n".join(texts[index] for index in range(len(contents)))
 
     def _cut(self, content: Content) -> list[str]:
-        whole = listed([content])
+        whole = format_contents([content])
         if self.measure(whole) <= self.limit:
             return [whole]
-        head = whole.removesuffix(content.text)
-        left = self.limit - self.measure(head)
+        heading = whole.removesuffix(content.text)
+        left = self.limit - self.measure(heading)
         if left < 1:
-            said = f"the id {content.id!r} leaves no room for text within the limit of {self.limit}"
-            raise ValueError(f"{said}; raise limit or shorten the ids")
-        splitter = needed("semantic_text_splitter", "retrieval").TextSplitter.from_callback(
+            raise ValueError(
+                f"the id {content.id!r} leaves no room for text within {self.setting}={self.limit}; "
+                f"raise {self.setting} or shorten the ids"
+            )
+        splitter = import_extra("semantic_text_splitter", "retrieval").TextSplitter.from_callback(
             self.measure, left
         )
-        return [f"{head}{piece}" for piece in splitter.chunks(content.text) or [""]]
-
-
-class Runs(Protocol):
-    """Flows that have begun. Where one fails, those that wait for their turn are not begun any more."""
-
-    def outcome(self, number: int, /) -> Answer | Awaitable[Answer]:
-        """The answer of one flow, by its place. Raises the error of any of them, as soon as it is there."""
-        ...
-
-    def stop(self) -> None:
-        """Begin no more of them, and wait for none."""
-        ...
-
-    def ended(self) -> Awaitable[None] | None:
-        """Wait until none of them runs any more, however it ends."""
-        ...
-
-
-# Begins flows.
-SideBySide: TypeAlias = Callable[[Sequence[Flow[Answer]]], Runs]
-
-
-class Threads:
-    """Flows in threads. What runs in one cannot be stopped: it is left to come to its end."""
-
-    def __init__(self, flows: Sequence[Flow[Answer]], at_once: int) -> None:
-        self._pool = ThreadPoolExecutor(min(len(flows), at_once))
-        self._runs = [self._pool.submit(copy_context().run, run, flow) for flow in flows]
-        self._open = set(self._runs)
-        for one in self._runs:
-            one.add_done_callback(self._noted)
-
-    def outcome(self, number: int, /) -> Answer:
-        while self._runs[number] in self._open:
-            ended, self._open = wait(self._open, return_when=FIRST_COMPLETED)
-            for one in ended:
-                one.result()
-        return self._runs[number].result()
-
-    def stop(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def ended(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def _noted(self, one: Future[Answer]) -> None:
-        if not one.cancelled() and one.exception() is not None:
-            self.stop()
-
-
-class Tasks:
-    """Flows as tasks of the running event loop."""
-
-    def __init__(self, flows: Sequence[Flow[Answer]], at_once: int) -> None:
-        self._room = asyncio.Semaphore(at_once)
-        self._runs = [asyncio.ensure_future(self._run(flow)) for flow in flows]
-        self._open = set(self._runs)
-        for one in self._runs:
-            one.add_done_callback(self._noted)
-
-    async def outcome(self, number: int, /) -> Answer:
-        while self._runs[number] in self._open:
-            ended, self._open = await asyncio.wait(self._open, return_when=asyncio.FIRST_COMPLETED)
-            for one in ended:
-                if not one.cancelled():  # that follows from the error of another one
-                    one.result()
-        return self._runs[number].result()
-
-    def stop(self) -> None:
-        for one in self._runs:
-            one.cancel()
-
-    async def ended(self) -> None:
-        self.stop()
-        await asyncio.gather(*self._runs, return_exceptions=True)
-
-    async def _run(self, flow: Flow[Answer]) -> Answer:
-        async with self._room:
-            return await arun(flow)
-
-    def _noted(self, one: asyncio.Task[Answer]) -> None:
-        if not one.cancelled() and one.exception() is not None:
-            self.stop()
+        return [f"{heading}{piece}" for piece in splitter.chunks(content.text) or [""]]

@@ -1,4 +1,4 @@
-"""Answers a question from contents, with a value of a type."""
+"""The Synthesizer, which answers questions from more text than fits in one request, and its modes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from ..models.base import ChatModel, find_model
 from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
-from ..retrieval.query import aside
-from .questions import Account, Questions, Room, Runs, SideBySide, SynthesisPrompts, Tasks, Threads
+from ..retrieval.query import hide_from_stream
+from .concurrent_flows import ConcurrentFlows, StartFlows, TaskFlows, ThreadedFlows
+from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, TextLimit
 
 
-class Mode(StrEnum):
-    """How an answer comes of contents.
+class ResponseMode(StrEnum):
+    """How a synthesizer gets from contents to an answer.
 
-    REFINE: the first content gives an answer, each further one refines it. COMPACT: the same with as many
-    contents at once as fit. TREE_SUMMARIZE: each part that fits gives a text, side by side, and these texts
-    are the contents of the next round, until all that is left fits; that gives the answer. ACCUMULATE: each
-    content gives an answer by itself, side by side, and one that is too long one for each of its pieces; the
-    value is the list of them. SIMPLE_SUMMARIZE: one request with all contents, which are cut to fit.
+    Attributes:
+        REFINE: The first content gives an answer, and each further content refines it.
+        COMPACT: Like REFINE, but each request contains as many contents as fit.
+        TREE_SUMMARIZE: Contents are packed into requests, which run concurrently and each return a text.
+            These texts are packed again, until all of them fit in one request, which returns the answer.
+        ACCUMULATE: Each content gives an answer of its own, concurrently. The value is the list of the
+            answers. A content that is too long gives one answer for each of its pieces.
+        SIMPLE_SUMMARIZE: One request with all contents, which are truncated to fit.
     """
 
     REFINE = "refine"
@@ -46,246 +50,115 @@ class Mode(StrEnum):
     SIMPLE_SUMMARIZE = "simple_summarize"
 
 
-def mode_of(given: Mode | str) -> Mode:
-    """The mode of a name. Raises DefinitionError for one that there is not."""
-    try:
-        return Mode(given)
-    except ValueError as error:
-        said = f"the mode {given!r} is unknown; there are: {', '.join(Mode)}"
-        raise DefinitionError([DefinitionProblem("Synthesizer", said)]) from error
-
-
 class PartAnswered(NamedTuple):
-    """One of the contents has its answer, and so have those before it: an event of ACCUMULATE."""
+    """An event of streams in the mode ACCUMULATE: the answer for one content, in the order of the contents.
+
+    Attributes:
+        number: The number of the answer, counted from 0.
+        value: The answer.
+    """
 
     number: int
     value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Synthesis:
-    """One question to some contents on its way.
-
-    ``questions`` are asked on the way to the answer, of which a stream shows nothing; ``last`` for the answer
-    itself, once ``begins`` was told of the turn.
-    """
-
-    question: str
-    contents: Sequence[Content]
-    questions: Questions
-    last: Questions
-    room: Room
-    account: Account
-    side_by_side: SideBySide
-    begins: Callable[[Invocation], None]
-
-    def ask(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
-        invocation = self._turn(plan, information, more)
-        return (yield from aside(self.account.ask(self.questions.pipeline, invocation)))
-
-    def ask_last(self, plan: MethodPlan, information: str, **more: str) -> Flow[Answer]:
-        invocation = self._turn(plan, information, more)
-        self.begins(invocation)
-        return (yield from self.account.ask(self.last.pipeline, invocation))
-
-    def ask_each(self, plan: MethodPlan, parts: Sequence[str]) -> Flow[list[Answer]]:
-        """The answers to the same from each part, side by side; told of one after the other."""
-        flows = [self.ask(plan, part) for part in parts]
-        runs: Runs = yield Run(lambda: self.side_by_side(flows))
-        answers: list[Answer] = []
-        try:
-            for number in range(len(parts)):
-                answers.append((yield Run(lambda at=number: runs.outcome(at))))  # type: ignore[misc]
-                yield Emit(PartAnswered(number, answers[-1].value))
-        except GeneratorExit:  # nothing can be waited for any more
-            runs.stop()
-            raise
-        except BaseException:
-            yield Run(runs.ended)
-            raise
-        yield Run(runs.ended)
-        return answers
-
-    def _turn(self, plan: MethodPlan, information: str, more: Mapping[str, str]) -> Invocation:
-        return self.account.invocation(plan, {"information": information, "question": self.question, **more})
-
-
-def _refined(work: Synthesis, parts: Sequence[str]) -> Flow[Answer]:
-    if len(parts) == 1:
-        return (yield from work.ask_last(work.last.answer, parts[0]))
-    answer = yield from work.ask(work.questions.answer, parts[0])
-    for part in parts[1:-1]:
-        answer = yield from work.ask(
-            work.questions.refine, part, existing=work.questions.written(answer.value)
-        )
-    existing = work.questions.written(answer.value)
-    return (yield from work.ask_last(work.last.refine, parts[-1], existing=existing))
-
-
-def _refine(work: Synthesis) -> Flow[Answer]:
-    return (yield from _refined(work, work.room.pieces(work.contents)))
-
-
-def _compact(work: Synthesis) -> Flow[Answer]:
-    return (yield from _refined(work, work.room.packed(work.contents)))
-
-
-def _tree_summarize(work: Synthesis) -> Flow[Answer]:
-    parts = work.room.packed(work.contents)
-    while len(parts) > 1:
-        answers = yield from aside(work.ask_each(work.questions.summarize, parts))
-        fewer = work.room.packed([Content(answer.value) for answer in answers])
-        if len(fewer) >= len(parts):  # texts that do not become fewer would be asked for without end
-            return (yield from _refined(work, fewer))
-        parts = fewer
-    return (yield from work.ask_last(work.last.combine, parts[0]))
-
-
-def _accumulate(work: Synthesis) -> Flow[Answer]:
-    answers = yield from work.ask_each(work.questions.answer, work.room.pieces(work.contents))
-    steps = tuple(step for answer in answers for step in answer.coercions)
-    return replace(answers[-1], value=[answer.value for answer in answers], coercions=steps)
-
-
-def _simple_summarize(work: Synthesis) -> Flow[Answer]:
-    return (yield from work.ask_last(work.last.answer, work.room.truncated(work.contents)))
-
-
-_MODES: Mapping[Mode, Callable[[Synthesis], Flow[Any]]] = {
-    Mode.REFINE: _refine,
-    Mode.COMPACT: _compact,
-    Mode.TREE_SUMMARIZE: _tree_summarize,
-    Mode.ACCUMULATE: _accumulate,
-    Mode.SIMPLE_SUMMARIZE: _simple_summarize,
-}
-
-
-def synthesis(mode: Mode, work: Synthesis) -> Flow[Answer]:
-    """The whole of a synthesis. Errors of ours leave it with all attempts on them."""
-    try:
-        answer: Answer = yield from _MODES[mode](work)
-    except AiServiceError as error:
-        error.attempts = tuple(work.account.attempts)
-        raise
-    return answer
-
-
-class Iterated(NamedTuple):
-    """What is made of the turn of the last question, and the form in which that is asked."""
-
-    pieces: Callable[[Invocation], ChunkSource]
-    form: Any
-
-
-def iterated(mode: Mode, form: Any) -> Iterated:
-    """How the answer of a mode is given piece by piece. Raises DefinitionError where it has no pieces."""
-    if form is str or mode is Mode.ACCUMULATE:
-        return Iterated(TextChunks, form)
-    if get_origin(form) is list:
-        return Iterated(ItemStream, Iterator[get_args(form)[0]])  # type: ignore[misc]
-    said = f"{type_name(form)} is neither text nor a list, of which there are pieces; take stream"
-    raise DefinitionError([DefinitionProblem("Synthesizer.iterate", said)])
-
-
-class PartShown:
-    """The pieces of one synthesis; those of its last question once that ``begins``."""
-
-    def __init__(self, pieces: Callable[[Invocation], ChunkSource]) -> None:
-        self._made = pieces
-        self._pieces: ChunkSource | None = None
-
-    def begins(self, invocation: Invocation) -> None:
-        self._pieces = self._made(invocation)
-
-    def take(self, event: Any) -> Iterator[Any]:
-        if type(event) is PartAnswered:
-            yield event.value
-        elif self._pieces is not None:
-            yield from self._pieces.take(event)
 
 
 T = TypeVar("T")
 V = TypeVar("V")
 Chunks: TypeAlias = Iterable[str | DocumentLike | Content]
 _OneValue: TypeAlias = Literal[
-    Mode.REFINE,
-    Mode.COMPACT,
-    Mode.TREE_SUMMARIZE,
-    Mode.SIMPLE_SUMMARIZE,
+    ResponseMode.REFINE,
+    ResponseMode.COMPACT,
+    ResponseMode.TREE_SUMMARIZE,
+    ResponseMode.SIMPLE_SUMMARIZE,
     "refine",
     "compact",
     "tree_summarize",
     "simple_summarize",
 ]
 _NO_OPTIONS = ChatOptions()
-_ASKED_AGAIN = Retry()
-_PROMPTS = SynthesisPrompts()
+_DEFAULT_RETRY = Retry()
+_DEFAULT_PROMPTS = SynthesisPrompts()
 
 
 class Synthesizer(Generic[T]):
-    """Answers questions from contents in one of the modes of ``Mode``; ``form`` is the type of an answer.
+    """Answers questions from contents that may be too long for one request, with a value of a type.
 
-    ``limit`` is how much text of contents one request shows, as ``measure`` counts it: in characters, or
-    with another function in tokens. Leave room for the question, the answer so far and the instructions.
-    ``budget`` is for each question to the model as to its attempts; its seconds, tokens and money are for
-    the whole synthesis, which does at most ``at_once`` things side by side. All else is as with ``create``.
-    Raises DefinitionError with all problems.
+    ``options``, ``retry`` and ``interceptors`` have the same meaning as in ``create``. Raises DefinitionError
+    with all problems.
+
+    Args:
+        model: The model, as in ``create``.
+        mode: How the answer is made from the contents; see ``ResponseMode``.
+        output_type: The type of an answer. With "accumulate" the value is a list of such answers.
+        max_characters: How many characters of contents one request contains at most. Leave room for the
+            question, the instructions and the answer so far.
+        max_tokens: The same limit in tokens, used instead of ``max_characters``. Requires ``count_tokens``.
+        count_tokens: Returns the number of tokens of a text.
+        prompts: The prompt templates.
+        budget: Its number of attempts is for each question to the model; its seconds, tokens and money are
+            for the whole synthesis.
+        max_concurrency: How many questions are asked at the same time.
     """
 
     @overload
     def __init__(
         self: Synthesizer[list[V]],
         model: ChatModel | str | None,
-        mode: Literal[Mode.ACCUMULATE, "accumulate"],
-        form: TypeForm[V],
+        mode: Literal[ResponseMode.ACCUMULATE, "accumulate"],
+        output_type: TypeForm[V],
         *,
-        limit: int = ...,
-        measure: Callable[[str], int] = ...,
+        max_characters: int = ...,
+        max_tokens: int | None = ...,
+        count_tokens: Callable[[str], int] | None = ...,
         prompts: SynthesisPrompts = ...,
         options: ChatOptions = ...,
         budget: Budget | None = ...,
         retry: Retry | None = ...,
         interceptors: Sequence[Interceptor] = ...,
-        at_once: int = ...,
+        max_concurrency: int = ...,
     ) -> None: ...
     @overload
     def __init__(
         self: Synthesizer[V],
         model: ChatModel | str | None,
         mode: _OneValue,
-        form: TypeForm[V],
+        output_type: TypeForm[V],
         *,
-        limit: int = ...,
-        measure: Callable[[str], int] = ...,
+        max_characters: int = ...,
+        max_tokens: int | None = ...,
+        count_tokens: Callable[[str], int] | None = ...,
         prompts: SynthesisPrompts = ...,
         options: ChatOptions = ...,
         budget: Budget | None = ...,
         retry: Retry | None = ...,
         interceptors: Sequence[Interceptor] = ...,
-        at_once: int = ...,
+        max_concurrency: int = ...,
     ) -> None: ...
     def __init__(
         self,
         model: ChatModel | str | None,
-        mode: Mode | str,
-        form: Any,
+        mode: ResponseMode | str,
+        output_type: Any,
         *,
-        limit: int = 12_000,
-        measure: Callable[[str], int] = len,
-        prompts: SynthesisPrompts = _PROMPTS,
+        max_characters: int = 12_000,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        prompts: SynthesisPrompts = _DEFAULT_PROMPTS,
         options: ChatOptions = _NO_OPTIONS,
         budget: Budget | None = None,
-        retry: Retry | None = _ASKED_AGAIN,
+        retry: Retry | None = _DEFAULT_RETRY,
         interceptors: Sequence[Interceptor] = (),
-        at_once: int = 8,
+        max_concurrency: int = 8,
     ) -> None:
-        self._mode = mode_of(mode)
-        self._form = form
-        self._room = Room(limit, measure)
+        self._mode = _parse_mode(mode)
+        self._output_type = output_type
+        self._limit = _text_limit(max_characters, max_tokens, count_tokens)
         self._budget = budget or Budget()
-        self._at_once = _at_once(at_once)
-        self._asking = partial(
-            Questions.of,
+        if max_concurrency < 1:
+            raise _definition_error(f"max_concurrency is {max_concurrency}; it must be at least 1")
+        self._max_concurrency = max_concurrency
+        self._plan_questions = partial(
+            SynthesisQuestions.plan,
             find_model(model, "Synthesizer"),
             prompts=prompts,
             options=options,
@@ -293,124 +166,286 @@ class Synthesizer(Generic[T]):
             retry=retry,
             interceptors=interceptors,
         )
-        self._questions = _of_one_value(self._asking(form))
+        self._questions = self._plan_questions(output_type)
+        if self._questions.answer.returns.shape is not Shape.VALUE:
+            raise _definition_error(
+                "output_type must be the type of one answer; call stream or iterate to get it while it is "
+                "written"
+            )
 
     def synthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """The answer to a question from texts, documents or contents, which are the sources of the Result.
+        """Answer a question from texts, documents or contents.
 
-        Its ``attempts`` are all requests that were made, its ``reply`` is the last one. Raises ValueError
-        when there are no chunks, and what a method of a service raises.
+        The Result has all requests in ``attempts``, the last one in ``reply``, and the contents in
+        ``sources``. Raises ValueError if there are no chunks, and the errors of a service method.
         """
-        work = self._work(question, chunks, Threads, self._questions)
-        return self._result(work, run(synthesis(self._mode, work)))
+        work = self._start(question, chunks, ThreadedFlows, self._questions)
+        return self._result(work, run(_synthesis(self._mode, work)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
-        """As ``synthesize``, awaited."""
-        work = self._work(question, chunks, Tasks, self._questions)
-        return self._result(work, await arun(synthesis(self._mode, work)))
+        """Answer a question like ``synthesize``, in an event loop."""
+        work = self._start(question, chunks, TaskFlows, self._questions)
+        return self._result(work, await arun(_synthesis(self._mode, work)))
 
     def stream(self, question: str, chunks: Chunks) -> Stream[T]:
-        """The answer while it is written, which is the last request; those before it are not shown.
+        """Answer a question and stream the last request, which returns the answer.
 
-        The answers of ACCUMULATE come as the events PartAnswered. Raises DefinitionError for a form that
-        cannot grow, such as ChatReply.
+        With ACCUMULATE the stream has the answers as PartAnswered events. Raises DefinitionError if values of
+        the output type cannot be shown while they are written, such as ChatReply.
         """
-        work = self._work(question, chunks, Threads, self._growing)
-        return Stream(stream(self._to_the_end(work)), partial(self._result, work))
+        work = self._start(question, chunks, ThreadedFlows, self._stream_questions)
+        return Stream(stream(self._emit_answer(work)), partial(self._result, work))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
-        """As ``stream``, for an event loop."""
-        work = self._work(question, chunks, Tasks, self._growing)
-        return AsyncStream(astream(self._to_the_end(work)), partial(self._result, work))
+        """Answer a question like ``stream``, in an event loop."""
+        work = self._start(question, chunks, TaskFlows, self._stream_questions)
+        return AsyncStream(astream(self._emit_answer(work)), partial(self._result, work))
 
     @overload
     def iterate(self: Synthesizer[str], question: str, chunks: Chunks) -> Generator[str, None, None]: ...
     @overload
     def iterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> Generator[V, None, None]: ...
     def iterate(self, question: str, chunks: Chunks) -> Generator[Any, None, None]:
-        """The answer piece by piece: text as it is written, a list item by item, ACCUMULATE answer by answer.
+        """Yield the answer in parts: text as it is written, list items, or the answers of ACCUMULATE.
 
-        Once a piece was handed out, nothing is asked again. Raises DefinitionError for other forms.
+        After the first part the model is not asked again. Raises DefinitionError for other output types.
         """
-        pieces, last = self._pieces
-        shown = PartShown(pieces)
-        work = self._work(question, chunks, Threads, last, shown.begins)
-        return iterate(self._to_the_end(work), shown)
+        chunk_source, questions = self._iterator_plan
+        parts = AnswerParts(chunk_source)
+        work = self._start(question, chunks, ThreadedFlows, questions, parts.start)
+        return iterate(self._emit_answer(work), parts)
 
     @overload
     def aiterate(self: Synthesizer[str], question: str, chunks: Chunks) -> AsyncGenerator[str, None]: ...
     @overload
     def aiterate(self: Synthesizer[list[V]], question: str, chunks: Chunks) -> AsyncGenerator[V, None]: ...
     def aiterate(self, question: str, chunks: Chunks) -> AsyncGenerator[Any, None]:
-        """As ``iterate``, for an event loop."""
-        pieces, last = self._pieces
-        shown = PartShown(pieces)
-        work = self._work(question, chunks, Tasks, last, shown.begins)
-        return aiterate(self._to_the_end(work), shown)
+        """Yield the answer in parts like ``iterate``, in an event loop."""
+        chunk_source, questions = self._iterator_plan
+        parts = AnswerParts(chunk_source)
+        work = self._start(question, chunks, TaskFlows, questions, parts.start)
+        return aiterate(self._emit_answer(work), parts)
 
     @cached_property
-    def _growing(self) -> Questions:
-        """The questions whose answer is shown while it is written."""
-        return self._asking(types.GenericAlias(Stream, self._form))
+    def _stream_questions(self) -> SynthesisQuestions:
+        """The questions whose answers are shown while they are written."""
+        return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
-    def _pieces(self) -> tuple[Callable[[Invocation], ChunkSource], Questions]:
-        """What an iterator gives, and the questions that it is asked with."""
-        pieces, form = iterated(self._mode, self._form)
-        return pieces, self._questions if form is self._form else self._asking(form)
+    def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
+        """What makes parts of the last answer, and the questions for it. Raises DefinitionError."""
+        output_type = self._output_type
+        if output_type is str or self._mode is ResponseMode.ACCUMULATE:
+            return TextChunks, self._questions
+        if get_origin(output_type) is list:
+            item_type = get_args(output_type)[0]
+            iterator_type: Any = Iterator[item_type]  # type: ignore[valid-type]  # known at run time only
+            return ItemStream, self._plan_questions(iterator_type)
+        raise DefinitionError(
+            [
+                DefinitionProblem(
+                    "Synthesizer.iterate",
+                    f"{type_name(output_type)} is neither text nor a list, so it has no parts; use stream",
+                )
+            ]
+        )
 
-    def _work(
+    def _start(
         self,
         question: str,
         chunks: Chunks,
-        side_by_side: Callable[[Sequence[Flow[Answer]], int], Runs],
-        last: Questions,
-        begins: Callable[[Invocation], None] = lambda invocation: None,
-    ) -> Synthesis:
+        flows_class: Callable[[Sequence[Flow[Answer]], int], ConcurrentFlows],
+        last_questions: SynthesisQuestions,
+        on_last_question: Callable[[Invocation], None] = lambda invocation: None,
+    ) -> SynthesisRun:
         contents = contents_of(chunks)
         if not contents:
-            raise ValueError("there are no chunks to answer from; give at least one")
-        return Synthesis(
+            raise ValueError("there are no chunks to answer from; pass at least one")
+        return SynthesisRun(
             question,
             contents,
             self._questions,
-            last,
-            self._room,
-            Account(self._budget),
-            lambda flows: side_by_side(flows, self._at_once),
-            begins,
+            last_questions,
+            self._limit,
+            SynthesisBudget(self._budget),
+            lambda flows: flows_class(flows, self._max_concurrency),
+            on_last_question,
         )
 
-    def _to_the_end(self, work: Synthesis) -> Flow[None]:
-        """The same with the answer as its last event, since a stream hands over nothing else."""
-        flow = synthesis(self._mode, work)
-        answer = yield from held(flow) if work.last.pipeline.blocks_streaming else flow
+    def _emit_answer(self, work: SynthesisRun) -> Flow[None]:
+        """Run a synthesis and emit its answer as the last event, since a stream only passes on events."""
+        flow = _synthesis(self._mode, work)
+        answer = yield from held(flow) if work.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
 
-    def _result(self, work: Synthesis, answer: Answer) -> Result[T]:
+    def _result(self, work: SynthesisRun, answer: Answer) -> Result[T]:
         return Result(
             cast("T", answer.value),
             answer.reply,
             answer.strategy,
             answer.coercions,
-            tuple(work.account.attempts),
-            work.account.seconds,
+            tuple(work.budget.attempts),
+            work.budget.seconds,
             answer.reasons,
             answer.tool_runs,
             tuple(work.contents),
         )
 
 
-def _of_one_value(asked: Questions) -> Questions:
-    if asked.answer.returns.shape is not Shape.VALUE:
-        said = "the form is the type of one answer; whether it is streamed, the method says that is called"
-        raise DefinitionError([DefinitionProblem("Synthesizer", said)])
-    return asked
+def _definition_error(problem: str) -> DefinitionError:
+    return DefinitionError([DefinitionProblem("Synthesizer", problem)])
 
 
-def _at_once(given: int) -> int:
-    if given < 1:
-        raise DefinitionError(
-            [DefinitionProblem("Synthesizer", f"at_once is {given}; it must be at least 1")]
-        )
-    return given
+def _parse_mode(mode: ResponseMode | str) -> ResponseMode:
+    try:
+        return ResponseMode(mode)
+    except ValueError as error:
+        problem = f"the mode {mode!r} is unknown; the modes are: {', '.join(ResponseMode)}"
+        raise _definition_error(problem) from error
+
+
+def _text_limit(
+    max_characters: int, max_tokens: int | None, count_tokens: Callable[[str], int] | None
+) -> TextLimit:
+    if max_tokens is None and count_tokens is None:
+        return TextLimit(max_characters)
+    if max_tokens is None or count_tokens is None:
+        raise _definition_error("max_tokens and count_tokens must be passed together")
+    return TextLimit(max_tokens, count_tokens, "max_tokens")
+
+
+class AnswerParts:
+    """Makes the parts that ``iterate`` yields from the events of a synthesis."""
+
+    def __init__(self, chunk_source: Callable[[Invocation], ChunkSource]) -> None:
+        self._make_chunk_source = chunk_source
+        self._chunks: ChunkSource | None = None
+
+    def start(self, invocation: Invocation) -> None:
+        """Begin with the parts of the last question, whose answer is the answer of the synthesis."""
+        self._chunks = self._make_chunk_source(invocation)
+
+    def take(self, event: Any) -> Iterator[Any]:
+        """Yield the parts that are complete after an event."""
+        if type(event) is PartAnswered:
+            yield event.value
+        elif self._chunks is not None:
+            yield from self._chunks.take(event)
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisRun:
+    """One question to a synthesizer, and what its response mode needs to answer it.
+
+    Attributes:
+        question: The question.
+        contents: What to answer from.
+        questions: For requests before the last one, of which a stream shows nothing.
+        last_questions: For the request that returns the answer.
+        limit: How much text fits in one request.
+        budget: The budget that all requests share.
+        start_flows: Starts flows that run concurrently.
+        on_last_question: Called with the invocation of the last question before it is asked.
+    """
+
+    question: str
+    contents: Sequence[Content]
+    questions: SynthesisQuestions
+    last_questions: SynthesisQuestions
+    limit: TextLimit
+    budget: SynthesisBudget
+    start_flows: StartFlows
+    on_last_question: Callable[[Invocation], None]
+
+    def ask(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
+        """Ask a question whose answer is not the last one."""
+        invocation = self._invocation(plan, information, variables)
+        return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
+
+    def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
+        """Ask the question that returns the answer of the synthesis."""
+        invocation = self._invocation(plan, information, variables)
+        self.on_last_question(invocation)
+        return (yield from self.budget.ask(self.last_questions.pipeline, invocation))
+
+    def ask_each(self, plan: MethodPlan, texts: Sequence[str]) -> Flow[list[Answer]]:
+        """Ask the same question about each text, concurrently, and emit PartAnswered in their order."""
+        flows = [self.ask(plan, text) for text in texts]
+        running: ConcurrentFlows = yield Run(lambda: self.start_flows(flows))
+        answers: list[Answer] = []
+        try:
+            for number in range(len(texts)):
+                answers.append((yield Run(partial(running.result, number))))
+                yield Emit(PartAnswered(number, answers[-1].value))
+        except GeneratorExit:  # the stream was closed, and a closed generator cannot wait for the flows
+            running.stop()
+            raise
+        except BaseException:
+            yield Run(running.join)
+            raise
+        yield Run(running.join)
+        return answers
+
+    def _invocation(self, plan: MethodPlan, information: str, variables: Mapping[str, str]) -> Invocation:
+        arguments = {"information": information, "question": self.question, **variables}
+        return self.budget.invocation(plan, arguments)
+
+
+def _synthesis(mode: ResponseMode, work: SynthesisRun) -> Flow[Answer]:
+    """Answer the question in a mode. AiServiceErrors get all attempts of the synthesis."""
+    try:
+        answer: Answer = yield from _MODES[mode](work)
+    except AiServiceError as error:
+        error.attempts = tuple(work.budget.attempts)
+        raise
+    return answer
+
+
+def _refine(work: SynthesisRun) -> Flow[Answer]:
+    return (yield from _refine_texts(work, work.limit.pieces(work.contents)))
+
+
+def _compact(work: SynthesisRun) -> Flow[Answer]:
+    return (yield from _refine_texts(work, work.limit.packed(work.contents)))
+
+
+def _refine_texts(work: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
+    """Get an answer from the first text and refine it with each of the others."""
+    if len(texts) == 1:
+        return (yield from work.ask_last(work.last_questions.answer, texts[0]))
+    answer = yield from work.ask(work.questions.answer, texts[0])
+    for text in texts[1:-1]:
+        existing = work.questions.write(answer.value)
+        answer = yield from work.ask(work.questions.refine, text, existing=existing)
+    existing = work.questions.write(answer.value)
+    return (yield from work.ask_last(work.last_questions.refine, texts[-1], existing=existing))
+
+
+def _tree_summarize(work: SynthesisRun) -> Flow[Answer]:
+    texts = work.limit.packed(work.contents)
+    while len(texts) > 1:
+        answers = yield from hide_from_stream(work.ask_each(work.questions.summarize, texts))
+        summaries = work.limit.packed([Content(answer.value) for answer in answers])
+        if len(summaries) >= len(texts):  # summaries that do not get shorter would be summarized forever
+            return (yield from _refine_texts(work, summaries))
+        texts = summaries
+    return (yield from work.ask_last(work.last_questions.combine, texts[0]))
+
+
+def _accumulate(work: SynthesisRun) -> Flow[Answer]:
+    answers = yield from work.ask_each(work.questions.answer, work.limit.pieces(work.contents))
+    coercions = tuple(coercion for answer in answers for coercion in answer.coercions)
+    return replace(answers[-1], value=[answer.value for answer in answers], coercions=coercions)
+
+
+def _simple_summarize(work: SynthesisRun) -> Flow[Answer]:
+    return (yield from work.ask_last(work.last_questions.answer, work.limit.truncated(work.contents)))
+
+
+_MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {
+    ResponseMode.REFINE: _refine,
+    ResponseMode.COMPACT: _compact,
+    ResponseMode.TREE_SUMMARIZE: _tree_summarize,
+    ResponseMode.ACCUMULATE: _accumulate,
+    ResponseMode.SIMPLE_SUMMARIZE: _simple_summarize,
+}

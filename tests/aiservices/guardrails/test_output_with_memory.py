@@ -257,7 +257,7 @@ def test_input_guards_behind_output_guards_are_shown_the_user_and_not_a_reprompt
 
 def test_a_guard_sees_the_turn() -> None:
     def known(text: str, invocation: Invocation) -> Any:
-        assert (invocation.plan.where, dict(invocation.arguments)) == ("Chat.chat", {"text": "x"})
+        assert (invocation.plan.qualname, dict(invocation.arguments)) == ("Chat.chat", {"text": "x"})
         return passed()
 
     guards = [InputGuardrails(known), OutputGuardrails(known)]

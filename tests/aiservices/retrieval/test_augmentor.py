@@ -248,11 +248,11 @@ def test_two_augmentors_add_up_their_sources() -> None:
     "made",
     [lambda: RetrievalAugmentor(), lambda: RetrievalAugmentor(Shelf(), route=RouteBy(lambda query: []))],
 )
-def test_it_takes_retrievers_or_a_route(made: Any) -> None:
+def test_retrievers_and_a_route_exclude_each_other(made: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         made()
     assert [str(fault) for fault in caught.value.problems] == [
-        "RetrievalAugmentor: it takes retrievers, or a route that knows its own: one of them"
+        "RetrievalAugmentor: pass either retrievers or a route, which has retrievers of its own"
     ]
 
 
@@ -294,31 +294,32 @@ class Gives:
         (iter([]), "list_iterator"),
     ],
 )
-def test_what_a_retriever_gives_are_contents(given: Any, named: str) -> None:
+def test_a_retriever_that_does_not_return_contents_is_an_error(given: Any, named: str) -> None:
     service = create(Guide, ScriptedChatModel([]), interceptors=[RetrievalAugmentor(Gives(given))])
     with pytest.raises(TypeError) as caught:
         service.answer("When does it leave?")
     assert str(caught.value) == (
-        f"Gives.retrieve gave {named}; it must give a list of Content, which contents_of makes of texts"
+        f"Gives.retrieve returned {named}; it must return a list of Content; "
+        "contents_of converts texts to contents"
     )
 
 
 @pytest.mark.parametrize("part", ["transform", "route", "fuse"])
-def test_a_part_that_is_no_flow_is_told(part: str) -> None:
+def test_a_step_that_is_not_a_generator_function_is_an_error(part: str) -> None:
     parts: dict[str, Any] = {"route": RouteToAll((Shelf(NINE),)), part: Gives([])}
     service = create(Guide, ScriptedChatModel([]), interceptors=[RetrievalAugmentor(**parts)])
     with pytest.raises(TypeError) as caught:
         service.answer("When does it leave?")
     assert str(caught.value) == (
-        "Gives gave list; it must be a flow, which a function with yield gives; where nothing is to be done, "
-        "yield from ()"
+        "Gives returned list; it must be a generator function: use yield, or yield from () if there is "
+        "nothing to yield"
     )
 
 
-def test_what_cannot_retrieve_is_told_when_it_is_given() -> None:
+def test_an_object_without_retrieve_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         RetrievalAugmentor(Shelf(NINE), object(), len)  # type: ignore[arg-type]
     assert [str(fault) for fault in caught.value.problems] == [
-        "RetrievalAugmentor: object is no retriever: it has no method retrieve",
-        "RetrievalAugmentor: len is no retriever: it has no method retrieve",
+        "RetrievalAugmentor: object is not a retriever; it has no method retrieve",
+        "RetrievalAugmentor: len is not a retriever; it has no method retrieve",
     ]

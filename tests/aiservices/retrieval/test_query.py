@@ -143,10 +143,10 @@ def test_a_model_that_chooses_an_unknown_source_is_asked_again() -> None:
     assert service(RetrievalAugmentor(route=route)).answer("When?", []).sources == trains.contents
 
 
-@pytest.mark.parametrize(("names", "given"), [((), "none"), (("a", "a"), "a, a")])
-def test_sources_have_names_of_their_own(names: Sequence[str], given: str) -> None:
+@pytest.mark.parametrize(("names", "given"), [((), "empty"), (("a", "a"), "a, a")])
+def test_routes_must_have_different_names(names: Sequence[str], given: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         RouteByModel(ScriptedChatModel([]), [Route(name, "", Shelf()) for name in names])
     assert [str(fault) for fault in caught.value.problems] == [
-        f"RouteByModel: its sources are {given}; it takes one at least, and each has a name of its own"
+        f"RouteByModel: its routes are {given}; pass at least one, with different names"
     ]

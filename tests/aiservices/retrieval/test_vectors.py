@@ -41,7 +41,7 @@ def chroma() -> ChromaStore:
     )
     client = library.EphemeralClient(settings=library.Settings(anonymized_telemetry=False, allow_reset=True))
     client.reset()
-    return ChromaStore.at(client=client)
+    return ChromaStore.open(client=client)
 
 
 def found(contents: Sequence[Content]) -> list[tuple[str, float]]:
@@ -65,9 +65,9 @@ def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
 
 def test_metadata_must_have_the_values_that_are_wanted(store: Any) -> None:
     [vector] = vectors("east")
-    assert found(store.search(vector, 3, where={"year": 1})) == [("e", 1.0), ("n", 0.0)]
-    assert found(store.search(vector, 3, where={"year": 1, "half": "none"})) == [("n", 0.0)]
-    assert store.search(vector, 3, where={"year": 3}) == []
+    assert found(store.search(vector, 3, filter={"year": 1})) == [("e", 1.0), ("n", 0.0)]
+    assert found(store.search(vector, 3, filter={"year": 1, "half": "none"})) == [("n", 0.0)]
+    assert store.search(vector, 3, filter={"year": 3}) == []
 
 
 def test_a_content_takes_the_place_of_one_with_its_id(store: Any) -> None:
@@ -82,7 +82,7 @@ def test_nothing_of_the_metadata_stays_of_a_content_whose_place_is_taken(store: 
     [vector] = vectors("east")
     kept = {content.id: content.metadata for content in store.search(vector, 3)}
     assert kept == {"e": {"half": "left"}, "n": {}, "w": WEST.metadata}
-    assert found(store.search(vector, 3, where={"year": 1})) == []
+    assert found(store.search(vector, 3, filter={"year": 1})) == []
 
 
 def test_equal_texts_without_ids_are_one_content(store: Any) -> None:
@@ -103,7 +103,7 @@ def test_contents_are_forgotten_by_their_ids(store: Any) -> None:
 
 def test_a_retriever_embeds_what_it_keeps_and_what_it_looks_for(store: Any) -> None:
     model = Compass()
-    retriever = EmbeddingRetriever(model, store, limit=3, at_least=0.5)
+    retriever = EmbeddingRetriever(model, store, max_results=3, min_score=0.5)
     retriever.add([Content("north-east", "ne")])
     assert found(retriever.retrieve(Query("north-east"))) == [("ne", 1.0), ("e", 0.7071), ("n", 0.7071)]
     assert model.batches == [1, 1]
@@ -113,7 +113,7 @@ def test_a_filter_may_depend_on_the_query() -> None:
     def where(query: Query) -> dict[str, Any]:
         return {"half": "left"} if query.text == "east" else {}
 
-    retriever = EmbeddingRetriever(Compass(), where=where)
+    retriever = EmbeddingRetriever(Compass(), filter=where)
     retriever.add([EAST, WEST])
     assert found(retriever.retrieve(Query("east"))) == [("w", -1.0)]
     assert found(retriever.retrieve(Query("north"))) == [("e", 0.0), ("w", 0.0)]
@@ -121,7 +121,7 @@ def test_a_filter_may_depend_on_the_query() -> None:
 
 def test_many_contents_are_embedded_in_batches() -> None:
     model = Compass()
-    retriever = EmbeddingRetriever(model, limit=1000)
+    retriever = EmbeddingRetriever(model, max_results=1000)
     retriever.add([Content("east", f"e-{number}") for number in range(600)])
     assert model.batches == [256, 256, 88]
     assert len(retriever.retrieve(Query("east"))) == 600
@@ -165,15 +165,15 @@ def test_zeros_have_no_direction_and_no_division_fails() -> None:
     [
         (
             lambda store: store.add([EAST, WEST], vectors("east")),
-            "2 contents have vectors of shape (1, 2); give one row for each",
+            "2 contents have vectors of shape (1, 2); pass one row for each",
         ),
         (
             lambda store: store.add([WEST], numpy.ones((1, 3))),
-            "the vectors have 3 numbers, those that are kept 2; embed all contents with the same model",
+            "the vectors have 3 numbers, the stored ones 2; embed all contents with the same model",
         ),
         (
             lambda store: store.search(numpy.ones(3)),
-            "the vector has the shape (3,), those that are kept (2,); embed the query with the model that "
+            "the vector has the shape (3,), the stored ones (2,); embed the query with the model that "
             "embedded the contents",
         ),
     ],
@@ -205,8 +205,8 @@ def test_threads_may_add_and_search_at_once() -> None:
 
 def test_chroma_keeps_contents_in_a_folder(tmp_path: Path) -> None:
     pytest.importorskip("chromadb", reason='chromadb is not installed: pip install "aiservices[chroma]"')
-    ChromaStore.at(tmp_path, "kept").add([EAST, Content("no id")], vectors("east", "north"))
+    ChromaStore.open(tmp_path, "kept").add([EAST, Content("no id")], vectors("east", "north"))
     [vector] = vectors("north")
-    again = ChromaStore.at(tmp_path, "kept")
+    again = ChromaStore.open(tmp_path, "kept")
     assert len(again) == 2
     assert again.search(vector, 1) == [Content("no id", "", {}, pytest.approx(1.0))]

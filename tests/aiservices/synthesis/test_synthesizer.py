@@ -24,7 +24,7 @@ from aiservices import (
     ServiceOutputError,
 )
 from aiservices.retrieval import Content
-from aiservices.synthesis import Mode, SynthesisPrompts, Synthesizer
+from aiservices.synthesis import ResponseMode, SynthesisPrompts, Synthesizer
 
 PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c"), Content("four", "d")]
 PROMPTS = SynthesisPrompts(
@@ -33,7 +33,7 @@ PROMPTS = SynthesisPrompts(
     summarize="summarize for {{question}}: {{information}}",
     combine="combine for {{question}}: {{information}}",
 )
-MODES = list(Mode)
+MODES = list(ResponseMode)
 Asked = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
 
 
@@ -90,7 +90,9 @@ def test_refine_takes_one_content_after_the_other(ask: Asked) -> None:
 @both
 def test_compact_takes_as_many_contents_as_fit(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
-    result = ask(Synthesizer(model, Mode.COMPACT, Counted, limit=20, prompts=PROMPTS), "how?", PARTS)
+    result = ask(
+        Synthesizer(model, ResponseMode.COMPACT, Counted, max_characters=20, prompts=PROMPTS), "how?", PARTS
+    )
     assert texts(model) == [
         "answer how? of [a]\none\n\n[b]\ntwo two",
         'refine {"words": 8, "sources": ["a", "b"]} for how? by [c]\nthree\n\n[d]\nfour',
@@ -101,7 +103,7 @@ def test_compact_takes_as_many_contents_as_fit(ask: Asked) -> None:
 @both
 def test_a_tree_is_summarised_until_all_fits(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
-    made = Synthesizer(model, "tree_summarize", Counted, limit=27, prompts=PROMPTS)
+    made = Synthesizer(model, "tree_summarize", Counted, max_characters=27, prompts=PROMPTS)
     result = ask(made, "how?", PARTS)
     assert sorted(texts(model)[:2]) == [
         "summarize for how?: [a]\none\n\n[b]\ntwo two",
@@ -125,7 +127,7 @@ def test_a_tree_whose_texts_do_not_become_fewer_is_refined_in_the_end(ask: Asked
         return '{"value": 1}' if request.response_format else "no shorter"
 
     model = ScriptedChatModel(wordy)
-    ask(Synthesizer(model, "tree_summarize", int, limit=11, prompts=PROMPTS), "how?", PARTS[:2])
+    ask(Synthesizer(model, "tree_summarize", int, max_characters=11, prompts=PROMPTS), "how?", PARTS[:2])
     assert sorted(texts(model)[:2]) == ["summarize for how?: [a]\none", "summarize for how?: [b]\ntwo two"]
     assert texts(model)[2:] == [
         "answer how? of no shorter",
@@ -153,7 +155,9 @@ def test_simple_summarize_cuts_the_long_contents_to_fit() -> None:
     pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
     model = ScriptedChatModel(counting)
     contents = [Content("word " * 20, "a"), Content("short", "b"), Content("other " * 20, "c")]
-    Synthesizer(model, "simple_summarize", Counted, limit=50, prompts=PROMPTS).synthesize("how?", contents)
+    Synthesizer(model, "simple_summarize", Counted, max_characters=50, prompts=PROMPTS).synthesize(
+        "how?", contents
+    )
     assert texts(model) == ["answer how? of [a]\nword word word\n\n[b]\nshort\n\n[c]\nother other"]
 
 
@@ -165,7 +169,7 @@ def test_no_request_shows_more_than_the_limit_permits(mode: Any) -> None:
     def words(text: str) -> int:
         return len(text.split())
 
-    made = Synthesizer(model, mode, int, limit=12, measure=words, prompts=PROMPTS)
+    made = Synthesizer(model, mode, int, max_tokens=12, count_tokens=words, prompts=PROMPTS)
     made.synthesize("how?", [Content("very long text " * 30, "a"), Content("short", "b")])
     shown = [re.split(r" of | by |\?: ", text, maxsplit=1)[1] for text in texts(model)]
     assert max(map(words, shown)) <= 12
@@ -192,7 +196,7 @@ def test_what_runs_side_by_side_runs_at_once_and_within_bounds() -> None:
             running -= 1
         return '{"value": 1}'
 
-    made = Synthesizer(ScriptedChatModel(answered), "accumulate", int, at_once=2)
+    made = Synthesizer(ScriptedChatModel(answered), "accumulate", int, max_concurrency=2)
     assert made.synthesize("how?", PARTS).value == [1, 1, 1, 1]
     assert most == 2
 
@@ -244,7 +248,7 @@ def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> 
 @both
 def test_where_one_of_many_fails_the_others_are_not_begun(ask: Asked) -> None:
     model = ScriptedChatModel([ModelServerError("down"), '{"value": 1}', '{"value": 2}', '{"value": 3}'])
-    made = Synthesizer(model, "accumulate", int, at_once=1)
+    made = Synthesizer(model, "accumulate", int, max_concurrency=1)
     with pytest.raises(ModelServerError):
         ask(made, "how?", PARTS)
     assert len(model.requests) <= 2
@@ -259,21 +263,24 @@ def test_questions_and_contents_are_never_templates() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_prompts_that_are_built_in_are_of_use(mode: Any) -> None:
     model = ScriptedChatModel(counting)
-    limit = 50 if mode is Mode.SIMPLE_SUMMARIZE else 34
-    Synthesizer(model, mode, Counted, limit=limit).synthesize("How many words?", PARTS)
+    limit = 50 if mode is ResponseMode.SIMPLE_SUMMARIZE else 34
+    Synthesizer(model, mode, Counted, max_characters=limit).synthesize("How many words?", PARTS)
     assert all("How many words?" in text and "---------------------\n" in text for text in texts(model))
 
 
 def test_without_chunks_there_is_nothing_to_answer_from() -> None:
     made = Synthesizer(ScriptedChatModel([]), "compact", int)
-    with pytest.raises(ValueError, match=r"^there are no chunks to answer from; give at least one$"):
+    with pytest.raises(ValueError, match=r"^there are no chunks to answer from; pass at least one$"):
         made.synthesize("how?", [])
 
 
 def test_an_id_that_leaves_no_room_is_told() -> None:
-    made = Synthesizer(ScriptedChatModel([]), "compact", int, limit=5)
-    said = "the id 'a-long-id' leaves no room for text within the limit of 5; raise limit or shorten the ids"
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+    made = Synthesizer(ScriptedChatModel([]), "compact", int, max_characters=5)
+    message = (
+        "the id 'a-long-id' leaves no room for text within max_characters=5; "
+        "raise max_characters or shorten the ids"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         made.synthesize("how?", [Content("text", "a-long-id")])
 
 
@@ -283,11 +290,18 @@ def test_an_id_that_leaves_no_room_is_told() -> None:
         (
             "guess",
             {},
-            "Synthesizer: the mode 'guess' is unknown; there are: refine, compact, tree_summarize, "
+            "Synthesizer: the mode 'guess' is unknown; the modes are: refine, compact, tree_summarize, "
             "accumulate, simple_summarize",
         ),
-        ("refine", {"limit": 0}, "Synthesizer: limit is 0; it must be at least 1"),
-        ("refine", {"at_once": 0}, "Synthesizer: at_once is 0; it must be at least 1"),
+        ("refine", {"max_characters": 0}, "Synthesizer: max_characters is 0; it must be at least 1"),
+        ("refine", {"max_concurrency": 0}, "Synthesizer: max_concurrency is 0; it must be at least 1"),
+        ("refine", {"max_tokens": 9}, "Synthesizer: max_tokens and count_tokens must be passed together"),
+        ("refine", {"count_tokens": len}, "Synthesizer: max_tokens and count_tokens must be passed together"),
+        (
+            "refine",
+            {"max_tokens": 0, "count_tokens": len},
+            "Synthesizer: max_tokens is 0; it must be at least 1",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_when_it_is_made(mode: Any, more: dict[str, Any], said: str) -> None:

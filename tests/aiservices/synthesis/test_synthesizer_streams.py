@@ -30,7 +30,7 @@ from aiservices import (
 )
 from aiservices.guardrails import OutputGuardrails, ensure
 from aiservices.retrieval import Content
-from aiservices.synthesis import Mode, PartAnswered, SynthesisPrompts, Synthesizer
+from aiservices.synthesis import PartAnswered, ResponseMode, SynthesisPrompts, Synthesizer
 
 PARTS = [Content("one", "a"), Content("two two", "b"), Content("three", "c")]
 PROMPTS = SynthesisPrompts(
@@ -39,7 +39,7 @@ PROMPTS = SynthesisPrompts(
     summarize="summarize for {{question}}: {{information}}",
     combine="combine for {{question}}: {{information}}",
 )
-ONE_ANSWER = [mode for mode in Mode if mode is not Mode.ACCUMULATE]
+ONE_ANSWER = [mode for mode in ResponseMode if mode is not ResponseMode.ACCUMULATE]
 
 
 @dataclass
@@ -86,7 +86,9 @@ events = pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
 
 @events
 @pytest.mark.parametrize("mode", ONE_ANSWER)
-def test_a_stream_shows_the_last_request_alone(mode: Mode, events: Callable[[Any], list[Any]]) -> None:
+def test_a_stream_shows_the_last_request_alone(
+    mode: ResponseMode, events: Callable[[Any], list[Any]]
+) -> None:
     model = ScriptedChatModel(counting)
     seen = events(made(model, mode, Counted))
     assert kinds(seen) == [AttemptStarted, ReplyDelta, FieldCompleted, Completed]
@@ -96,8 +98,8 @@ def test_a_stream_shows_the_last_request_alone(mode: Mode, events: Callable[[Any
     assert (len(result.attempts), result.sources) == (len(model.requests), tuple(PARTS))
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_a_stream_gives_what_a_whole_call_gives(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", ResponseMode)
+def test_a_stream_gives_what_a_whole_call_gives(mode: ResponseMode) -> None:
     whole = made(ScriptedChatModel(counting), mode, Counted).synthesize("how?", PARTS)
     stream: Stream[Any] = made(ScriptedChatModel(counting), mode, Counted).stream("how?", PARTS)
     *_, last = stream
@@ -107,7 +109,9 @@ def test_a_stream_gives_what_a_whole_call_gives(mode: Mode) -> None:
 
 @pieces
 @pytest.mark.parametrize("mode", ONE_ANSWER)
-def test_text_comes_in_pieces_while_it_is_written(mode: Mode, pieces: Callable[[Any], list[Any]]) -> None:
+def test_text_comes_in_pieces_while_it_is_written(
+    mode: ResponseMode, pieces: Callable[[Any], list[Any]]
+) -> None:
     whole = made(ScriptedChatModel(counting), mode, str).synthesize("how?", PARTS).value
     model = ScriptedChatModel(counting)
     got = pieces(made(model, mode, str))
@@ -202,7 +206,7 @@ def test_who_leaves_early_ends_what_still_runs() -> None:
 
 def test_who_leaves_early_has_nothing_more_begun() -> None:
     model = ScriptedChatModel(counting)
-    answers = made(model, "accumulate", str, at_once=1).iterate("how?", PARTS * 40)
+    answers = made(model, "accumulate", str, max_concurrency=1).iterate("how?", PARTS * 40)
     next(answers)
     answers.close()
     asked = len(model.requests)
@@ -262,7 +266,7 @@ def test_an_error_before_the_last_request_ends_the_stream_with_all_attempts() ->
 def test_a_guard_sees_an_answer_before_it_is_shown(pieces: Callable[[Any], list[Any]]) -> None:
     guard = OutputGuardrails(ensure(lambda text: text == "Good.", "Say: Good."))
     model = ScriptedChatModel(["Bad.", "Good."])
-    assert pieces(made(model, "simple_summarize", str, limit=100, interceptors=[guard])) == ["Good."]
+    assert pieces(made(model, "simple_summarize", str, max_characters=100, interceptors=[guard])) == ["Good."]
 
 
 def test_only_what_is_shown_gives_up_strictness_to_keep_its_shape() -> None:
@@ -281,7 +285,7 @@ def test_of_what_has_no_pieces_a_stream_is_advised(form: Any) -> None:
         made(ScriptedChatModel([]), "refine", form).iterate("how?", PARTS)
     name = "dict[str, int]" if form == dict[str, int] else form.__name__
     assert str(caught.value) == (
-        f"Synthesizer.iterate: {name} is neither text nor a list, of which there are pieces; take stream"
+        f"Synthesizer.iterate: {name} is neither text nor a list, so it has no parts; use stream"
     )
 
 
@@ -290,6 +294,6 @@ def test_the_form_is_that_of_one_answer(form: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), "refine", form)
     assert str(caught.value) == (
-        "Synthesizer: the form is the type of one answer; whether it is streamed, the method says that is "
-        "called"
+        "Synthesizer: output_type must be the type of one answer; call stream or iterate to get it while it "
+        "is written"
     )
