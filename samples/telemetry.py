@@ -25,7 +25,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.call_log import log_calls
-from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.integrations.otel import OpenTelemetry
 from aiservices.prices import PriceTable
 
 PRICES = PriceTable({"scripted": Price(input=2.0, output=8.0)}, currency="EUR", as_of=date(2026, 11, 1))

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.integrations.otel import OpenTelemetry
 
 
 class Recorded:

@@ -1,4 +1,4 @@
-"""Logs each call of a service in a line; what was said is not in it."""
+"""The public import path of ``log_calls``: a listener that logs one line for each call."""
 
 from __future__ import annotations
 

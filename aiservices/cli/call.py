@@ -1,4 +1,4 @@
-"""The command ``call``: asks a model through a method, and prints what comes as it comes."""
+"""The command ``call``: call a method of a service and print its answer, a stream as it arrives."""
 
 from __future__ import annotations
 
@@ -12,20 +12,140 @@ from rich.live import Live
 from rich.text import Text
 
 from output_parsers import ItemError
+from output_parsers.parser.registry import DEFAULT_REGISTRY
 
 from ..engine.events import CallCompleted
 from ..engine.results import Result, Shape
+from ..integrations.fastapi.codec import codec_for, write_result
 from ..integrations.fastapi.contract import Method, contract_of
 from ..service.create import result_of
-from .console import output, say
-from .services import Mistake, find, make, methods_to_ask, model_named
-from .values import account_of, account_text, for_people, read_arguments
+from .console import print_text, stdout_console
+from .errors import UsageError
+from .services import find_target, make_service, model_from_option, selected_methods
+from .values import display_text, read_arguments
 
 T = TypeVar("T")
+_NO_DETAILS = (
+    "the details of the call are unknown: the program created the service, and the method does not return a "
+    "Result"
+)
 
 
-def in_step(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
-    """What an asynchronous iterator gives, one by one, for a loop that is none."""
+def call(target_name: str, model: str | None, typed: Sequence[str], *, verbose: bool, as_json: bool) -> None:
+    """Call the method of a target with typed arguments and print its answer.
+
+    With ``verbose`` print the details of the call, too. Raises UsageError, DefinitionError, and the errors of
+    the call.
+    """
+    target = find_target(target_name)
+    details = _CallDetails()
+    service = make_service(target, model_from_option(model), [details])
+    names = selected_methods(target, service)
+    if len(names) > 1:
+        raise UsageError(f"name a method, as {target_name}.METHOD: {', '.join(names)}")
+    method = contract_of(target.interface_of(service)).methods[names[0]]
+    args, kwargs = method.bind_arguments(read_arguments(typed, method))
+    with asyncio.Runner() as runner:
+        printer = _AnswerPrinter(method, details, runner, verbose, as_json)
+        printer.print_answer(getattr(service, names[0])(*args, **kwargs))
+    if verbose and not as_json:
+        printer.print_details()
+
+
+class _CallDetails:
+    """A listener that stores the result of the call, with its attempts and tokens.
+
+    It hears nothing of a service that the program created: then only a method that returns a Result or a
+    Stream has details.
+    """
+
+    def __init__(self) -> None:
+        self.result: Result[Any] | None = None
+
+    def __call__(self, event: object) -> None:
+        if isinstance(event, CallCompleted):
+            self.result = result_of(event.answer, event.invocation)
+
+    def as_json(self) -> dict[str, Any] | None:
+        return None if self.result is None else _details_json(self.result)
+
+
+class _AnswerPrinter(NamedTuple):
+    """Prints the answer of one method.
+
+    Attributes:
+        method: The method, with the codec of its values.
+        details: The details of the call.
+        runner: Runs the coroutines of an async method.
+        verbose: True to print the details.
+        as_json: True to print JSON.
+    """
+
+    method: Method
+    details: _CallDetails
+    runner: asyncio.Runner
+    verbose: bool
+    as_json: bool
+
+    def print_answer(self, returned: Any) -> None:
+        """Print what the method returned, according to its shape."""
+        shape, is_async = self.method.returns.shape, self.method.returns.is_async
+        if shape is Shape.ITEMS:
+            for item in self._iterate(returned):
+                self._print_item(item)
+            if self.as_json and self.verbose:
+                print(json.dumps({"account": self.details.as_json()}))
+        elif shape is Shape.TEXT_STREAM:
+            pieces = []
+            for piece in self._iterate(returned):
+                pieces.append(piece)
+                if not self.as_json:
+                    print_text(piece, end="")
+            if self.as_json:
+                self._print_value("".join(pieces))
+            else:
+                print()
+        elif shape is Shape.STREAM:
+            show_live(self._iterate(returned))
+            result = self.runner.run(returned.result()) if is_async else returned.result()
+            self.details.result = result
+            self._print_value(result.value)
+        else:
+            value = self.runner.run(returned) if is_async else returned
+            if shape is Shape.RESULT:
+                self.details.result, value = value, value.value
+            self._print_value(value)
+
+    def print_details(self) -> None:
+        """Print attempts, tokens, coercions and tool runs to standard error."""
+        details = self.details.as_json()
+        print_text(_NO_DETAILS if details is None else _details_text(details), file=sys.stderr)
+
+    def _iterate(self, returned: Any) -> Iterator[Any]:
+        return iterate(self.runner, returned) if self.method.returns.is_async else iter(returned)
+
+    def _print_value(self, value: Any) -> None:
+        codec = self.method.value_codec
+        if not self.as_json:
+            print_text(display_text(value, codec))
+        elif self.verbose:
+            print(f'{{"value": {codec.write(value)}, "account": {json.dumps(self.details.as_json())}}}')
+        else:
+            print(codec.write(value))
+
+    def _print_item(self, item: Any) -> None:
+        codec = self.method.value_codec
+        if not isinstance(item, ItemError):
+            print_text(codec.write(item) if self.as_json else display_text(item, codec, indent=None))
+            return
+        message = f"item {item.index} does not fit: {'; '.join(map(str, item.problems))}: {item.text}"
+        if self.as_json:
+            print(json.dumps({"error": {"type": "ItemError", "message": message}}), flush=True)
+        print_text(message, file=sys.stderr)
+
+
+def iterate(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
+    """Iterate over an async iterable from blocking code."""
     iterator = aiter(items)
     while True:
         try:
@@ -36,124 +156,64 @@ def in_step(runner: asyncio.Runner, items: AsyncIterable[T]) -> Iterator[T]:
 
 
 async def _next(iterator: AsyncIterator[T]) -> T:
-    return await anext(iterator)
+    return await anext(iterator)  # Runner.run accepts only coroutines, which anext() need not return
 
 
-def watched(snapshots: Iterable[Any]) -> None:
-    """Show a value while it is written, on a terminal, and take it away when it is whole."""
-    console = output()
+def show_live(snapshots: Iterable[Any]) -> None:
+    """Show a value on the terminal while it is streamed, and erase it at the end."""
+    console = stdout_console()
     if not console.is_terminal:
         for _ in snapshots:
             pass
         return
     with Live(console=console, transient=True) as live:
         for snapshot in snapshots:
-            shown = json.dumps(snapshot.to_python(), indent=2, ensure_ascii=False, default=str)
-            live.update(Text("\n".join(shown.splitlines()[1 - console.height :])))
+            text = json.dumps(snapshot.to_python(), indent=2, ensure_ascii=False, default=str)
+            # Live can erase only what is on the screen: show the last lines that fit.
+            live.update(Text("\n".join(text.splitlines()[1 - console.height :])))
 
 
-_NO_ACCOUNT = "the account is not known: the program made the service, and the method returns no Result"
+# --- The details of a call ---
 
 
-class _Account:
-    """A listener that keeps how the answer was got."""
-
-    def __init__(self) -> None:
-        self.result: Result[Any] | None = None
-
-    def __call__(self, event: Any) -> None:
-        if isinstance(event, CallCompleted):
-            self.result = result_of(event.answer, event.invocation)
-
-    def as_json(self) -> dict[str, Any] | None:
-        return None if self.result is None else account_of(self.result)
-
-
-class _Printing(NamedTuple):
-    """How the answer of one method is printed."""
-
-    method: Method
-    told: _Account
-    runner: asyncio.Runner
-    verbose: bool
-    as_json: bool
-
-    def value(self, value: Any) -> None:
-        """Print the whole answer."""
-        codec = self.method.value
-        if not self.as_json:
-            say(for_people(value, codec))
-        elif self.verbose:
-            print(f'{{"value": {codec.write(value)}, "account": {json.dumps(self.told.as_json())}}}')
-        else:
-            print(codec.write(value))
-
-    def item(self, item: Any) -> None:
-        """Print one item in one line."""
-        codec = self.method.value
-        if not isinstance(item, ItemError):
-            say(codec.write(item) if self.as_json else for_people(item, codec, indent=None))
-            return
-        said = f"item {item.index} does not fit: {'; '.join(map(str, item.problems))}: {item.text}"
-        if self.as_json:
-            print(json.dumps({"error": {"type": "ItemError", "message": said}}), flush=True)
-        say(said, file=sys.stderr)
-
-    def piece(self, text: str) -> None:
-        """Print a piece of a text."""
-        if not self.as_json:
-            say(text, end="")
-
-    def account(self) -> None:
-        """Print how the answer was got."""
-        known = self.told.as_json()
-        say(_NO_ACCOUNT if known is None else account_text(known), file=sys.stderr)
+def _details_json(result: Result[Any]) -> dict[str, Any]:
+    """Return attempts, tokens, coercions and tool runs as JSON data, in the form that the HTTP API uses."""
+    # The text stands in for the value, which is printed already and may have any type.
+    text_result = Result(
+        result.reply.text,
+        result.reply,
+        result.strategy,
+        result.coercions,
+        result.attempts,
+        result.seconds,
+        result.reasons,
+        result.tool_runs,
+        result.sources,
+    )
+    written = write_result(text_result, codec_for(str, DEFAULT_REGISTRY))
+    details: dict[str, Any] = json.loads(written)["account"]
+    return details
 
 
-def call(target: str, model: str | None, typed: Sequence[str], *, verbose: bool, as_json: bool) -> None:
-    """Call the method and print its answer; with ``verbose`` the account of the call too.
+def _details_text(details: dict[str, Any]) -> str:
+    """Return the details as lines: the strategy, each attempt, coercions, tool runs, and the sum."""
+    lines = [f"strategy: {details['strategy']} ({'; '.join(details['reasons'])})"]
+    for number, attempt in enumerate(details["attempts"], 1):
+        error = f", {attempt['error']}" if attempt["error"] else ""
+        lines.append(
+            f"attempt {number}: {attempt['model']}, {attempt['seconds']:.2f} s, "
+            f"{_tokens(attempt['usage'])}{error}"
+        )
+    for step in details["coercions"]:
+        change = f": {step['before']} → {step['after']}" if step["before"] or step["after"] else ""
+        lines.append(f"coercion: {step['path']}: {step['rule']}{change}")
+    lines += [
+        f"tool: {run['name']}({run['arguments']}) → {run['text']}, {run['seconds']:.2f} s"
+        for run in details["tool_runs"]
+    ]
+    lines.append(f"total: {details['seconds']:.2f} s, {_tokens(details['usage'])}")
+    return "\n".join(lines)
 
-    Raises Mistake, DefinitionError, and what the call raises.
-    """
-    found = find(target)
-    told = _Account()
-    service = make(found, model_named(model), [told])
-    names = methods_to_ask(found, service)
-    if len(names) > 1:
-        raise Mistake(f"say which method; put .METHOD behind {target}: {', '.join(names)}")
-    method = contract_of(found.interface_of(service)).methods[names[0]]
-    args, kwargs = method.bound(read_arguments(typed, method))
-    with asyncio.Runner() as runner:
-        printing = _Printing(method, told, runner, verbose, as_json)
-        _print(getattr(service, names[0])(*args, **kwargs), printing)
-    if verbose and not as_json:
-        printing.account()
 
-
-def _print(answer: Any, to: _Printing) -> None:
-    """Print what a method handed back, each shape in its way."""
-    shape, runner, awaited = to.method.returns.shape, to.runner, to.method.returns.asynchronous
-    if shape is Shape.ITEMS:
-        for item in in_step(runner, answer) if awaited else answer:
-            to.item(item)
-        if to.as_json and to.verbose:
-            print(json.dumps({"account": to.told.as_json()}))
-    elif shape is Shape.TEXT_STREAM:
-        pieces = []
-        for piece in in_step(runner, answer) if awaited else answer:
-            pieces.append(piece)
-            to.piece(piece)
-        if to.as_json:
-            to.value("".join(pieces))
-        else:
-            print()
-    elif shape is Shape.STREAM:
-        watched(in_step(runner, answer) if awaited else iter(answer))
-        result = runner.run(answer.result()) if awaited else answer.result()
-        to.told.result = result
-        to.value(result.value)
-    else:
-        value = runner.run(answer) if awaited else answer
-        if shape is Shape.RESULT:
-            to.told.result, value = value, value.value
-        to.value(value)
+def _tokens(usage: dict[str, int] | None) -> str:
+    return "tokens unknown" if usage is None else f"{usage['input_tokens']} + {usage['output_tokens']} tokens"

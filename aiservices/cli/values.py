@@ -1,4 +1,8 @@
-"""Reads arguments as they are typed: ``text=…``, ``limit:=3``, ``letter=@letter.txt``, ``text=-``."""
+"""Values on the command line: reading arguments, displaying values, placeholders for missing arguments.
+
+Arguments are typed as ``text=…``, ``limit:=3`` (JSON), ``letter=@letter.txt`` (a file), ``text=-`` (standard
+input).
+"""
 
 from __future__ import annotations
 
@@ -12,27 +16,35 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from output_parsers.parser.registry import DEFAULT_REGISTRY
 from output_parsers.result.errors import OutputParsingError, shorten
 
 from ..engine.plan import MethodPlan
-from ..engine.results import Result
-from ..integrations.fastapi.contract import Argument, Codec, Method, codec_for, write_result
-from ..integrations.fastapi.problems import parts_of
+from ..integrations.fastapi.codec import Codec
+from ..integrations.fastapi.contract import Argument, Method
+from ..integrations.fastapi.problems import wrong_parts
 from ..interface.parameters import Parameter, Role
 from ..interface.rendering import render_value
 from ..interface.templates import field_names, record_prompt
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
 from .console import signature_text
-from .services import Mistake, meant
+from .errors import UsageError, suggestion
 
-_TYPED = re.compile(r"([^\W\d]\w*)(:?=)(.*)", re.DOTALL)
-_SHOWN = 60  # characters of a value in a message
+# --- Reading arguments ---
+
+_ARGUMENT = re.compile(r"([^\W\d]\w*)(:?=)(.*)", re.DOTALL)
+_MAX_VALUE_LENGTH = 60  # characters of a value in an error message
 
 
-class _Given(NamedTuple):
-    """One value as it was typed, or read from a file: as text, or as JSON and nothing else."""
+class _TypedValue(NamedTuple):
+    """One value as it was typed, or as it was read from a file.
+
+    Attributes:
+        text: The text; "" for a binary file.
+        is_json: True if the value was typed after ``:=`` and must be JSON.
+        path: The file that was named with ``@``.
+        is_text: False for a binary file.
+    """
 
     text: str
     is_json: bool
@@ -40,133 +52,135 @@ class _Given(NamedTuple):
     is_text: bool = True
 
 
-def read_arguments(typed: Sequence[str], method: Method, *, partly: bool = False) -> dict[str, Any]:
-    """The arguments by name, each read as the type of its parameter.
+def read_arguments(typed: Sequence[str], method: Method, *, allow_missing: bool = False) -> dict[str, Any]:
+    """Return the arguments by name, each read as the type of its parameter.
 
-    Where a text is of that type it is the value; else it is read as JSON, as it is after ``:=``. A parameter
-    that takes several may be given several times. Raises Mistake with all that is wrong at once; that one is
-    missing is wrong unless they are wanted ``partly``.
+    A text is used as it is if the type accepts it; otherwise it is read as JSON. After ``:=`` it is always
+    JSON. An argument for a list may be given several times. Raises UsageError with all problems at once; a
+    missing argument is a problem unless ``allow_missing``.
     """
-    given: dict[str, list[_Given]] = {}
+    given: dict[str, list[_TypedValue]] = {}
     problems: list[str] = []
-    if sum(match is not None and match[3] == "-" for match in map(_TYPED.fullmatch, typed)) > 1:
-        problems.append("standard input can be read for one argument only")
+    if sum(match is not None and match[3] == "-" for match in map(_ARGUMENT.fullmatch, typed)) > 1:
+        problems.append("only one argument can be read from standard input")
     known = {argument.name: argument for argument in method.arguments}
     for text in typed:
-        _sort_in(text, method, known, given, problems)
+        _add_argument(text, method, known, given, problems)
     values: dict[str, Any] = {}
-    for name, texts in given.items():
+    for name, typed_values in given.items():
         try:
-            if texts:  # else its file could not be read
-                values[name] = _value(known[name], texts)
+            if typed_values:  # empty if its file could not be read
+                values[name] = _value(known[name], typed_values)
         except (OutputParsingError, ValueError) as error:
-            problems.append(_told(known[name], texts, error))
-    if not partly:
+            problems.append(_value_problem(known[name], typed_values, error))
+    if not allow_missing:
         problems += _missing(method, given)
     if problems:
-        raise Mistake("\n  - ".join([signature_text(method.where, method.signature), *dict.fromkeys(problems)]))
+        signature = signature_text(method.qualname, method.signature)
+        raise UsageError("\n  - ".join([signature, *dict.fromkeys(problems)]))
     return values
 
 
-def _sort_in(
+def _add_argument(
     text: str,
     method: Method,
     known: Mapping[str, Argument],
-    given: dict[str, list[_Given]],
+    given: dict[str, list[_TypedValue]],
     problems: list[str],
 ) -> None:
-    """Put what was typed to its parameter."""
-    match = _TYPED.fullmatch(text)
+    """Add one typed argument to ``given``, or a message to ``problems``."""
+    match = _ARGUMENT.fullmatch(text)
     if match is None:
-        problems.append(f"{shorten(text, _SHOWN)!r} is no argument; write NAME=VALUE")
-    elif match[1] in method.withheld:
-        problems.append(f"{match[1]} is a value of the program, which cannot be typed")
+        problems.append(f"{shorten(text, _MAX_VALUE_LENGTH)!r} is not an argument; write NAME=VALUE")
+    elif match[1] in method.server_parameters:
+        problems.append(f"{match[1]} must be a value of the program, which cannot be typed")
     elif match[1] not in known:
-        problems.append(f"there is no parameter {match[1]}{meant(match[1], list(known))}")
+        problems.append(f"there is no parameter {match[1]}{suggestion(match[1], list(known))}")
     else:
         try:
-            loaded = _loaded(match[3], is_json=match[2] == ":=")
+            value = _load_value(match[3], is_json=match[2] == ":=")
         except OSError as error:
             given[match[1]] = []
             problems.append(f"{match[1]}: {error.filename} cannot be read: {error.strerror}")
         else:
-            given.setdefault(match[1], []).append(loaded)
+            given.setdefault(match[1], []).append(value)
 
 
-def _loaded(text: str, *, is_json: bool) -> _Given:
-    """A value with the content of the file that it names, without the newline at its end."""
+def _load_value(text: str, *, is_json: bool) -> _TypedValue:
+    """Read standard input or the file that a value names, without the newline at its end."""
     if text == "-":
-        return _Given(sys.stdin.read().removesuffix("\n"), is_json)
+        return _TypedValue(sys.stdin.read().removesuffix("\n"), is_json)
     if text.startswith("@@"):
-        return _Given(text[1:], is_json)
+        return _TypedValue(text[1:], is_json)
     if not text.startswith("@"):
-        return _Given(text, is_json)
+        return _TypedValue(text, is_json)
     path = Path(text[1:]).expanduser()
     try:
-        return _Given(path.read_text("utf-8").removesuffix("\n"), is_json, path)
-    except UnicodeDecodeError:  # an image, say
-        return _Given("", is_json, path, is_text=False)
+        return _TypedValue(path.read_text("utf-8").removesuffix("\n"), is_json, path)
+    except UnicodeDecodeError:  # a binary file, such as an image
+        return _TypedValue("", is_json, path, is_text=False)
 
 
-def _value(argument: Argument, given: list[_Given]) -> Any:
-    """The value of one parameter. Raises OutputParsingError when there is none, and ValueError."""
-    forms = [_forms(argument, one) for one in given]
-    as_text, as_json = forms[0]
-    if _is_list_of(argument, given):
-        as_text, as_json = (f"[{', '.join(items)}]" for items in zip(*forms, strict=True))
+def _value(argument: Argument, given: list[_TypedValue]) -> Any:
+    """Return the value of one parameter. Raises OutputParsingError or ValueError if the type rejects it."""
+    readings = [_json_readings(argument, value) for value in given]
+    as_text, as_json = readings[0]
+    if _are_items(argument, given):
+        as_text, as_json = (f"[{', '.join(items)}]" for items in zip(*readings, strict=True))
     try:
         return argument.codec.read(as_text)
     except OutputParsingError as error:
         if as_json == as_text or not _is_json(as_json):
             raise
-        return _read_json(argument, as_json, error)
+        try:
+            return argument.codec.read(as_json)
+        except OutputParsingError as json_error:
+            raise json_error from error
 
 
-def _is_list_of(argument: Argument, given: list[_Given]) -> bool:
-    """Whether what was given are the items of a list, and not the value itself."""
-    schema, one = argument.codec.schema, given[0]
+def _are_items(argument: Argument, given: list[_TypedValue]) -> bool:
+    """Return True if the values are items of a list, False if there is one whole value."""
+    schema, first = argument.codec.schema, given[0]
     types = {part.get("type") for part in (schema, *schema.get("anyOf", ()))}
-    if len(given) > 1 and not argument.many and "array" not in types:
-        raise ValueError(f"it is given {len(given)} times, and takes one value")
-    if len(given) > 1 or (argument.many and not one.is_json):
+    if len(given) > 1 and not argument.variadic and "array" not in types:
+        raise ValueError(f"it is given {len(given)} times, but takes one value")
+    if len(given) > 1 or (argument.variadic and not first.is_json):
         return True
-    whole = one.is_json or "string" in types or one.text.lstrip().startswith("[")
-    return "array" in types and not whole
+    is_whole = first.is_json or "string" in types or first.text.lstrip().startswith("[")
+    return "array" in types and not is_whole
 
 
-def _read_json(argument: Argument, text: str, error: OutputParsingError) -> Any:
-    try:
-        return argument.codec.read(text)
-    except OutputParsingError as other:
-        raise other from error
-
-
-def _forms(argument: Argument, given: _Given) -> tuple[str, str]:
-    """A value as the JSON of a text, and as the JSON that it may be itself."""
+def _json_readings(argument: Argument, given: _TypedValue) -> tuple[str, str]:
+    """Return the two ways to read a value, as JSON: as a JSON string with its text, and as typed JSON."""
     if argument.role is Role.MEDIA and not given.is_json:
-        record = _media(given)
+        record = _media_json(given)
         return record, record
     if not given.is_text:
-        raise ValueError(f"{given.path} is no text in UTF-8")
+        raise ValueError(f"{given.path} is not UTF-8 text")
     if given.is_json:
         if not _is_json(given.text):
-            raise ValueError(f"what follows := must be JSON, found {shorten(given.text, _SHOWN)!r}")
+            raise ValueError(
+                f"the value after := must be JSON, found {shorten(given.text, _MAX_VALUE_LENGTH)!r}"
+            )
         return given.text, given.text
     quoted = json.dumps(given.text, ensure_ascii=False)
+    # A parameter of type UserMessage: its text is the message.
     if argument.role is Role.USER_MESSAGE and "string" not in json.dumps(argument.codec.schema.get("type")):
         return f'{{"text": {quoted}}}', given.text
     return quoted, given.text
 
 
-def _media(given: _Given) -> str:
-    """An image, sound or file as the JSON that stands for it."""
+def _media_json(given: _TypedValue) -> str:
+    """Return the JSON object for an image, sound or file that is given as a path or URL."""
     if given.path is not None:
         media = File.from_path(given.path)
         return json.dumps({"data": media.base64, "media_type": media.media_type, "name": media.name})
     if not given.text.startswith(("http://", "https://", "data:")):
-        raise ValueError(f"write @PATH of a file or its URL, found {shorten(given.text, _SHOWN)!r}")
-    known = File.from_url(given.text)
-    return json.dumps({"url": given.text, "media_type": known.media_type, "name": known.name})
+        raise ValueError(
+            f"write @PATH of a file or its URL, found {shorten(given.text, _MAX_VALUE_LENGTH)!r}"
+        )
+    linked = File.from_url(given.text)
+    return json.dumps({"url": given.text, "media_type": linked.media_type, "name": linked.name})
 
 
 def _is_json(text: str) -> bool:
@@ -177,115 +191,81 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _told(argument: Argument, given: Sequence[_Given], error: ValueError) -> str:
+def _value_problem(argument: Argument, given: Sequence[_TypedValue], error: ValueError) -> str:
     if not isinstance(error, OutputParsingError):
         return f"{argument.name}: {error}"
     problems = [
         f"{part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
-        for part in parts_of(error, argument.name)
+        for part in wrong_parts(error, argument.name)
     ]
-    kinds = json.dumps(argument.codec.schema)
-    wanted = ('"object"' in kinds or '"array"' in kinds) and not all(_is_json(one.text) for one in given)
-    hint = "; write it as JSON" if wanted else ""
-    return "; ".join(problems) + hint
+    schema = json.dumps(argument.codec.schema)
+    needs_json = ('"object"' in schema or '"array"' in schema) and not all(
+        _is_json(one.text) for one in given
+    )
+    return "; ".join(problems) + ("; write it as JSON" if needs_json else "")
 
 
-def _kind(argument: Argument) -> str:
+def _missing(method: Method, given: Mapping[str, object]) -> list[str]:
+    problems = [
+        f"{argument.name} is missing: {argument.name}=… ({_value_syntax(argument)})"
+        for argument in method.arguments
+        if argument.required and argument.name not in given
+    ]
+    return problems + [
+        f"{name} must be a value of the program, which cannot be typed" for name in method.missing_parameters
+    ]
+
+
+def _value_syntax(argument: Argument) -> str:
     return "@PATH or URL" if argument.role is Role.MEDIA else argument.codec.name
 
 
-def _missing(method: Method, given: Mapping[str, Any]) -> list[str]:
-    problems = [
-        f"{one.name} is missing: {one.name}=… ({_kind(one)})"
-        for one in method.arguments
-        if one.required and one.name not in given
-    ]
-    parameters = method.signature.parameters
-    withheld = [name for name in method.withheld if parameters[name].default is parameters[name].empty]
-    return problems + [f"{name} is a value of the program, which cannot be typed" for name in withheld]
+# --- Displaying values ---
 
 
-def for_people(value: Any, codec: Codec[Any], *, indent: int | None = 2) -> str:
-    """A value as a prompt would show it; records and lists as JSON over several lines, or in one.
+def display_text(value: Any, codec: Codec[Any], *, indent: int | None = 2) -> str:
+    """Return a value as text for people: as in a prompt, but records and lists as JSON.
 
-    Raises ValueError when it cannot be written.
+    ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
     text = codec.write(value)
-    return _indented(text, indent) if text.startswith(("{", "[")) else render_value(value)
+    return _indent_json(text, indent) if text.startswith(("{", "[")) else render_value(value)
 
 
-def _indented(text: str, indent: int | None) -> str:
-    """JSON laid out for reading, with each number as it was written."""
-    mark = os.urandom(8).hex()
+def _indent_json(text: str, indent: int | None) -> str:
+    """Indent JSON text and keep each number as it is written, for example 1.50."""
+    # json.loads would turn 1.50 into 1.5. A marker with random digits stands in for each such number.
+    marker = os.urandom(8).hex()
     numbers: list[str] = []
 
-    def kept(number: str) -> str:
+    def replace_by_marker(number: str) -> str:
         numbers.append(number)
-        return f"{mark}:{len(numbers) - 1}"
+        return f"{marker}:{len(numbers) - 1}"
 
-    laid_out = json.dumps(json.loads(text, parse_float=kept), indent=indent, ensure_ascii=False)
-    for at, number in enumerate(numbers):
-        laid_out = laid_out.replace(f'"{mark}:{at}"', number, 1)
-    return laid_out
-
-
-def account_of(result: Result[Any]) -> dict[str, Any]:
-    """The account of a call as JSON holds it."""
-    plain = Result(
-        result.reply.text,
-        result.reply,
-        result.strategy,
-        result.coercions,
-        result.attempts,
-        result.seconds,
-        result.reasons,
-        result.tool_runs,
-        result.sources,
-    )
-    account: dict[str, Any] = json.loads(write_result(plain, codec_for(str, DEFAULT_REGISTRY)))["account"]
-    return account
+    indented = json.dumps(json.loads(text, parse_float=replace_by_marker), indent=indent, ensure_ascii=False)
+    for position, number in enumerate(numbers):
+        indented = indented.replace(f'"{marker}:{position}"', number, 1)
+    return indented
 
 
-def account_text(account: dict[str, Any]) -> str:
-    """The account of a call in lines: how it was asked, each request, what was read with leniency, tools."""
-    lines = [f"strategy: {account['strategy']} ({'; '.join(account['reasons'])})"]
-    for number, attempt in enumerate(account["attempts"], 1):
-        ended = f", {attempt['error']}" if attempt["error"] else ""
-        lines.append(
-            f"attempt {number}: {attempt['model']}, {attempt['seconds']:.2f} s, "
-            f"{_tokens(attempt['usage'])}{ended}"
-        )
-    for step in account["coercions"]:
-        changed = f": {step['before']} → {step['after']}" if step["before"] or step["after"] else ""
-        lines.append(f"coercion: {step['path']}: {step['rule']}{changed}")
-    lines += [
-        f"tool: {run['name']}({run['arguments']}) → {run['text']}, {run['seconds']:.2f} s"
-        for run in account["tool_runs"]
-    ]
-    lines.append(f"in all: {account['seconds']:.2f} s, {_tokens(account['usage'])}")
-    return "\n".join(lines)
+# --- Placeholders for arguments that are not given ---
 
-
-def _tokens(usage: dict[str, int] | None) -> str:
-    return "tokens unknown" if usage is None else f"{usage['input_tokens']} + {usage['output_tokens']} tokens"
-
-
-_NOWHERE = "https://placeholder.invalid"
+_PLACEHOLDER_URL = "https://placeholder.invalid"
 
 
 class _Placeholder:
-    """Stands for a value of any type: what a template asks of it is a placeholder again."""
+    """Stands for a value of any type in a template: its attributes, items and calls are placeholders, too."""
 
-    unsafe_callable = alters_data = False  # jinja2's sandbox asks before it calls
+    unsafe_callable = alters_data = False  # the sandbox of Jinja reads these before a call
 
-    def __init__(self, name: str, shown: str = "") -> None:
+    def __init__(self, name: str, text: str = "") -> None:
         self._name = name
-        self._shown = shown or f"{{{{{name}}}}}"
+        self._text = text or f"{{{{{name}}}}}"
 
     def __str__(self) -> str:
-        return self._shown
+        return self._text
 
     def __call__(self, *args: object) -> _Placeholder:
         return _Placeholder(f"{self._name}({', '.join(map(repr, args))})")
@@ -295,7 +275,7 @@ class _Placeholder:
             raise AttributeError(name)
         return _Placeholder(f"{self._name}.{name}")
 
-    def __getitem__(self, key: Any) -> _Placeholder:
+    def __getitem__(self, key: object) -> _Placeholder:
         return _Placeholder(f"{self._name}[{key!r}]")
 
     def __iter__(self) -> Iterator[_Placeholder]:
@@ -320,64 +300,64 @@ class _FilePlaceholder(File):
         return f"{{{{{self.name}}}}}"
 
 
-_MEDIA: dict[Any, type[Image | Audio | File]] = {
+_MEDIA_PLACEHOLDERS: dict[object, type[Image | Audio | File]] = {
     Image: _ImagePlaceholder,
     Audio: _AudioPlaceholder,
     File: _FilePlaceholder,
 }
 
 
-def placeholders_for(
+def placeholder_arguments(
     plan: MethodPlan, given: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-    """The arguments of a call that shows its prompt, and whether there is a placeholder among them.
+    """Return positional and keyword arguments for a preview, and True if some are placeholders.
 
-    Those ``given`` are taken, and those left out that have a default.
+    A parameter that is not ``given`` gets its default, or else a placeholder.
     """
-    parameters = {parameter.name: parameter for parameter in plan.parameters}
+    planned = {parameter.name: parameter for parameter in plan.parameters}
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    stands_for_something = False
-    for name, said in plan.signature.parameters.items():
-        if said.kind is said.VAR_KEYWORD:
+    has_placeholders = False
+    for name, parameter in plan.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
             continue
         if name in given:
             value = given[name]
-        elif said.default is not inspect.Parameter.empty:
-            value = said.default
+        elif parameter.default is not inspect.Parameter.empty:
+            value = parameter.default
         else:
-            stands_for_something = True
-            value = _stand_in(parameters[name])
-            value = [value] if said.kind is said.VAR_POSITIONAL else value
-        if said.kind is said.VAR_POSITIONAL:
+            has_placeholders = True
+            value = _placeholder_for(planned[name])
+            value = [value] if parameter.kind is parameter.VAR_POSITIONAL else value
+        if parameter.kind is parameter.VAR_POSITIONAL:
             args += value
-        elif said.kind is said.KEYWORD_ONLY:
+        elif parameter.kind is parameter.KEYWORD_ONLY:
             kwargs[name] = value
         else:
             args.append(value)
-    return tuple(args), kwargs, stands_for_something
+    return tuple(args), kwargs, has_placeholders
 
 
-def _stand_in(parameter: Parameter) -> Any:
-    name, written = parameter.name, f"{{{{{parameter.name}}}}}"
+def _placeholder_for(parameter: Parameter) -> Any:
+    name, text = parameter.name, f"{{{{{parameter.name}}}}}"
     match parameter.role:
         case Role.HISTORY:
-            return (UserMessage(written),)
+            return (UserMessage(text),)
         case Role.USER_MESSAGE if str not in parameter.types:
-            return UserMessage(written)
+            return UserMessage(text)
         case Role.OPTIONS | Role.TOOL_CONTEXT:
             return None
         case Role.USER_MESSAGE | Role.USER_NAME | Role.MEMORY_ID:
-            return written
+            return text
         case Role.MEDIA:
-            kind = next((_MEDIA[one] for one in parameter.types if one in _MEDIA), None)
-            one = (kind or _ImagePlaceholder)(None, None, _NOWHERE, name)
-            return one if kind else [one]
-    return _of_record(parameter) or _Placeholder(name)
+            types = [_MEDIA_PLACEHOLDERS[tp] for tp in parameter.types if tp in _MEDIA_PLACEHOLDERS]
+            media = (types[0] if types else _ImagePlaceholder)(None, None, _PLACEHOLDER_URL, name)
+            return media if types else [media]
+    return _structured_prompt_placeholder(parameter) or _Placeholder(name)
 
 
-def _of_record(parameter: Parameter) -> _Placeholder | None:
-    """For a structured prompt, its template with placeholders for its fields."""
+def _structured_prompt_placeholder(parameter: Parameter) -> _Placeholder | None:
+    """Return the template of a structured prompt with placeholders for its fields; None for other types."""
     for cls in parameter.types:
         prompt = record_prompt(cls) if isinstance(cls, type) else None
         if prompt is not None:

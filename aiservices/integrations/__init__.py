@@ -1,3 +1,3 @@
-"""What connects services to other systems, each in a module that is imported for itself."""
+"""Connections to other systems: FastAPI, MCP, OpenTelemetry, logging and prices."""
 
 from __future__ import annotations

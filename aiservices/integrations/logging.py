@@ -1,37 +1,37 @@
-"""Logs each call of a service in a line; what was said is not in it."""
+"""``log_calls``: a listener that logs one line for each call, without texts of prompts and replies."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ..engine.approval import ApprovalRequiredError
 from ..engine.events import CallCompleted, CallFailed, ReplyFailed, ReplyReceived, ToolFinished
 from ..engine.plan import Invocation
-from ..models.errors import Attempt, usage_of
+from ..models.errors import usage_of
 from ..models.messages import Usage
 
 _LOGGER = logging.getLogger("aiservices.calls")
 
 
-def log_calls(event: Any, /) -> None:
-    """A listener: ``create(…, listeners=[log_calls])``. Writes to the logger "aiservices.calls".
+def log_calls(event: object, /) -> None:
+    """Log calls to the logger "aiservices.calls". Use it as a listener: ``create(…, listeners=[log_calls])``.
 
-    One line for each call: at INFO when it has its answer or waits for approval, at WARNING when it failed;
-    and at DEBUG one for each request and each tool. They hold the method, the models, the number of requests,
-    tokens, seconds, and the type of an error; no texts, not even those of errors, which may quote.
+    Each call is one line: at INFO if it succeeded or waits for approval, at WARNING if it failed. Each
+    request and each tool is one line at DEBUG. A line contains the method, the models, the number of
+    requests, tokens, seconds and the class of an error. It never contains texts, not even error messages,
+    since these may quote a prompt or reply.
     """
     match event:
         case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
-            _LOGGER.info("%s: answered, %s", invocation.plan.where, _account(invocation))
+            _LOGGER.info("%s: answered, %s", invocation.plan.qualname, _summary(invocation))
         case CallFailed(invocation, ApprovalRequiredError() as error):
-            waiting = ", ".join(call.name for call in error.calls)
+            tools = ", ".join(call.name for call in error.calls)
             _LOGGER.info(
-                "%s: waits for approval of %s, %s", invocation.plan.where, waiting, _account(invocation)
+                "%s: waits for approval of %s, %s", invocation.plan.qualname, tools, _summary(invocation)
             )
         case CallFailed(invocation, error):
             _LOGGER.warning(
-                "%s: failed with %s, %s", invocation.plan.where, type(error).__name__, _account(invocation)
+                "%s: failed with %s, %s", invocation.plan.qualname, type(error).__name__, _summary(invocation)
             )
         case ReplyReceived(model, reply, seconds):
             _LOGGER.debug("request to %s: %s, %.3f s", model, _tokens(reply.usage), seconds)
@@ -42,15 +42,13 @@ def log_calls(event: Any, /) -> None:
             _LOGGER.debug("tool %s: %s, %.3f s", run.name, outcome, run.seconds)
 
 
-def _account(invocation: Invocation) -> str:
+def _summary(invocation: Invocation) -> str:
+    """Return the end of a line, such as ``2 requests to a, b, 8 + 2 tokens, 0.512 s``."""
     attempts = invocation.state.attempts
-    made = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
-    return f"{made}{_asked(attempts)}, {_tokens(usage_of(attempts))}, {invocation.state.seconds:.3f} s"
-
-
-def _asked(attempts: list[Attempt]) -> str:
-    models = dict.fromkeys(attempt.model for attempt in attempts)
-    return f" to {', '.join(models)}" if models else ""
+    requests = f"{len(attempts)} request{'' if len(attempts) == 1 else 's'}"
+    models = ", ".join(dict.fromkeys(attempt.model for attempt in attempts))
+    to_models = f" to {models}" if models else ""
+    return f"{requests}{to_models}, {_tokens(usage_of(attempts))}, {invocation.state.seconds:.3f} s"
 
 
 def _tokens(usage: Usage | None) -> str:

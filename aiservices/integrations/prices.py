@@ -1,4 +1,7 @@
-"""What models cost: tables of one's own, and published prices. None is built in, since prices change."""
+"""Prices of models: ``PriceTable`` for prices that you know, ``PublishedPrices`` for list prices.
+
+No prices are built in, because they change.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,23 @@ _MILLION = 1_000_000
 
 
 class Prices(Mapping[str, Price]):
-    """Prices by the names of models, all in one ``currency`` (as "USD"); what ``Budget(prices=…)`` takes.
+    """A mapping from names of models to prices, for ``Budget(prices=…)`` and ``OpenTelemetry(prices=…)``.
 
-    What has no price is not there: nothing is guessed, and nothing is free.
+    A model whose price is not known is not a key. It never counts as free.
+
+    Attributes:
+        currency: the currency of all prices, such as "USD".
     """
 
     currency: str
 
     def cost(self, attempts: Iterable[Attempt]) -> float | None:
-        """What the requests of a call cost, as a Result or an error has them.
+        """Return the cost of the ``attempts`` of a Result or an error.
 
-        None where it is not known: a model has no price, or its provider told no tokens. A request without
-        a reply costs nothing.
+        Returns None if it is not known: a model has no price, or its provider did not report tokens. An
+        attempt without a reply costs nothing.
         """
-        budget, spent = Budget(prices=self), 0.0
+        budget, cost = Budget(prices=self), 0.0
         for attempt in attempts:
             reply = attempt.reply
             if reply is None:
@@ -37,17 +43,24 @@ class Prices(Mapping[str, Price]):
             price = budget.price_of(reply.model, attempt.model)
             if price is None or reply.usage is None:
                 return None
-            spent += price.of(reply.usage)
-        return spent
+            cost += price.of(reply.usage)
+        return cost
 
 
 class PriceTable(Prices):
-    """Prices that you know, by the names of models or patterns of them, as they were at ``as_of``.
+    """Prices that you know, by names of models or by patterns.
 
-    In a pattern ``*`` stands for anything and ``?`` for one character. A whole name goes before patterns,
-    and of those the first one that fits is taken. ``"gpt-x*"`` is the price of "gpt-x-mini" too; the dated
-    versions of one model are ``"gpt-x-????-??-??"``. What the table does not name is looked up in
-    ``otherwise``. Raises DefinitionError for a price below zero, and for two currencies.
+    In a pattern ``*`` matches any text and ``?`` one character: ``"gpt-x*"`` matches "gpt-x-mini" too, and
+    ``"gpt-x-????-??-??"`` only the dated versions of "gpt-x". An exact name has priority over patterns, and
+    an earlier pattern over a later one.
+
+    Args:
+        prices: the prices per million tokens, by name or pattern.
+        currency: the currency of all prices.
+        as_of: the date of the prices, as a reminder for readers.
+        fallback: prices for models that the table does not name.
+
+    Raises DefinitionError for a negative price, and if ``fallback`` has another currency.
     """
 
     def __init__(
@@ -56,21 +69,21 @@ class PriceTable(Prices):
         *,
         currency: str,
         as_of: date,
-        otherwise: Prices | None = None,
+        fallback: Prices | None = None,
     ) -> None:
         self._prices = dict(prices)
-        self._patterns = tuple(name for name in self._prices if any(sign in name for sign in "*?["))
-        self._otherwise = otherwise
+        self._patterns = tuple(name for name in self._prices if any(character in name for character in "*?["))
+        self._fallback = fallback
         self.currency = currency
         self.as_of = as_of
         problems = [
-            DefinitionProblem("PriceTable", f"the price of {name} is {price}; none of it must be negative")
+            DefinitionProblem("PriceTable", f"the price of {name} is {price}; no part of it must be negative")
             for name, price in self._prices.items()
-            if any(part is not None and not part >= 0 for part in price)
+            if any(part is not None and not part >= 0 for part in price)  # "not >=" finds NaN too
         ]
-        if otherwise is not None and otherwise.currency != currency:
-            said = f"prices are in {currency}, those of otherwise in {otherwise.currency}; use one currency"
-            problems.append(DefinitionProblem("PriceTable", said))
+        if fallback is not None and fallback.currency != currency:
+            message = f"prices are in {currency}, those of fallback in {fallback.currency}; use one currency"
+            problems.append(DefinitionProblem("PriceTable", message))
         if problems:
             raise DefinitionError(problems)
 
@@ -80,13 +93,13 @@ class PriceTable(Prices):
         for pattern in self._patterns:
             if fnmatchcase(name, pattern):
                 return self._prices[pattern]
-        if self._otherwise is None:
+        if self._fallback is None:
             raise KeyError(name)
-        return self._otherwise[name]
+        return self._fallback[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self._prices
-        yield from (name for name in self._otherwise or () if name not in self._prices)
+        yield from (name for name in self._fallback or () if name not in self._prices)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -96,73 +109,78 @@ class PriceTable(Prices):
 
 
 class PublishedPrices(Prices):
-    """The list prices of one provider for tokens, in US dollars, as the package ``genai-prices`` has them.
+    """The list prices of one provider in US dollars. Needs the extra ``prices``.
 
-    Needs the extra ``prices``. ``provider`` is the name in that package, as "openai", "azure", "anthropic" or
-    "google": elsewhere the same model costs otherwise. They are as new as the installed package; its
-    ``UpdatePrices`` fetches newer ones. What depends on the length of a request, or on the time, is that of
-    each request. Discounts, batches, searches and the writing of caches are not known here. A model of which
-    it has no price for input or output is not there. Raises ImportError without the extra, and
-    DefinitionError for an unknown provider.
+    The prices come from the package ``genai-prices`` and are as recent as the installed version; its
+    ``UpdatePrices`` downloads newer ones. Prices that depend on the length or the time of a request are
+    computed for each request. Discounts, batch prices, searches and cache writes are not included. A model
+    without a price for input or output is not a key.
+
+    Args:
+        provider: the name of the provider in genai-prices, such as "openai", "azure" or "anthropic".
+            The same model has different prices at different providers.
+
+    Raises ImportError without the extra, and DefinitionError for an unknown provider.
     """
 
     currency = "USD"
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._package = _package()
-        self._found: dict[str, Price] = {}
-        self._providers = {one.id: one for one in self._package.data_snapshot.get_snapshot().providers}
-        if provider not in self._providers:
-            known = ", ".join(sorted(self._providers))
-            said = f"genai-prices knows no provider {provider!r}; it must be one of {known}"
-            raise DefinitionError([DefinitionProblem("PublishedPrices", said)])
+        self._package = _genai_prices()
+        self._cache: dict[str, Price] = {}
+        snapshot = self._package.data_snapshot.get_snapshot()
+        self._models = next((entry.models for entry in snapshot.providers if entry.id == provider), None)
+        if self._models is None:
+            names = ", ".join(sorted(entry.id for entry in snapshot.providers))
+            message = f"genai-prices does not know the provider {provider!r}; it must be one of {names}"
+            raise DefinitionError([DefinitionProblem("PublishedPrices", message)])
 
     def __getitem__(self, name: str) -> Price:
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._look_up(name)
-        return found
+        price = self._cache.get(name)
+        if price is None:
+            price = self._cache[name] = self._look_up(name)
+        return price
 
     def _look_up(self, name: str) -> Price:
-        tokens = self._package.Usage
-        kinds = (
-            tokens(input_tokens=1),
-            tokens(output_tokens=1),
-            tokens(input_tokens=1, cache_read_tokens=1),
+        new_usage = self._package.Usage
+        usages = (
+            new_usage(input_tokens=1),
+            new_usage(output_tokens=1),
+            new_usage(input_tokens=1, cache_read_tokens=1),
         )
         try:
-            costs = [self._package.calc_price(kind, name, provider_id=self.provider) for kind in kinds]
+            costs = [self._package.calc_price(usage, name, provider_id=self.provider) for usage in usages]
         except LookupError:
             raise KeyError(name) from None
-        of_model = costs[0].model_price
-        if of_model.input_mtok is None or of_model.output_mtok is None:
+        model_price = costs[0].model_price
+        if model_price.input_mtok is None or model_price.output_mtok is None:
             raise KeyError(name)
-        price = _Published(*(float(cost.total_price * _MILLION) for cost in costs))
+        price = _PublishedPrice(*(float(cost.total_price * _MILLION) for cost in costs))
         price.model, price.provider = name, self.provider
         return price
 
     def __iter__(self) -> Iterator[str]:
-        return (model.id for model in self._providers[self.provider].models if model.id in self)
+        return (model.id for model in self._models or () if model.id in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        return True
+        return True  # without counting the models, each of which would be looked up
 
     def __repr__(self) -> str:
         return f"PublishedPrices({self.provider!r})"
 
 
-class _Published(Price):
-    """The base prices of a model, as they were when they were looked up; ``of`` reckons with all of them."""
+class _PublishedPrice(Price):
+    """The base price of a model. ``of`` also applies the prices that depend on the request."""
 
     model: str
     provider: str
 
     def of(self, usage: Usage) -> float:
-        package = _package()
+        package = _genai_prices()
         tokens = package.Usage(
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
@@ -171,9 +189,9 @@ class _Published(Price):
         return float(package.calc_price(tokens, self.model, provider_id=self.provider).total_price)
 
 
-def _package() -> Any:
+def _genai_prices() -> Any:
     try:
         return import_module("genai_prices")
     except ImportError as error:
-        said = 'published prices need genai-prices: pip install "aiservices[prices]"'
-        raise ImportError(said) from error
+        message = 'published prices need genai-prices: pip install "aiservices[prices]"'
+        raise ImportError(message) from error

@@ -1,23 +1,10 @@
-"""A page on which the methods of services are tried by hand; needs the extra ``fastapi``."""
+"""The public import path of ``mount``: a web page on which the methods of services can be called by hand.
+
+Needs the extra ``fastapi``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..integrations.playground.app import mount
+from ..integrations.playground import mount
 
 __all__ = ["mount"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "mount":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from ..integrations.playground.app import mount
-    except ModuleNotFoundError as error:
-        if error.name not in ("anyio", "fastapi", "starlette"):
-            raise
-        raise ImportError(f'the page needs {error.name}: pip install "aiservices[fastapi]"') from error
-    globals()[name] = mount
-    return mount

@@ -1,4 +1,4 @@
-"""What models cost: tables of one's own, and published prices. None is built in, since prices change."""
+"""The public import path of prices: ``PriceTable`` for your own, ``PublishedPrices`` for list prices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Services over HTTP: endpoints of FastAPI for those that call, and a client that is the same interface.
+"""Services over HTTP: FastAPI routes for a service, and a client with the same interface.
 
-``router`` and ``app`` need the extra ``fastapi``; ``client`` needs ``httpx2`` alone.
+``router`` and ``app`` need the extra ``fastapi``. ``client`` needs httpx2 only.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import RemoteServiceError, client
     from .contract import Contract, contract_of
+    from .openapi import description_of
     from .problems import Problem
-    from .server import Provider, app, description_of, provide, router
+    from .remote_client import RemoteServiceError, client
+    from .server import Provider, app, provide, router
 
 __all__ = [
     "Contract",
@@ -26,28 +27,28 @@ __all__ = [
     "router",
 ]
 
-# Loaded when they are asked for: a machine that calls has no need of what serves.
-_LATE = {
+# Imported on first use: a program that only uses ``client`` must not need FastAPI.
+_MODULE_OF_NAME = {
     "Contract": "contract",
     "Problem": "problems",
     "Provider": "server",
-    "RemoteServiceError": "client",
+    "RemoteServiceError": "remote_client",
     "app": "server",
-    "client": "client",
+    "client": "remote_client",
     "contract_of": "contract",
-    "description_of": "server",
+    "description_of": "openapi",
     "provide": "server",
     "router": "server",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     try:
-        module = import_module(f"{__name__}.{_LATE[name]}")
+        module = import_module(f"{__name__}.{_MODULE_OF_NAME[name]}")
     except ModuleNotFoundError as error:
         if error.name not in ("anyio", "fastapi", "httpx2", "starlette"):
             raise

@@ -1,4 +1,8 @@
-"""What the OpenAPI document says of problems: which there may be for a method, and what they look like."""
+"""Descriptions of a service: the parts of the OpenAPI document, and ``description_of`` as plain JSON.
+
+FastAPI builds the OpenAPI document from pydantic types. The schemas of a ``Contract`` are already complete,
+so ``schema_type`` wraps a finished JSON Schema in a class that pydantic copies into the document.
+"""
 
 from __future__ import annotations
 
@@ -11,122 +15,226 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .contract import Method
-from .problems import KINDS, PROBLEM_JSON, Problem
+from output_parsers.types.node import JsonSchema
+from output_parsers.types.target import type_name
 
-PROBLEM = "AiServiceProblem"  # its name under the components
+from ...engine.results import Shape
+from .contract import Argument, Contract, Method
+from .problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
+from .sse import event_schema
 
+PROBLEM_SCHEMA_NAME = "AiServiceProblem"  # in the components of the document
+_DEFS_PREFIX = "#/$defs/"
 _RETRY_AFTER = {
     "description": "the seconds after which the same request may succeed",
     "schema": {"type": "integer"},
 }
+_GENERIC_NAMES = {
+    Shape.RESULT: "Result",
+    Shape.STREAM: "Stream",
+    Shape.ITEMS: "Iterator",
+    Shape.TEXT_STREAM: "Iterator",
+}
+
+
+# --- a service as plain JSON ---
+
+
+def description_of(
+    contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the description of a service as plain JSON.
+
+    The keys are ``name``, ``doc`` and ``methods``. Each method has its ``name``, ``doc``, ``signature`` in
+    Python syntax, ``path``, HTTP methods (``http``), ``shape`` of the return value, ``arguments`` (``name``,
+    ``type``, ``role``, ``required``, ``default`` in Python syntax, ``schema``), the schema of the ``body``
+    and ``returns`` (``type``, ``schema``, and for streams the schema of an ``event``).
+    """
+    return {
+        "name": contract.name,
+        "doc": contract.doc,
+        "methods": [
+            _method_description(method, prefix + (paths or {}).get(method.name, method.path))
+            for method in contract.methods.values()
+        ],
+    }
+
+
+def _method_description(method: Method, path: str) -> dict[str, Any]:
+    returns = {"type": method.value_codec.name, "schema": method.value_codec.schema}
+    if method.streams:
+        returns["event"] = event_schema(method)
+    return {
+        "name": method.name,
+        "doc": method.doc,
+        "signature": _signature_text(method),
+        "path": path,
+        "http": list(method.http_methods),
+        "shape": method.returns.shape.value,
+        "asynchronous": method.returns.is_async,
+        "arguments": [_argument_description(argument, method) for argument in method.arguments],
+        "body": method.arguments_codec.schema,
+        "returns": returns,
+    }
+
+
+def _argument_description(argument: Argument, method: Method) -> dict[str, Any]:
+    default = method.signature.parameters[argument.name].default
+    return {
+        "name": argument.name,
+        "type": f"list[{argument.annotation}]" if argument.variadic else argument.annotation,
+        "role": None if argument.role is None else argument.role.value,
+        "required": argument.required,
+        "default": None if argument.required or argument.variadic else repr(default),
+        "schema": argument.codec.schema,
+    }
+
+
+def _signature_text(method: Method) -> str:
+    """Return the signature in Python syntax: ``is_positive(text: str) -> bool``."""
+    parameters = []
+    for argument in method.arguments:
+        star = "*" if argument.variadic else ""
+        has_default = not argument.required and not argument.variadic
+        default = f" = {method.signature.parameters[argument.name].default!r}" if has_default else ""
+        parameters.append(f"{star}{argument.name}: {argument.annotation}{default}")
+    prefix = "async " if method.returns.is_async and not method.streams else ""
+    return f"{prefix}{method.name}({', '.join(parameters)}) -> {_return_annotation(method)}"
+
+
+def _return_annotation(method: Method) -> str:
+    shape, inner = method.returns.shape, type_name(method.returns.form)
+    if shape is Shape.VALUE:
+        return inner
+    inner = f"{inner} | ItemError" if method.returns.keeps_errors else inner
+    prefix = "Async" if method.streams and method.returns.is_async else ""
+    return f"{prefix}{_GENERIC_NAMES[shape]}[{inner}]"
+
+
+# --- parts of the OpenAPI document ---
+
+
+def query_parameters(method: Method) -> list[dict[str, Any]]:
+    """Return the parameters of the GET route of a method."""
+    return [
+        {
+            "name": argument.name,
+            "in": "query",
+            "required": argument.required,
+            "schema": argument.codec.schema if argument.is_list else argument.item_schema,
+        }
+        for argument in method.arguments
+    ]
+
+
+def error_responses() -> dict[int | str, dict[str, Any]]:
+    """Return the responses of every route other than success, by their status."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for kind in KINDS:
+        response = responses.setdefault(kind.status, {"description": "", "content": {}})
+        reference = {"$ref": f"#/components/schemas/{PROBLEM_SCHEMA_NAME}"}
+        response["content"][PROBLEM_MEDIA_TYPE] = {"schema": reference}
+        title = f"{kind.title} (`{kind.type}`)"
+        response["description"] = f"{response['description']}; {title}" if response["description"] else title
+        if kind.name == "rate-limit":
+            response["headers"] = {"Retry-After": _RETRY_AFTER}
+    return responses
 
 
 @cache
-def problem_schema() -> Mapping[str, Any]:
-    """The schema of a problem in one piece."""
+def problem_schema() -> JsonSchema:
+    """Return the schema of a problem without ``$defs``: each reference is replaced by its definition."""
     schema = Problem.model_json_schema()
     definitions = schema.pop("$defs", {})
 
-    def whole(part: Any) -> Any:
+    def inline(part: Any) -> Any:
         if isinstance(part, list):
-            return [whole(one) for one in part]
+            return [inline(item) for item in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
-            return whole(definitions[part["$ref"].rpartition("/")[2]])
-        return {key: whole(value) for key, value in part.items()}
+            return inline(definitions[part["$ref"].rpartition("/")[2]])
+        return {key: inline(value) for key, value in part.items()}
 
-    found: Mapping[str, Any] = whole(schema)
-    return found
-
-
-def responses_of(method: Method) -> dict[int | str, dict[str, Any]]:
-    """The responses other than the answer, by their status."""
-    told: dict[int | str, dict[str, Any]] = {}
-    for kind in KINDS:
-        known = told.setdefault(kind.status, {"description": "", "content": {PROBLEM_JSON: {}}})
-        known["content"][PROBLEM_JSON] = {"schema": {"$ref": f"#/components/schemas/{PROBLEM}"}}
-        title = f"{kind.title} (`{kind.type}`)"
-        known["description"] = f"{known['description']}; {title}" if known["description"] else title
-        if kind.name == "rate-limit":
-            known["headers"] = {"Retry-After": _RETRY_AFTER}
-    return told
-
-
-_REFERENCE = "#/$defs/"
+    inlined: JsonSchema = inline(schema)
+    return inlined
 
 
 class SchemaType:
-    """A type that is nothing but its JSON Schema; ``schema_type`` makes classes of it."""
+    """Base of the classes that ``schema_type`` creates: types with a given JSON Schema."""
 
     core: CoreSchema
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return cls.core
 
 
 def schema_type(
-    schema: Mapping[str, Any],
-    space: str,
-    read: Callable[[Any], Any] | None = None,
-    beside: Mapping[str, Any] | None = None,
+    schema: JsonSchema,
+    service: str,
+    validate: Callable[[Any], object] | None = None,
+    components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
-    """The type of a schema; values of it are what ``read`` makes of what came, or what came.
+    """Return a class that pydantic shows in the OpenAPI document as ``schema``.
 
-    ``space`` keeps the names of its definitions apart from those of others. ``beside`` are schemas that are
-    to stand under the components too, by their names.
+    ``service`` keeps apart definitions of the same name in different services. ``validate`` converts the
+    values; without it every value is accepted. ``components`` are further schemas for the document, by their
+    names.
     """
     definitions: Mapping[str, Any] = schema.get("$defs", {})
     root = {key: value for key, value in schema.items() if key != "$defs"}
-    names = {name: _name(space, name, body, definitions) for name, body in definitions.items()}
-    parts = [_core(body, names, name) for name, body in definitions.items()]
-    parts += [_core(body, {name: f"{name}:1"}, name) for name, body in (beside or {}).items()]
-    name = _name(space, root["title"], root, definitions) if _is_named(root) else None
-    core = _core(root, names, None, parts=parts, own=name, read=read)
+    refs = {name: _core_ref(service, name, body, definitions) for name, body in definitions.items()}
+    parts = [_core_schema(body, refs, refs[name]) for name, body in definitions.items()]
+    parts += [_core_schema(body, {}, f"{name}:1") for name, body in (components or {}).items()]
+    # A root object with a title becomes a component of its own, instead of a copy at each use.
+    is_named = root.get("type") == "object" and "title" in root
+    ref = _core_ref(service, root["title"], root, definitions) if is_named else None
+    core = _core_schema(root, refs, ref, parts=parts, validate=validate)
     return type(str(root.get("title", "Schema")), (SchemaType,), {"core": core})
 
 
-def _is_named(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "object" and "title" in schema
+def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
+    """Return pydantic's reference for a definition.
+
+    Pydantic merges definitions with the same reference and numbers those with the same name but another
+    reference. The hash makes equal definitions of several methods one component.
+    """
+    text = json.dumps([body, definitions], sort_keys=True, default=str).encode()
+    return f"{service}.{name}:{int(sha256(text).hexdigest()[:12], 16)}"
 
 
-def _name(space: str, name: str, body: Any, definitions: Mapping[str, Any]) -> str:
-    """The name of a definition: one name for one definition, wherever it stands."""
-    known = json.dumps([body, definitions], sort_keys=True, default=str).encode()
-    return f"{space}.{name}:{int(sha256(known).hexdigest()[:12], 16)}"
-
-
-def _core(
+def _core_schema(
     body: Any,
-    names: Mapping[str, str],
-    name: str | None,
+    refs: Mapping[str, str],
+    ref: str | None,
     *,
     parts: list[CoreSchema] | None = None,
-    own: str | None = None,
-    read: Callable[[Any], Any] | None = None,
+    validate: Callable[[Any], object] | None = None,
 ) -> CoreSchema:
-    def js(_: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        if parts:  # they come first: what refers to them knows only their names
+    def json_schema(_: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        if parts:  # register the definitions first: the references in the body are looked up by name
             handler(core_schema.definitions_schema(core_schema.any_schema(), parts))
-        found: dict[str, Any] = _pointed(body, names, handler)
-        return found
+        schema: dict[str, Any] = _with_document_references(body, refs, handler)
+        return schema
 
-    metadata = {"pydantic_js_functions": [js]}
-    ref = own if name is None else names[name]
-    if read is None:
+    metadata = {"pydantic_js_functions": [json_schema]}
+    if validate is None:
         return core_schema.any_schema(ref=ref, metadata=metadata)
-    return core_schema.no_info_plain_validator_function(read, ref=ref, metadata=metadata)
+    return core_schema.no_info_plain_validator_function(validate, ref=ref, metadata=metadata)
 
 
-def _pointed(body: Any, names: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
-    """A schema whose references go to the definitions of the document."""
-    if isinstance(body, dict):
-        target = body.get("$ref")
-        if isinstance(target, str) and target.startswith(_REFERENCE):
-            name = target.removeprefix(_REFERENCE).replace("~1", "/").replace("~0", "~")
-            rest = {key: _pointed(value, names, handler) for key, value in body.items() if key != "$ref"}
-            return {**rest, **handler(core_schema.definition_reference_schema(names[name]))}
-        return {key: _pointed(value, names, handler) for key, value in body.items()}
-    return [_pointed(one, names, handler) for one in body] if isinstance(body, list) else body
+def _with_document_references(body: Any, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
+    """Replace references to ``$defs`` by references to the components of the document."""
+    if isinstance(body, list):
+        return [_with_document_references(item, refs, handler) for item in body]
+    if not isinstance(body, dict):
+        return body
+    target = body.get("$ref")
+    if not (isinstance(target, str) and target.startswith(_DEFS_PREFIX)):
+        return {key: _with_document_references(value, refs, handler) for key, value in body.items()}
+    name = target.removeprefix(_DEFS_PREFIX).replace("~1", "/").replace("~0", "~")  # JSON pointer escapes
+    others = {
+        key: _with_document_references(value, refs, handler) for key, value in body.items() if key != "$ref"
+    }
+    return {**others, **handler(core_schema.definition_reference_schema(refs[name]))}

@@ -1,19 +1,17 @@
-"""Errors as problems (RFC 9457): what a caller from elsewhere may know of them.
+"""Errors as JSON problems (RFC 9457): which errors a remote caller sees, and what each one tells.
 
-No key, prompt or text of a model is in a problem: what it says is chosen by the kind of the error, and never
-taken from the words of the error itself. What was wrong with the caller's own arguments is told in full.
+A problem never contains a key, a prompt or text of a model or provider: its title depends on the class of the
+error only. Errors in the caller's own arguments are reported in full. This module needs neither FastAPI nor
+httpx2.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fastapi import Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 
 from output_parsers.result.errors import OutputParsingError
@@ -38,15 +36,22 @@ from ...models.errors import (
     ToolLimitError,
     TruncatedError,
 )
-from .contract import AttemptJson, attempts_json
+from .codec import AttemptJson, attempts_to_json
 
-_PREFIX = "urn:aiservices:"
-_MOST_PARTS = 20
-_OF_ALL = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # the path of a whole argument
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+_TYPE_PREFIX = "urn:aiservices:"
+_MAX_ARGUMENT_PROBLEMS = 20
+_ARGUMENT_PATH = re.compile(r'\$(?:\.\w+|\["(?:[^"\\]|\\.)*"\])')  # of an argument, not of a part of one
 
 
-class Kind(NamedTuple):
-    """A kind of problem: its name in the ``type`` of a problem, the HTTP status, and what it says."""
+class ProblemKind(NamedTuple):
+    """A kind of problem.
+
+    Attributes:
+        name: the last part of its ``type``.
+        status: the HTTP status of the response.
+        title: what went wrong, in words that are safe for every caller.
+    """
 
     name: str
     status: int
@@ -54,99 +59,108 @@ class Kind(NamedTuple):
 
     @property
     def type(self) -> str:
-        return f"{_PREFIX}{self.name}"
+        """The URN that identifies the kind."""
+        return f"{_TYPE_PREFIX}{self.name}"
 
 
 class WrongPart(BaseModel):
-    """What is wrong with the arguments: where (JSON path), why, and what was found there."""
+    """One mistake in the arguments of a request."""
 
     model_config = ConfigDict(frozen=True)
 
     path: str
+    """The JSON path of the wrong part."""
     message: str
+    """Why it is wrong."""
     found: str = ""
+    """The text that is there."""
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457). ``type`` tells the kinds apart, ``method`` is ``Service.method``.
-
-    ``problems`` are those of the arguments; ``retry_after`` is in seconds; ``attempts`` are the requests that
-    were made to models, with what they cost; ``limit`` is that of a budget which is spent.
-    """
+    """What went wrong in a call, as JSON (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True)
 
     type: str
+    """A URN that identifies the kind of problem."""
     title: str
+    """What went wrong."""
     status: int
+    """The HTTP status."""
     detail: str = ""
+    """How many requests were made to models, or how many mistakes are not listed."""
     method: str = ""
+    """The method that was called, as ``Service.method``."""
     retryable: bool = False
+    """True if the same request may succeed later."""
     retry_after: float | None = None
+    """The seconds to wait before the next request."""
     problems: tuple[WrongPart, ...] = ()
+    """The mistakes in the arguments."""
     attempts: tuple[AttemptJson, ...] = ()
+    """The requests to models, with their tokens."""
     limit: str | None = None
+    """The limit of the budget that was exceeded."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """``Retry-After`` where the problem says when to come again."""
+        """The header ``Retry-After``, if the problem says how long to wait."""
         return {} if self.retry_after is None else {"Retry-After": str(max(0, math.ceil(self.retry_after)))}
 
     def json_bytes(self) -> bytes:
-        """The body of the response: what says nothing is left out."""
+        """Return the body of the response, without the fields that have their default values."""
         return self.model_dump_json(exclude_defaults=True).encode()
 
 
-NOT_JSON = Kind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
-ARGUMENTS = Kind("arguments", 422, "The arguments do not fit the method")
-INTERNAL = Kind("internal", 500, "The service failed")
-_REFUSED = Kind("not-permitted", 422, "What was said is not permitted here")
-_WITHHELD = Kind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
-# the first class that an error is an instance of says its kind
-_BY_CLASS: tuple[tuple[type[Exception], Kind], ...] = (
-    (
-        ServiceOutputError,
-        Kind("unreadable-reply", 502, "The model's reply cannot be read as the declared type"),
+NOT_JSON = ProblemKind("not-json", 415, "The body must be JSON in UTF-8, and say so by its Content-Type")
+ARGUMENTS = ProblemKind("arguments", 422, "The arguments do not fit the method")
+INTERNAL = ProblemKind("internal", 500, "The service failed")
+_INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted here")
+_OUTPUT_BLOCKED = ProblemKind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
+_CONFIGURATION = ProblemKind("configuration", 500, "The service is not set up to use its model")
+_OUT_OF_TIME = ProblemKind("budget", 504, "The time for the call is over")
+# The first class that an error is an instance of decides, so subclasses are listed before their bases.
+_KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
+    ServiceOutputError: ProblemKind(
+        "unreadable-reply", 502, "The model's reply cannot be read as the declared type"
     ),
-    (RefusalError, Kind("refusal", 502, "The model refused to answer")),
-    (TruncatedError, Kind("truncated", 502, "The model's answer was cut off")),
-    (ContentFilterError, Kind("content-filter", 502, "The model's provider filtered the answer")),
-    (ToolLimitError, Kind("tool-limit", 502, "The model called tools beyond a limit")),
-    (ToolError, Kind("tool", 502, "A tool that the model called failed")),
-    (
-        ApprovalRequiredError,
-        Kind("approval-required", 409, "A tool has to be approved where the service runs"),
+    RefusalError: ProblemKind("refusal", 502, "The model refused to answer"),
+    TruncatedError: ProblemKind("truncated", 502, "The model's answer was cut off"),
+    ContentFilterError: ProblemKind("content-filter", 502, "The model's provider filtered the answer"),
+    ToolLimitError: ProblemKind("tool-limit", 502, "The model called tools beyond a limit"),
+    ToolError: ProblemKind("tool", 502, "A tool that the model called failed"),
+    ApprovalRequiredError: ProblemKind(
+        "approval-required", 409, "A tool has to be approved where the service runs"
     ),
-    (BudgetExceededError, Kind("budget", 503, "The budget of the call is spent")),
-    (RateLimitError, Kind("rate-limit", 429, "The model takes no more requests for now")),
-    (ModelTimeoutError, Kind("timeout", 504, "The model did not answer in time")),
-    (ModelConnectionError, Kind("connection", 503, "The model cannot be reached")),
-    (ModelServerError, Kind("unavailable", 503, "The model's provider failed")),
-    (AuthenticationError, Kind("configuration", 500, "The service is not set up to use its model")),
-    (ModelNotFoundError, Kind("configuration", 500, "The service is not set up to use its model")),
-    (BadRequestError, Kind("request-refused", 502, "The model's provider refused the request")),
-    (InvalidReplyError, Kind("invalid-reply", 502, "The model's provider gave no valid answer")),
-    (ModelError, Kind("model", 502, "The model's provider failed")),
-)
-_OUT_OF_TIME = Kind("budget", 504, "The time for the call is over")
-KINDS: tuple[Kind, ...] = (
+    BudgetExceededError: ProblemKind("budget", 503, "The budget of the call is spent"),
+    RateLimitError: ProblemKind("rate-limit", 429, "The model takes no more requests for now"),
+    ModelTimeoutError: ProblemKind("timeout", 504, "The model did not answer in time"),
+    ModelConnectionError: ProblemKind("connection", 503, "The model cannot be reached"),
+    ModelServerError: ProblemKind("unavailable", 503, "The model's provider failed"),
+    AuthenticationError: _CONFIGURATION,
+    ModelNotFoundError: _CONFIGURATION,
+    BadRequestError: ProblemKind("request-refused", 502, "The model's provider refused the request"),
+    InvalidReplyError: ProblemKind("invalid-reply", 502, "The model's provider gave no valid answer"),
+    ModelError: ProblemKind("model", 502, "The model's provider failed"),
+}
+KINDS: tuple[ProblemKind, ...] = (
     ARGUMENTS,
     NOT_JSON,
-    _REFUSED,
-    _WITHHELD,
-    *dict.fromkeys(kind for _, kind in _BY_CLASS),
+    _INPUT_BLOCKED,
+    _OUTPUT_BLOCKED,
+    *dict.fromkeys(_KIND_OF_CLASS.values()),
     _OUT_OF_TIME,
     INTERNAL,
 )
 
 
-def problem_of(error: Exception, method: str) -> Problem:
-    """What a caller may know of an error that ended a call of ``method``."""
+def problem_of(error: Exception, qualname: str) -> Problem:
+    """Return the problem that reports an error of a call to a remote caller."""
     kind = _kind_of(error)
-    # a budget that is spent tells what it was spent on
+    # The cause of an exceeded budget is the last error of the model. It knows whether and when to try again.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error
-    said = cause if isinstance(cause, ModelError) else None
-    attempts = attempts_json(error.attempts) if isinstance(error, AiServiceError) else ()
+    model_error = cause if isinstance(cause, ModelError) else None
+    attempts = attempts_to_json(error.attempts) if isinstance(error, AiServiceError) else ()
     detail = ""
     if attempts:
         detail = (
@@ -157,117 +171,68 @@ def problem_of(error: Exception, method: str) -> Problem:
         title=kind.title,
         status=kind.status,
         detail=detail,
-        method=method,
-        retryable=kind.status == 503 if said is None else said.retryable,
-        retry_after=_wait(said),
+        method=qualname,
+        retryable=kind.status == 503 if model_error is None else model_error.retryable,
+        retry_after=_retry_after(model_error),
         attempts=attempts,
         limit=error.limit if isinstance(error, BudgetExceededError) else None,
     )
 
 
-def _kind_of(error: Exception) -> Kind:
+def _kind_of(error: Exception) -> ProblemKind:
     if isinstance(error, BudgetExceededError) and error.limit == "seconds":
         return _OUT_OF_TIME
-    for cls, kind in _BY_CLASS:
+    for cls, kind in _KIND_OF_CLASS.items():
         if isinstance(error, cls):
             return kind
-    where = getattr(error, "where", None)  # of a guard or a moderator, which are not loaded for their errors
-    if isinstance(error, AiServiceError) and where in ("input", "output") and error.__cause__ is None:
-        return _REFUSED if where == "input" else _WITHHELD
+    # GuardrailError and ModerationError have this attribute. Their modules are not imported for an isinstance
+    # check.
+    stage = getattr(error, "stage", None)
+    if isinstance(error, AiServiceError) and stage in ("input", "output") and error.__cause__ is None:
+        return _INPUT_BLOCKED if stage == "input" else _OUTPUT_BLOCKED
     return INTERNAL
 
 
-def _wait(error: ModelError | None) -> float | None:
-    """The seconds until a request may be made again: what the provider said, else a little for too many."""
-    said = None if error is None else error.retry_after
-    if said is not None and 0 <= said < math.inf:
-        return said
+def _retry_after(error: ModelError | None) -> float | None:
+    """Return the seconds that the provider asks to wait, or one second for a rate limit without a time."""
+    seconds = None if error is None else error.retry_after
+    if seconds is not None and 0 <= seconds < math.inf:
+        return seconds
     return 1.0 if isinstance(error, RateLimitError) else None
 
 
-def of_arguments(error: OutputParsingError, method: str) -> Problem:
-    """What is wrong with the arguments of a call."""
-    return wrong_arguments(parts_of(error), method)
-
-
-def parts_of(error: OutputParsingError, below: str = "$") -> list[WrongPart]:
-    """What is wrong, part by part; ``below`` is the path of what was read."""
-    told = ((below + one.path[1:], one) for one in error.problems)
-    return [WrongPart(path=path, message=_said(one.message, path), found=one.found) for path, one in told]
-
-
-def _said(message: str, path: str) -> str:
-    """What a caller is told of a step that no argument may need: it does not know of leniency."""
-    if message.startswith("unknown key left out"):
-        return f"there is no {'parameter' if _OF_ALL.fullmatch(path) else 'field'} of this name"
-    return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
-
-
-def wrong_arguments(parts: Sequence[WrongPart], method: str) -> Problem:
-    """A problem of arguments, of which the first parts are told."""
-    more = len(parts) - _MOST_PARTS
+def argument_problem(parts: Sequence[WrongPart], qualname: str) -> Problem:
+    """Return the problem that reports wrong arguments. It lists the first 20 mistakes."""
+    more = len(parts) - _MAX_ARGUMENT_PROBLEMS
     return Problem(
         type=ARGUMENTS.type,
         title=ARGUMENTS.title,
         status=ARGUMENTS.status,
         detail=f"{more} more are not shown" if more > 0 else "",
-        method=method,
-        problems=tuple(parts[:_MOST_PARTS]),
+        method=qualname,
+        problems=tuple(parts[:_MAX_ARGUMENT_PROBLEMS]),
     )
 
 
-def not_json(method: str) -> Problem:
-    """The body of a request is no JSON, or does not say that it is."""
-    return Problem(type=NOT_JSON.type, title=NOT_JSON.title, status=NOT_JSON.status, method=method)
+def wrong_parts(error: OutputParsingError, root: str = "$") -> list[WrongPart]:
+    """Return the mistakes in arguments that a parser reported.
 
-
-log = logging.getLogger("aiservices.integrations.fastapi")
-PROBLEM_JSON = "application/problem+json"
-_NO_STORE = {"Cache-Control": "no-store"}  # a model answers anew each time, and is paid for it
-
-
-class JsonText(bytes):
-    """A body that says it is JSON."""
-
-
-class ProblemError(Exception):
-    """A request that is answered with a problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.title)
-        self.problem = problem
-
-
-def json_response(text: str) -> Response:
-    """A response with JSON that is already written."""
-    return Response(text, media_type="application/json", headers=_NO_STORE)
-
-
-def problem_response(problem: Problem) -> Response:
-    """A response that tells a problem."""
-    headers = {**_NO_STORE, **problem.headers}
-    return Response(problem.json_bytes(), problem.status, headers, PROBLEM_JSON)
-
-
-def problem_told(error: Exception, where: str) -> Problem:
-    """What the caller may know of an error; the log is told all of one that nobody expects."""
-    problem = problem_of(error, where)
-    if problem.type == INTERNAL.type:
-        log.error("%s failed", where, exc_info=error)
-    else:
-        log.warning("%s: %s (%s)", where, problem.title, type(error).__name__)
-    return problem
-
-
-def unfit_request(error: RequestValidationError, where: str) -> Problem:
-    """The problem of a request without a body, or of one that does not fit a dependency."""
+    ``root`` is the path of the text that the parser read, in the JSON object of all arguments.
+    """
     parts = []
-    for one in error.errors():
-        origin, *steps = one["loc"]
-        if origin == "body":
-            parts.append(
-                WrongPart(path="$", message="the body is missing; send a JSON object of the arguments")
-            )
-        else:
-            parts.append(WrongPart(path=".".join(map(str, (origin, *steps))), message=one["msg"]))
-    return wrong_arguments(parts, where)
+    for problem in error.problems:
+        path = root + problem.path[1:]
+        parts.append(WrongPart(path=path, message=_for_caller(problem.message, path), found=problem.found))
+    return parts
+
+
+def _for_caller(message: str, path: str) -> str:
+    """Reword a message of a parser: callers do not know about leniency."""
+    if message.startswith("unknown key left out"):
+        return f"there is no {'parameter' if _ARGUMENT_PATH.fullmatch(path) else 'field'} of this name"
+    return message.replace(" is not permitted with Leniency.NONE", " is not accepted")
+
+
+def not_json_problem(qualname: str) -> Problem:
+    """Return the problem of a request whose body is not JSON or has another Content-Type."""
+    return Problem(type=NOT_JSON.type, title=NOT_JSON.title, status=NOT_JSON.status, method=qualname)

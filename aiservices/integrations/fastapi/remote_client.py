@@ -163,7 +163,7 @@ def _problems_of_settings(
     contract: Contract, paths: Mapping[str, str], omit: Collection[str], *, lacks_async_http: bool
 ) -> Iterator[str]:
     methods = contract.methods.values()
-    if lacks_async_http and any(method.returns.asynchronous for method in methods):
+    if lacks_async_http and any(method.returns.is_async for method in methods):
         yield "it has async methods, but only http is given; pass async_http=httpx2.AsyncClient(...) too"
     for name in paths:
         if name not in contract.methods:
@@ -182,7 +182,7 @@ def _remote_method(
     stub: Callable[..., Any], method: Method, path: str, transport: Transport, omit: Collection[str]
 ) -> Any:
     """Return the function that implements a stub by a request."""
-    asynchronous = method.returns.asynchronous
+    asynchronous = method.returns.is_async
     qualname, dump_arguments = method.qualname, method.dump_arguments
 
     def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
@@ -509,6 +509,7 @@ def _wrong_response(method: Method, error: Exception) -> InvalidReplyError:
     reason = (
         "; ".join(map(str, error.problems)) if isinstance(error, OutputParsingError) else type(error).__name__
     )
+    codec_name = method.value_codec.name
     return InvalidReplyError(
-        f"{method.qualname}: the response of the service cannot be read as {method.value_codec.name}: {reason}"
+        f"{method.qualname}: the response of the service cannot be read as {codec_name}: {reason}"
     )

@@ -1,12 +1,13 @@
-"""What is sent of a value while it is written: Server-Sent Events, each with its name and its JSON.
+"""The Server-Sent Events of methods that stream: their names, their JSON data and their schemas.
 
-| Shape | Events |
+| Return type | Events |
 |---|---|
-| text | ``text`` (a piece, a JSON string) … ``end`` |
-| items | ``item`` (a value) or ``unfit`` (one that is none) … ``end`` |
-| growing value | ``attempt`` (forget what was shown), ``snapshot``, ``field`` (it is complete) … ``result`` |
+| text chunks | ``text`` (a chunk as JSON string) … ``end`` |
+| items | ``item`` (a value) or ``unfit`` (an item that cannot be read) … ``end`` |
+| a stream of one value | ``attempt`` (discard what came before), ``snapshot``, ``field`` … ``result`` |
 
-Any of them may end with ``error``, a problem. A stream that ends with neither was cut off.
+Every stream may end with ``error`` instead, whose data is a problem. A stream without any of these last
+events was cut off.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import to_json
 
+from output_parsers.types.node import JsonSchema
 from output_parsers.types.records import EnvelopeNode
 
 from ...engine.results import Shape
 from ...engine.streams import AttemptStarted, Completed, FieldCompleted
 from ...models.messages import ReplyDelta
-from .contract import Method, write_result
+from .codec import write_result
+from .contract import Method
 from .problems import Problem
 
-_ATTEMPT = {"number": {"type": "integer"}, "model": {"type": "string"}, "strategy": {"type": "string"}}
-_UNFIT = {"index": {"type": "integer"}, "text": {"type": "string"}, "problems": {"type": "array"}}
-_NOTHING_YET = '{"value":null,"done":false}'  # a snapshot that is not worth an event
+_EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 
 class EventName(StrEnum):
-    """The names of the events."""
+    """The name of an event; the module docstring says which events a method sends."""
 
     TEXT = "text"
     ITEM = "item"
@@ -45,133 +46,164 @@ class EventName(StrEnum):
     ERROR = "error"
 
 
-class Telling(StrEnum):
-    """How a growing value is told: as JSON of what is there, or as the pieces of text that a model writes."""
+class StreamMode(StrEnum):
+    """How a stream sends an unfinished value: as JSON snapshots, or as the text deltas of the model."""
 
     SNAPSHOTS = "snapshots"
     DELTAS = "deltas"
 
 
-class Frame(NamedTuple):
-    """One event: its name and its JSON text, which is one line."""
+class SseEvent(NamedTuple):
+    """One server-sent event.
+
+    Attributes:
+        name: its name.
+        data: its data, a JSON text without line breaks.
+    """
 
     name: EventName
     data: str
 
-    @property
-    def wire(self) -> bytes:
+    def to_bytes(self) -> bytes:
+        """Return the event as it is sent."""
         return f"event: {self.name}\ndata: {self.data}\n\n".encode()
 
 
-class Encoder(Protocol):
-    """Turns what a stream gives into events; ``end`` are those after the last."""
+class EventEncoder(Protocol):
+    """Turns what an iterator or stream yields into server-sent events."""
 
-    def take(self, event: Any) -> Iterator[Frame]: ...
-    def end(self) -> Iterator[Frame]: ...
+    def encode(self, item: Any) -> Iterator[SseEvent]:
+        """Yield the events for one item."""
+        ...
+
+    def finish(self) -> Iterator[SseEvent]:
+        """Yield the events after the last item."""
+        ...
 
 
-class WireChunks:
-    """The pieces of a text, or the items of a list."""
+class ItemEncoder:
+    """Encodes text chunks, or the items of a list."""
 
     def __init__(self, method: Method) -> None:
-        self._value = method.value
-        self._text = method.returns.shape is Shape.TEXT_STREAM
+        self._codec = method.value_codec
+        self._is_text = method.returns.shape is Shape.TEXT_STREAM
 
-    def take(self, event: Any) -> Iterator[Frame]:
-        if self._text:
-            yield Frame(EventName.TEXT, _json(event))
+    def encode(self, item: Any) -> Iterator[SseEvent]:
+        if self._is_text:
+            yield SseEvent(EventName.TEXT, _json(item))
             return
-        from output_parsers.streaming import ItemError  # few methods hand over items
+        from output_parsers.streaming import ItemError  # late: most services do not stream items
 
-        if isinstance(event, ItemError):
-            yield Frame(EventName.UNFIT, _json(event))
+        if isinstance(item, ItemError):
+            yield SseEvent(EventName.UNFIT, _json(item))
         else:
-            yield Frame(EventName.ITEM, self._value.write(event))
+            yield SseEvent(EventName.ITEM, self._codec.write(item))
 
-    def end(self) -> Iterator[Frame]:
-        yield Frame(EventName.END, "{}")
+    def finish(self) -> Iterator[SseEvent]:
+        yield SseEvent(EventName.END, "{}")
 
 
-class Growing:
-    """A value that grows; ``stream`` is asked for its snapshots."""
+class StreamEncoder:
+    """Encodes the events of a ``Stream``. ``stream`` provides the snapshots."""
 
-    def __init__(self, method: Method, stream: Any, telling: Telling) -> None:
-        self._value = method.value
+    def __init__(self, method: Method, stream: Any, mode: StreamMode) -> None:
+        self._codec = method.value_codec
         self._stream = stream
-        self._telling = telling
-        self._piece: Callable[[ReplyDelta], str] = str
-        self._last = _NOTHING_YET
+        self._mode = mode
+        self._answer_text: Callable[[ReplyDelta], str] = str
+        self._last_snapshot = _EMPTY_SNAPSHOT
 
-    def take(self, event: Any) -> Iterator[Frame]:
-        if isinstance(event, AttemptStarted):
-            self._piece, self._last = event.wire.pieces(), _NOTHING_YET
-            yield Frame(EventName.ATTEMPT, _json(self._attempt(event)))
-        elif isinstance(event, Completed):
-            yield Frame(EventName.RESULT, write_result(event.result, self._value))
-        elif isinstance(event, FieldCompleted):
-            if self._telling is Telling.SNAPSHOTS:
-                yield Frame(EventName.FIELD, _json({"name": event.name}))
-        elif isinstance(event, ReplyDelta):
-            piece = self._piece(event)
-            if piece and self._telling is Telling.DELTAS:
-                yield Frame(EventName.DELTA, _json({"text": piece}))
-            elif piece:
-                yield from self._snapshot()
+    def encode(self, item: Any) -> Iterator[SseEvent]:
+        if isinstance(item, AttemptStarted):
+            self._answer_text, self._last_snapshot = item.wire.pieces(), _EMPTY_SNAPSHOT
+            yield SseEvent(EventName.ATTEMPT, _json(self._attempt_data(item)))
+        elif isinstance(item, Completed):
+            yield SseEvent(EventName.RESULT, write_result(item.result, self._codec))
+        elif isinstance(item, FieldCompleted):
+            if self._mode is StreamMode.SNAPSHOTS:
+                yield SseEvent(EventName.FIELD, _json({"name": item.name}))
+        elif isinstance(item, ReplyDelta):
+            text = self._answer_text(item)
+            if text and self._mode is StreamMode.DELTAS:
+                yield SseEvent(EventName.DELTA, _json({"text": text}))
+            elif text:
+                yield from self._changed_snapshot()
 
-    def _attempt(self, event: AttemptStarted) -> dict[str, Any]:
-        said = {"number": event.number, "model": event.model, "strategy": event.strategy}
-        if self._telling is Telling.SNAPSHOTS:
-            return said
-        parser = event.wire.parser
+    def _attempt_data(self, event: AttemptStarted) -> dict[str, object]:
+        data: dict[str, object] = {"number": event.number, "model": event.model, "strategy": event.strategy}
+        if self._mode is StreamMode.SNAPSHOTS:
+            return data
+        # With deltas the client parses the text itself, so it must know whether the value is inside an
+        # envelope.
+        parser = event.output_format.parser
         node = None if parser is None else parser.node
         field = node.field if isinstance(node, EnvelopeNode) else None
-        return {**said, "field": field, "shown": event.wire.shown and parser is not None}
+        return {**data, "field": field, "shown": event.output_format.shown and parser is not None}
 
-    def _snapshot(self) -> Iterator[Frame]:
+    def _changed_snapshot(self) -> Iterator[SseEvent]:
         snapshot = self._stream.snapshot
         data = _json({"value": snapshot.to_python(), "done": snapshot.done})
-        if data != self._last:
-            self._last = data
-            yield Frame(EventName.SNAPSHOT, data)
+        # Many deltas change nothing that can be shown yet, such as the first half of a key.
+        if data != self._last_snapshot:
+            self._last_snapshot = data
+            yield SseEvent(EventName.SNAPSHOT, data)
 
-    def end(self) -> Iterator[Frame]:
-        yield from ()
+    def finish(self) -> Iterator[SseEvent]:
+        yield from ()  # the result was the last event
 
 
-def error_frame(problem: Problem) -> Frame:
-    """The event of an error."""
-    return Frame(EventName.ERROR, problem.json_bytes().decode())
+def error_event(problem: Problem) -> SseEvent:
+    """Return the event that ends a stream with a problem."""
+    return SseEvent(EventName.ERROR, problem.json_bytes().decode())
 
 
 def event_schema(method: Method) -> dict[str, Any]:
-    """The JSON Schema of an event: its name, and the JSON that is in its data."""
+    """Return the JSON Schema of the events of a method: one alternative for each event name."""
     shape = method.returns.shape
-    told: dict[str, dict[str, Any]]
+    data_schemas: dict[str, JsonSchema]
     if shape is Shape.STREAM:
-        told = {
-            EventName.ATTEMPT: _record("a request to a model: forget what was shown", _ATTEMPT),
-            EventName.SNAPSHOT: _record(
-                "what there is of the value", {"value": {}, "done": {"type": "boolean"}}
+        integer, string = {"type": "integer"}, {"type": "string"}
+        data_schemas = {
+            EventName.ATTEMPT: _object_schema(
+                "a request to a model starts: discard the snapshots and deltas before it",
+                {"number": integer, "model": string, "strategy": string},
             ),
-            EventName.FIELD: _record("it is complete", {"name": {"type": ["string", "integer"]}}),
-            EventName.DELTA: _record("what the model has written", {"text": {"type": "string"}}),
-            EventName.RESULT: method.result.schema,
+            EventName.SNAPSHOT: _object_schema(
+                "the value as far as it is known", {"value": {}, "done": {"type": "boolean"}}
+            ),
+            EventName.FIELD: _object_schema(
+                "a field or item is complete", {"name": {"type": ["string", "integer"]}}
+            ),
+            EventName.DELTA: _object_schema("the next text of the model", {"text": string}),
+            EventName.RESULT: method.result_codec.schema,
         }
     elif shape is Shape.ITEMS:
-        told = {EventName.ITEM: method.value.schema}
+        data_schemas = {EventName.ITEM: method.value_codec.schema}
         if method.returns.keeps_errors:
-            told[EventName.UNFIT] = _record("an item that does not fit, and why", _UNFIT)
+            data_schemas[EventName.UNFIT] = _object_schema(
+                "an item that cannot be read, and why",
+                {"index": {"type": "integer"}, "text": {"type": "string"}, "problems": {"type": "array"}},
+            )
     else:
-        told = {EventName.TEXT: {"type": "string"}}
+        data_schemas = {EventName.TEXT: {"type": "string"}}
     if shape is not Shape.STREAM:
-        told[EventName.END] = _record("nothing more comes", {})
-    told[EventName.ERROR] = _record("a problem, as of other responses", {"type": {"type": "string"}})
-    definitions = {name: part for schema in told.values() for name, part in schema.get("$defs", {}).items()}
-    forms = [_event(name, {k: v for k, v in schema.items() if k != "$defs"}) for name, schema in told.items()]
-    return {"oneOf": forms, "$defs": definitions}
+        data_schemas[EventName.END] = _object_schema("the stream is complete", {})
+    data_schemas[EventName.ERROR] = _object_schema(
+        "a problem, as in the responses with an error status", {"type": {"type": "string"}}
+    )
+    definitions = {
+        name: definition
+        for schema in data_schemas.values()
+        for name, definition in schema.get("$defs", {}).items()
+    }
+    alternatives = [
+        _event_schema(name, {key: value for key, value in schema.items() if key != "$defs"})
+        for name, schema in data_schemas.items()
+    ]
+    return {"oneOf": alternatives, "$defs": definitions}
 
 
-def _record(description: str, properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(description: str, properties: dict[str, object]) -> JsonSchema:
     return {
         "type": "object",
         "description": description,
@@ -180,11 +212,11 @@ def _record(description: str, properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _event(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    content = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
-    properties = {"event": {"const": str(name)}, "data": content}
+def _event_schema(name: str, data_schema: JsonSchema) -> JsonSchema:
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": data_schema}
+    properties = {"event": {"const": str(name)}, "data": data}
     return {"type": "object", "properties": properties, "required": ["event", "data"]}
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return to_json(value, inf_nan_mode="constants").decode()

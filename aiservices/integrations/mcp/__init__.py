@@ -1,4 +1,4 @@
-"""The tools of MCP servers (Model Context Protocol) as tools of a service. Needs the extra ``mcp``."""
+"""Tools of MCP servers (Model Context Protocol) for services. Opening a server needs the extra ``mcp``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A connection to an MCP server: opened once, held by one task, opened anew when the server has ended."""
+"""The connection to one MCP server, and the event loop on which it runs.
+
+The package ``mcp`` is imported late, so that importing this module does not need it.
+"""
 
 from __future__ import annotations
 
@@ -11,203 +14,220 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import httpx2
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-
 from ...models.errors import AiServiceError
 from ...tools.tool import ToolException
 
 if TYPE_CHECKING:
+    from mcp import Client
     from mcp_types import CallToolResult, ListToolsResult, ReadResourceResult, Resource, Tool as ServerTool
 
-_MOST_PAGES = 100  # of a listing
+T = TypeVar("T")
+_MAX_PAGES = (
+    100  # of a list of tools; a server that sends a cursor with every page must not keep a call forever
+)
+_MAX_STREAM_SILENCE = 300.0  # seconds for which an HTTP server may hold a stream open without sending
 
 
 class McpServerError(AiServiceError):
-    """An MCP server cannot be started or reached, has ended, or lists what is no tool."""
+    """An MCP server cannot be started or reached, has stopped, or lists a tool that cannot be used."""
 
 
-class _EndedError(McpServerError):
-    """The server has ended since it was opened."""
+class _ServerStoppedError(McpServerError):
+    """The server stopped after it was opened."""
 
 
 class Connection:
-    """One MCP server. All of its coroutines run on one event loop.
+    """The connection to one MCP server. All of its coroutines must run on one event loop.
 
-    ``make`` gives a new client of the server, ``name`` is how messages call it; no wait is longer than
-    ``timeout`` seconds.
+    Args:
+        new_client: returns a new client of the server.
+        name: how error messages call the server.
+        timeout: the seconds to wait for the server to open, and for each of its responses.
     """
 
-    def __init__(self, make: Callable[[], Client], name: str, timeout: float) -> None:
+    def __init__(self, new_client: Callable[[], Client], name: str, timeout: float) -> None:
         self.name = name
-        self._make = make
+        self._new_client = new_client
         self._timeout = timeout
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
-        self._opening = asyncio.Lock()
+        self._reopening = asyncio.Lock()
 
     async def open(self) -> None:
         """Start or reach the server. Raises McpServerError."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        self._owner = asyncio.create_task(self._own(ready, self._stop))
+        self._owner = asyncio.create_task(self._own_client(ready, self._stop))
         try:
             async with asyncio.timeout(self._timeout):
                 self._client = await ready
         except TimeoutError as error:
-            await self._ended()
-            said = f"{self.name} did not answer within {self._timeout:g} s"
-            raise McpServerError(f"{said}; see whether it starts, or raise timeout") from error
+            await self._cancel_owner()
+            message = f"{self.name} did not answer within {self._timeout:g} s"
+            raise McpServerError(f"{message}; check that it starts, or raise timeout") from error
         except asyncio.CancelledError:
-            await self._ended()
+            await self._cancel_owner()
             raise
         except Exception as error:
-            await self._ended()
-            said = _innermost(error)
-            raise McpServerError(f"{self.name} cannot be opened: {said}") from error
+            await self._cancel_owner()
+            raise McpServerError(f"{self.name} cannot be opened: {_error_text(error)}") from error
 
     async def close(self) -> None:
-        """End the connection, and with it a server that runs as a process."""
+        """Close the connection. A server that runs as a process is stopped."""
         self._client = None
         self._stop.set()
         if self._owner is not None:
             await asyncio.gather(self._owner, return_exceptions=True)
             self._owner = None
 
-    async def _own(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
-        """Hold the client: what it opens has to be closed by the task that opened it."""
+    async def _own_client(self, ready: asyncio.Future[Client], stop: asyncio.Event) -> None:
+        """Keep the client open until ``stop`` is set.
+
+        The client opens anyio task groups, which must be closed by the task that opened them. So one task
+        owns the client from beginning to end, whichever tasks call ``open`` and ``close``.
+        """
         try:
-            async with self._make() as client:
+            async with self._new_client() as client:
                 ready.set_result(client)
                 await stop.wait()
         except Exception as error:
             if not ready.done():
                 ready.set_exception(error)
 
-    async def _ended(self) -> None:
+    async def _cancel_owner(self) -> None:
         if self._owner is not None:
             self._owner.cancel()
             await asyncio.gather(self._owner, return_exceptions=True)
             self._owner = None
 
     async def tools(self) -> list[ServerTool]:
-        """The tools that the server has now. One that has ended is opened anew. Raises McpServerError."""
+        """Return the current tools of the server, restarting it if it has stopped. Raises McpServerError."""
         client = self._client
         try:
-            return await self._listed_tools()
-        except _EndedError:
-            async with self._opening:  # several calls may find it ended; one of them opens it
+            return await self._list_tools()
+        except _ServerStoppedError:
+            async with self._reopening:  # several calls may notice the stop; the first one opens it again
                 if self._client is client:
                     await self.close()
                     await self.open()
-            return await self._listed_tools()
+            return await self._list_tools()
 
-    async def _listed_tools(self) -> list[ServerTool]:
-        found: list[ServerTool] = []
+    async def _list_tools(self) -> list[ServerTool]:
+        tools: list[ServerTool] = []
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            page = await self._listing(partial(_page_of_tools, cursor))
-            found += page.tools
+        for _ in range(_MAX_PAGES):
+            page = await self._list(partial(_tools_page, cursor))
+            tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return found
+        return tools
 
     async def resources(self) -> list[Resource]:
-        """The resources that the server lists first; none where it has none. Raises McpServerError."""
+        """Return the first page of the server's resources, or an empty list. Raises McpServerError."""
         if self._client is None or self._client.server_capabilities.resources is None:
             return []
-        page = await self._listing(lambda client: client.list_resources())
+        page = await self._list(lambda client: client.list_resources())
         return list(page.resources)
 
-    async def _listing(self, ask: Callable[[Client], Any]) -> Any:
+    async def _list(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
         try:
-            return await self._in_time(ask)
+            return await self._request(request)
         except TimeoutError as error:
-            raise McpServerError(
-                f"{self.name} did not list what it has within {self._timeout:g} s"
-            ) from error
+            message = f"{self.name} did not list its tools and resources within {self._timeout:g} s"
+            raise McpServerError(message) from error
         except McpServerError:
             raise
         except Exception as error:
-            raise McpServerError(f"{self.name} cannot list what it has: {_innermost(error)}") from error
+            message = f"{self.name} cannot list its tools and resources: {_error_text(error)}"
+            raise McpServerError(message) from error
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """What a tool gives. Raises ToolException with what the server said of its fault, TimeoutError."""
-        result: CallToolResult = await self._told(lambda client: client.call_tool(tool, dict(arguments)))
+        """Call a tool. Raises TimeoutError, and ToolException with the error message of the server."""
+        result: CallToolResult = await self._tool_request(
+            lambda client: client.call_tool(tool, dict(arguments))
+        )
         return result
 
     async def read(self, uri: str) -> ReadResourceResult:
-        """A resource. Raises ToolException with what the server said of its fault, TimeoutError."""
-        result: ReadResourceResult = await self._told(lambda client: client.read_resource(uri))
+        """Read a resource. Raises TimeoutError, and ToolException with the error message of the server."""
+        result: ReadResourceResult = await self._tool_request(lambda client: client.read_resource(uri))
         return result
 
-    async def _told(self, ask: Callable[[Client], Any]) -> Any:
+    async def _tool_request(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Send a request for a tool call. Errors of the server become ToolException, which the model sees."""
         from mcp import MCPError
 
         try:
-            return await self._in_time(ask)
-        except _EndedError as error:
-            raise ToolException("The server of this tool has ended.") from error
+            return await self._request(request)
+        except _ServerStoppedError as error:
+            raise ToolException("The server of this tool has stopped.") from error
         except MCPError as error:
             raise ToolException(error.message) from error
 
-    async def _in_time(self, ask: Callable[[Client], Any]) -> Any:
-        """What is asked of the client. Raises _EndedError, TimeoutError, and what the server says."""
+    async def _request(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
+        """Send a request. Raises _ServerStoppedError, TimeoutError, and the MCPError of the server."""
         from anyio import ClosedResourceError, fail_after
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-        if self._client is None:
-            raise _EndedError(f"{self.name} has ended")  # and could not be opened anew since
+        if self._client is None:  # reopening has failed
+            raise _ServerStoppedError(f"{self.name} has stopped")
         try:
             with fail_after(self._timeout):
-                return await ask(self._client)
+                return await request(self._client)
         except ClosedResourceError as error:
-            raise _EndedError(f"{self.name} has ended") from error
+            raise _ServerStoppedError(f"{self.name} has stopped") from error
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise _EndedError(f"{self.name} has ended") from error
+                raise _ServerStoppedError(f"{self.name} has stopped") from error
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError(error.message) from error
             raise
 
 
-def _page_of_tools(cursor: str | None, client: Client) -> Awaitable[ListToolsResult]:
+def _tools_page(cursor: str | None, client: Client) -> Awaitable[ListToolsResult]:
     return client.list_tools(cursor=cursor)
 
 
-def _innermost(error: BaseException) -> str:
-    """The text of an error, or of the first one in a group of them."""
+def _error_text(error: BaseException) -> str:
+    """Return the message of an error, or of the first error in nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error) or type(error).__name__
 
 
-_LONGEST_SILENCE = 300.0  # seconds for which a server may hold a stream open and say nothing
+# --- clients of the package mcp ---
 
 
-def client_of_process(
+def stdio_server_client(
     command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | Path | None
 ) -> Client:
-    """The client of a server that it starts when it is entered, and ends when it is left."""
+    """Return a client that starts a server as a process when it is entered, and stops it when it is left."""
+    from mcp import Client, StdioServerParameters, stdio_client
+
     server = StdioServerParameters(
         command=command, args=list(args), env=None if env is None else dict(env), cwd=cwd
     )
-    # notebooks and tests put in the place of stderr what no process can write to
+    # Notebooks and pytest replace sys.stderr by objects without a file descriptor, to which no process can
+    # write.
     return Client(stdio_client(server, errlog=sys.__stderr__ or sys.stderr))
 
 
-def client_of_url(url: str, headers: Mapping[str, str], timeout: float) -> Client:
-    """The client of a server by streamable HTTP; ``timeout`` is in seconds."""
-    return Client(_transport(url, headers, timeout))
+def http_server_client(url: str, headers: Mapping[str, str], timeout: float) -> Client:
+    """Return a client of a server that is reached by streamable HTTP. ``timeout`` is in seconds."""
+    from mcp import Client
+
+    return Client(_http_streams(url, headers, timeout))
 
 
 @asynccontextmanager
-async def _transport(url: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[Any]:
-    limits = httpx2.Timeout(timeout, read=max(timeout, _LONGEST_SILENCE))
+async def _http_streams(url: str, headers: Mapping[str, str], timeout: float) -> AsyncIterator[Any]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    limits = httpx2.Timeout(timeout, read=max(timeout, _MAX_STREAM_SILENCE))
     async with (
         httpx2.AsyncClient(headers=dict(headers), timeout=limits) as client,
         streamable_http_client(url, http_client=client) as streams,
@@ -215,11 +235,11 @@ async def _transport(url: str, headers: Mapping[str, str], timeout: float) -> As
         yield streams
 
 
-T = TypeVar("T")
+# --- event loops ---
 
 
 class LoopThread:
-    """An event loop in a thread of its own, until it is closed."""
+    """An event loop that runs in a thread of its own until it is closed."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -235,23 +255,23 @@ class LoopThread:
             self.loop.close()
 
     def close(self) -> None:
-        """End the loop, and wait for its thread."""
+        """Stop the loop and wait for its thread to end."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
 
-def waited_for(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """What a coroutine gives that runs on another thread's loop; this thread waits for it."""
+def run_on_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Run a coroutine on the loop of another thread, and block until it has a result."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # it has ended, or nobody waits for it any more
+        future.cancel()  # for example after KeyboardInterrupt; no effect if the coroutine itself failed
         raise
 
 
-async def awaited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """What a coroutine gives that runs on ``loop``, be it the running one or that of another thread."""
+async def await_on_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Await a coroutine that must run on ``loop``: the running loop or that of another thread."""
     if asyncio.get_running_loop() is loop:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))

@@ -1,4 +1,4 @@
-"""The tools of MCP servers (Model Context Protocol) as tools of a service. Needs the extra ``mcp``."""
+"""``McpTools``: the tools of an MCP server (Model Context Protocol) as a tool provider for ``create``."""
 
 from __future__ import annotations
 
@@ -16,127 +16,67 @@ from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
 
 from ...tools.tool import Tool, ToolException
-from .connection import Connection, LoopThread, McpServerError, awaited, waited_for
+from .connection import (
+    Connection,
+    LoopThread,
+    McpServerError,
+    await_on_loop,
+    http_server_client,
+    run_on_loop,
+    stdio_server_client,
+)
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult, ReadResourceResult, Resource, Tool as ServerTool
-
-# What may bring further properties with it, so that an object beside it cannot be closed.
-_OPENING = frozenset(
-    "additionalProperties unevaluatedProperties patternProperties propertyNames anyOf oneOf not if "
-    "dependentSchemas $ref $dynamicRef".split()
-)
-_OF_SCHEMAS = ("properties", "$defs", "definitions")
-
-
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema in which objects with known properties have no others.
-
-    Servers seldom say so, and strict modes would have the model write a list of further properties.
-    """
-    return dict(schema) if _combines(schema) else _closed(schema)
-
-
-def _combines(schema: Any) -> bool:
-    """Whether anything in a schema is put together of others, each of which sees properties of all."""
-    if isinstance(schema, Mapping):
-        return "allOf" in schema or any(map(_combines, schema.values()))
-    return isinstance(schema, list) and any(map(_combines, schema))
-
-
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    inside = dict(schema)
-    for key in _OF_SCHEMAS:
-        if isinstance(inside.get(key), Mapping):
-            inside[key] = {name: _part(part) for name, part in inside[key].items()}
-    if "items" in inside:
-        inside["items"] = _part(inside["items"])
-    if isinstance(inside.get("anyOf"), list):
-        inside["anyOf"] = [_part(part) for part in inside["anyOf"]]
-    if inside.get("type") == "object" and "properties" in inside and not inside.keys() & _OPENING:
-        inside["additionalProperties"] = False
-    return inside
-
-
-def _part(schema: Any) -> Any:
-    return _closed(schema) if isinstance(schema, Mapping) else schema
-
-
-def text_of_result(result: CallToolResult) -> str:
-    """A result as text: structured content as JSON, else its texts; what is no text is left out with a note.
-
-    Raises ToolException with that text where the result is an error.
-    """
-    texts = [block.text for block in result.content if block.type == "text"]
-    others = [_noted(block) for block in result.content if block.type != "text"]
-    if result.is_error:
-        raise ToolException("\n".join(texts + others) or "The tool failed.")
-    if result.structured_content is not None:
-        texts = [to_json(result.structured_content).decode()]
-    return "\n".join(texts + others) or "Done."
-
-
-def text_of_resource(result: ReadResourceResult) -> str:
-    """The contents of a resource as text."""
-    return "\n".join(map(_content, result.contents)) or "It is empty."
-
-
-def _noted(block: Any) -> str:
-    if block.type == "resource":
-        return _content(block.resource)
-    if block.type == "resource_link":
-        return f"[resource {block.name}: {block.uri}]"
-    return f"[{block.type} left out: {block.mime_type}]"
-
-
-def _content(contents: Any) -> str:
-    text = getattr(contents, "text", None)
-    if text is not None:
-        return str(text)
-    return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"
-
-
-def listed(resources: Iterable[Any]) -> str:
-    """Resources, one a line, for the description of a tool."""
-    return "\n".join(f"- {one.uri}: {one.description or one.title or one.name}" for one in resources)
-
+    from mcp_types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        ReadResourceResult,
+        Resource,
+        TextResourceContents,
+        Tool as ServerTool,
+    )
 
 T = TypeVar("T")
-_TIMEOUT = 60.0
-_URI = {"type": "string", "description": "the URI of the resource"}
+_DEFAULT_TIMEOUT = 60.0  # seconds
+_URI_SCHEMA = {"type": "string", "description": "the URI of the resource"}
 
 
 class McpTools:
-    """The tools of one MCP server, as ``create(tools=[…])`` takes them; the server is asked for each call.
+    """The tools of one MCP server, for ``create(tools=[...])``.
 
     >>> with McpTools.stdio("uvx", ["mcp-server-time"], prefix="time_") as tools:  # doctest: +SKIP
     ...     clerk = create(Clerk, model, tools=[tools])
 
-    ``with`` opens it, and a thread of its own speaks to the server; ``async with`` speaks to it on the
-    running event loop. Opened in either way it serves blocking and async methods, save that a blocking one
-    cannot wait for the very loop that it holds up.
+    ``with`` opens the server and talks to it in a thread. ``async with`` talks to it on the running event
+    loop. Both ways serve blocking and async methods, with one exception: after ``async with``, a blocking
+    method cannot be called on the same event loop, since it would block the loop for which it waits.
 
-    ``only`` names the tools to take, as the server calls them, ``prefix`` stands before each name.
-    ``resources`` adds a tool that reads those of the server. ``timeout`` is in seconds, for opening and for
-    each call. What a server says of a fault is what the model is told. A server that has ended is started
-    anew by the next call of a method. Opening raises McpServerError, and ImportError without the extra.
+    Each call of a method asks the server for its current tools. A server that has stopped is restarted by the
+    next call. Error messages of tools are sent to the model. Opening raises McpServerError, and ImportError
+    without the extra ``mcp``.
 
-    A server that is reached in another way is given by ``make``, which gives a new ``mcp.Client`` of it, and
-    the ``name`` by which messages call it.
+    Args:
+        new_client: returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
+        name: how error messages call the server.
+        only: the names of the tools to use, as the server calls them. None means all tools.
+        prefix: a prefix for the names of all tools, to keep the tools of several servers apart.
+        resources: if true, there is also a tool ``read_resource`` for the resources of the server.
+        timeout: the seconds to wait for the server to open, and for each of its responses.
     """
 
     def __init__(
         self,
-        make: Callable[[], Client],
+        new_client: Callable[[], Client],
         name: str,
         *,
         only: Iterable[str] | None = None,
         prefix: str = "",
         resources: bool = False,
-        timeout: float = _TIMEOUT,
+        timeout: float = _DEFAULT_TIMEOUT,
     ) -> None:
-        self._make = make
+        self._new_client = new_client
         self._name = name
         self._only = None if only is None else tuple(only)
         self._prefix = prefix
@@ -145,7 +85,7 @@ class McpTools:
         self._connection: Connection | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
-        self._known: dict[str, tuple[ServerTool, Tool]] = {}
+        self._tool_cache: dict[str, tuple[ServerTool, Tool]] = {}
 
     @classmethod
     def stdio(
@@ -158,18 +98,19 @@ class McpTools:
         only: Iterable[str] | None = None,
         prefix: str = "",
         resources: bool = False,
-        timeout: float = _TIMEOUT,
+        timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """A server that is run as a process. It gets ``env``, and of this process's environment PATH, HOME
-        and the like alone. What it writes to stderr goes to that of this process."""
+        """Return the tools of a server that runs as a process.
 
-        def make() -> Client:
-            from .connection import client_of_process
+        The process gets ``env``, and of this process's environment only variables such as PATH and HOME. It
+        writes to the stderr of this process.
+        """
 
-            return client_of_process(command, args, env, cwd)
+        def new_client() -> Client:
+            return stdio_server_client(command, args, env, cwd)
 
         name = f"the MCP server {' '.join([command, *args])!r}"
-        return cls(make, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
+        return cls(new_client, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
 
     @classmethod
     def http(
@@ -180,24 +121,28 @@ class McpTools:
         only: Iterable[str] | None = None,
         prefix: str = "",
         resources: bool = False,
-        timeout: float = _TIMEOUT,
+        timeout: float = _DEFAULT_TIMEOUT,
     ) -> McpTools:
-        """A server at a URL, by streamable HTTP. ``headers`` go with each request; no message tells them."""
+        """Return the tools of a server at a URL (streamable HTTP).
 
-        def make() -> Client:
-            from .connection import client_of_url
+        ``headers`` are sent with every request. They do not appear in error messages.
+        """
 
-            return client_of_url(url, headers or {}, timeout)
+        def new_client() -> Client:
+            return http_server_client(url, headers or {}, timeout)
 
+        # Error messages must not contain a password or a key in the URL.
         name = f"the MCP server {re.sub(r'//[^/@]*@', '//', url).partition('?')[0]}"
-        return cls(make, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
+        return cls(new_client, name, only=only, prefix=prefix, resources=resources, timeout=timeout)
+
+    # --- opening and closing ---
 
     def __enter__(self) -> Self:
-        self._check_closed()
+        self._check_can_open()
         self._thread = LoopThread("aiservices-mcp")
         self._loop = self._thread.loop
         try:
-            waited_for(self._open(), self._loop)
+            run_on_loop(self._open(), self._loop)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -206,16 +151,16 @@ class McpTools:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        connection, loop, thread = self._forget()
-        assert thread is not None, "it is left in the way it was entered"
+        connection, loop, thread = self._detach()
+        assert thread is not None, "__exit__ follows __enter__, not __aenter__"
         try:
             if connection is not None and loop is not None:
-                waited_for(connection.close(), loop)
+                run_on_loop(connection.close(), loop)
         finally:
             thread.close()
 
     async def __aenter__(self) -> Self:
-        self._check_closed()
+        self._check_can_open()
         self._loop = asyncio.get_running_loop()
         try:
             await self._open()
@@ -227,117 +172,211 @@ class McpTools:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        connection, _, _ = self._forget()
+        connection, _, _ = self._detach()
         if connection is not None:
             await connection.close()
 
-    def tools(self, invocation: Any = None) -> list[Tool] | Awaitable[list[Tool]]:
-        """The tools of the server, awaitable if the invocation is async."""
-        if invocation is not None and invocation.plan.returns.asynchronous:
-            return self._awaited(self._tools(asynchronous=True))
-        return self._waited_for(self._tools(asynchronous=False))
-
-    def _check_closed(self) -> None:
+    def _check_can_open(self) -> None:
         if self._loop is not None:
-            raise RuntimeError(f"{self._name} is open already")
+            raise RuntimeError(f"{self._name} is already open")
         try:
-            import mcp  # noqa: F401
+            import mcp  # noqa: F401  # only to report a missing package before anything is started
         except ImportError as error:
             raise ImportError("MCP servers need the package mcp: pip install 'aiservices[mcp]'") from error
 
-    def _forget(
-        self,
-    ) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        held = self._connection, self._loop, self._thread
-        self._connection = self._loop = self._thread = None
-        return held
-
     async def _open(self) -> None:
-        connection = Connection(self._make, self._name, self._timeout)
+        connection = Connection(self._new_client, self._name, self._timeout)
         await connection.open()
         self._connection = connection
         names = [tool.name for tool in await connection.tools()]
         unknown = [name for name in self._only or () if name not in names]
         if unknown:
             raise McpServerError(
-                f"{self._name} has no tool {', '.join(unknown)}; it has: {', '.join(names) or 'none'}"
+                f"{self._name} does not have the tool {', '.join(unknown)}; "
+                f"its tools are: {', '.join(names) or 'none'}"
             )
 
-    async def _tools(self, *, asynchronous: bool) -> list[Tool]:
-        connection = self._opened()
-        listing = await connection.tools()
-        found = [self._tool(tool) for tool in listing if self._only is None or tool.name in self._only]
+    def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
+        """Mark the tools as closed, and return what is left to close."""
+        state = self._connection, self._loop, self._thread
+        self._connection = self._loop = self._thread = None
+        return state
+
+    # --- tools for a call ---
+
+    def tools(self, invocation: Any = None) -> list[Tool] | Awaitable[list[Tool]]:
+        """Return the current tools of the server. The result is awaitable if the invocation is async."""
+        if invocation is not None and invocation.plan.is_async:
+            return self._await(self._list_tools(asynchronous=True))
+        return self._block_on(self._list_tools(asynchronous=False))
+
+    async def _list_tools(self, *, asynchronous: bool) -> list[Tool]:
+        connection = self._open_connection()
+        server_tools = await connection.tools()
+        tools = [self._tool(tool) for tool in server_tools if self._only is None or tool.name in self._only]
         if self._resources:
-            found += self._reader(await connection.resources())
-        return found if asynchronous else [self._blocking(tool) for tool in found]
+            resources = await connection.resources()
+            if resources:
+                tools.append(self._read_resource_tool(resources))
+        return tools if asynchronous else [self._blocking(tool) for tool in tools]
 
-    def _opened(self) -> Connection:
-        if self._connection is None:
-            raise McpServerError(f"{self._name} is not open; use it inside of: with McpTools… as tools")
-        return self._connection
-
-    def _tool(self, tool: ServerTool) -> Tool:
-        """A tool of the server, made once for as long as the server says the same of it."""
-        known = self._known.get(tool.name)
-        if known is not None and known[0] == tool:
-            return known[1]
+    def _tool(self, server_tool: ServerTool) -> Tool:
+        """Return the tool for a tool of the server, the same one until the server changes its description."""
+        cached = self._tool_cache.get(server_tool.name)
+        if cached is not None and cached[0] == server_tool:
+            return cached[1]
+        name = server_tool.name
         try:
-            arguments = schema_parser(closed(tool.input_schema), name=f"{tool.name}_arguments")
+            arguments = schema_parser(close_objects(server_tool.input_schema), name=f"{name}_arguments")
         except InvalidSchemaError as error:
-            said = f"{self._name}: the tool {tool.name} cannot be used: {error}; leave it out with only=…"
-            raise McpServerError(said) from error
+            message = f"{self._name}: the tool {name} cannot be used: {error}; exclude it with only=…"
+            raise McpServerError(message) from error
 
-        async def call(**given: Any) -> str:
-            return await self._awaited(self._called(tool.name, given))
+        async def call(**arguments: Any) -> str:
+            return await self._await(self._call_tool(name, arguments))
 
-        made = Tool(
-            self._named(tool.name), tool.description or tool.title or tool.name, call, arguments, {}, True
-        )
-        self._known[tool.name] = tool, made
-        return made
+        description = server_tool.description or server_tool.title or name
+        tool = Tool(self._tool_name(name), description, call, arguments, {}, True)
+        self._tool_cache[name] = server_tool, tool
+        return tool
 
-    async def _called(self, name: str, given: Mapping[str, Any]) -> str:
-        return text_of_result(await self._opened().call(name, given))
+    async def _call_tool(self, name: str, arguments: Mapping[str, Any]) -> str:
+        return text_of_result(await self._open_connection().call(name, arguments))
 
-    def _reader(self, resources: Sequence[Resource]) -> list[Tool]:
-        """The tool that reads resources, where there are any."""
-        if not resources:
-            return []
-
+    def _read_resource_tool(self, resources: Sequence[Resource]) -> Tool:
         async def read(uri: str) -> str:
-            return await self._awaited(self._read(uri))
+            return await self._await(self._read_resource(uri))
 
-        schema = {"type": "object", "properties": {"uri": _URI}, "required": ["uri"]}
-        said = f"Reads one of these resources:\n{listed(resources)}"
-        return [Tool(self._named("read_resource"), said, read, schema_parser(schema), {}, True)]
+        schema = {"type": "object", "properties": {"uri": _URI_SCHEMA}, "required": ["uri"]}
+        lines = [
+            f"- {resource.uri}: {resource.description or resource.title or resource.name}"
+            for resource in resources
+        ]
+        description = "\n".join(["Reads one of these resources:", *lines])
+        return Tool(self._tool_name("read_resource"), description, read, schema_parser(schema), {}, True)
 
-    async def _read(self, uri: str) -> str:
-        return text_of_resource(await self._opened().read(uri))
+    async def _read_resource(self, uri: str) -> str:
+        return text_of_resource(await self._open_connection().read(uri))
 
-    def _named(self, name: str) -> str:
-        """A name of which all providers take every letter."""
+    def _tool_name(self, name: str) -> str:
+        """Return a name with only the characters, and at most the length, that all providers accept."""
         return re.sub(r"[^a-zA-Z0-9_-]", "_", f"{self._prefix}{name}")[:64]
 
     def _blocking(self, tool: Tool) -> Tool:
         return replace(
-            tool, function=lambda **given: self._waited_for(tool.function(**given)), asynchronous=False
+            tool,
+            function=lambda **arguments: self._block_on(tool.function(**arguments)),
+            asynchronous=False,
         )
 
-    async def _awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        return await awaited(work, self._open_loop(work))
+    # --- running coroutines on the loop of the connection ---
 
-    def _waited_for(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        return await await_on_loop(work, self._open_loop(work))
+
+    def _block_on(self, work: Coroutine[Any, Any, T]) -> T:
         loop = self._open_loop(work)
         if self._thread is None and asyncio._get_running_loop() is loop:
-            work.close()
+            work.close()  # or Python warns that it was never awaited
             raise McpServerError(
-                f"{self._name} is spoken to on this event loop, which a blocking call holds up; "
+                f"{self._name} was opened on this event loop, which a blocking call would block; "
                 "use async methods, or open it with: with McpTools… as tools"
             )
-        return waited_for(work, loop)
+        return run_on_loop(work, loop)
 
-    def _open_loop(self, work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    def _open_loop(self, work: Coroutine[Any, Any, object]) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             work.close()
-            raise McpServerError(f"{self._name} is not open; use it inside of: with McpTools… as tools")
+            raise self._not_open_error()
         return self._loop
+
+    def _open_connection(self) -> Connection:
+        if self._connection is None:
+            raise self._not_open_error()
+        return self._connection
+
+    def _not_open_error(self) -> McpServerError:
+        return McpServerError(f"{self._name} is not open; use it inside of: with McpTools… as tools")
+
+
+# --- results as text ---
+
+
+def text_of_result(result: CallToolResult) -> str:
+    """Return the result of a tool as text: structured content as JSON, otherwise its texts.
+
+    Images and other content are replaced by a note. Raises ToolException with the text if the result is an
+    error.
+    """
+    texts = [block.text for block in result.content if block.type == "text"]
+    notes = [_note(block) for block in result.content if block.type != "text"]
+    if result.is_error:
+        raise ToolException("\n".join(texts + notes) or "The tool failed.")
+    if result.structured_content is not None:
+        # The texts repeat the structured content for clients that do not support it.
+        texts = [to_json(result.structured_content).decode()]
+    return "\n".join(texts + notes) or "Done."
+
+
+def text_of_resource(result: ReadResourceResult) -> str:
+    """Return the contents of a resource as text."""
+    return "\n".join(map(_resource_text, result.contents)) or "It is empty."
+
+
+def _note(block: ContentBlock) -> str:
+    if block.type == "resource":
+        return _resource_text(block.resource)
+    if block.type == "resource_link":
+        return f"[resource {block.name}: {block.uri}]"
+    return f"[{block.type} left out: {getattr(block, 'mime_type', None)}]"
+
+
+def _resource_text(contents: TextResourceContents | BlobResourceContents) -> str:
+    text = getattr(contents, "text", None)
+    if text is not None:
+        return str(text)
+    return f"[resource left out: {contents.uri}, {contents.mime_type or 'of an unknown type'}]"
+
+
+# --- schemas of arguments ---
+
+# With one of these keywords an object may have properties that are not listed in "properties".
+_OPEN_KEYWORDS = frozenset(
+    "additionalProperties unevaluatedProperties patternProperties propertyNames anyOf oneOf not if "
+    "dependentSchemas $ref $dynamicRef".split()
+)
+_KEYWORDS_WITH_SCHEMAS = ("properties", "$defs", "definitions")
+
+
+def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema in which objects with listed properties do not allow other properties.
+
+    Most servers leave ``additionalProperties`` out. Without it, the strict modes of providers would need a
+    field for further properties in every object.
+    """
+    # In allOf each subschema sees the properties of all others, so none of them can be closed.
+    return dict(schema) if _contains_all_of(schema) else _closed(schema)
+
+
+def _contains_all_of(schema: object) -> bool:
+    if isinstance(schema, Mapping):
+        return "allOf" in schema or any(map(_contains_all_of, schema.values()))
+    return isinstance(schema, list) and any(map(_contains_all_of, schema))
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    closed = dict(schema)
+    for key in _KEYWORDS_WITH_SCHEMAS:
+        if isinstance(closed.get(key), Mapping):
+            closed[key] = {name: _closed_part(part) for name, part in closed[key].items()}
+    if "items" in closed:
+        closed["items"] = _closed_part(closed["items"])
+    if isinstance(closed.get("anyOf"), list):
+        closed["anyOf"] = [_closed_part(part) for part in closed["anyOf"]]
+    if closed.get("type") == "object" and "properties" in closed and not closed.keys() & _OPEN_KEYWORDS:
+        closed["additionalProperties"] = False
+    return closed
+
+
+def _closed_part(schema: Any) -> Any:
+    return _closed(schema) if isinstance(schema, Mapping) else schema  # true and false are schemas too

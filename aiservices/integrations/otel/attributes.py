@@ -1,28 +1,24 @@
-"""The names that telemetry is written under.
+"""The names of spans, metrics, events and attributes, and the functions that build attribute values.
 
-Those of ``gen_ai.*`` are the OpenTelemetry semantic conventions for generative AI, status Development:
+``gen_ai.*`` follows the OpenTelemetry semantic conventions for generative AI, status Development:
 https://github.com/open-telemetry/semantic-conventions-genai (docs/gen-ai), as the package
-opentelemetry-util-genai 1.3b0 of OpenTelemetry writes them (October 2026). ``error.type``, ``server.*`` and
-``http.*`` are stable conventions. For what they have no name, there is one of ours, ``aiservices.*``.
+opentelemetry-util-genai 1.3b0 writes them (October 2026). ``error.type``, ``server.*`` and ``http.*`` are
+stable conventions. ``aiservices.*`` are names of this library for what the conventions do not cover.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
-
-from opentelemetry import context as contexts, metrics, trace
-from opentelemetry.trace import Span, Status, StatusCode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from ...engine.effects import Emit, Sleep
 from ...engine.events import AnswerRejected
 from ...guardrails import GuardrailRan
-from ...models.errors import Attempt, ModelError
+from ...models.base import ChatModel
 from ...models.media import Audio, Image, Media
 from ...models.messages import (
     AiMessage,
@@ -34,17 +30,13 @@ from ...models.messages import (
     ToolMessage,
     Usage,
 )
+from ...models.requests import ChatOptions
 from ...moderation import ModerationRan
 from ...retrieval import ContentsRetrieved
 
-if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+Attributes: TypeAlias = dict[str, str | bool | int | float | tuple[str, ...]]
 
-    from ..prices import Prices
-
-# the operation, which is also the first word of a span's name
+# The operation. It is also the first word of a span's name.
 OPERATION: Final = "gen_ai.operation.name"
 CHAT: Final = "chat"
 EXECUTE_TOOL: Final = "execute_tool"
@@ -84,14 +76,14 @@ TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 
-# content: written only where it is asked for
+# Content is written only if the user asks for it.
 INPUT_MESSAGES: Final = "gen_ai.input.messages"
 OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_RESULT: Final = "gen_ai.tool.call.result"
 CAPTURE_CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-# metrics, and the buckets that the conventions ask for
+# Metrics. The conventions specify the boundaries of their buckets.
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
 TOKEN_TYPE: Final = "gen_ai.token.type"
 OPERATION_DURATION: Final = "gen_ai.client.operation.duration"
@@ -104,22 +96,22 @@ REQUEST_BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 AGENT_BUCKETS: Final = tuple(0.1 * 2**power for power in range(13))
 WORKFLOW_BUCKETS: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 
-# ours
+# Names of this library. The last six are events on the span of a call.
 ATTEMPTS: Final = "aiservices.attempts"
 STRATEGY: Final = "aiservices.strategy"
 COERCIONS: Final = "aiservices.coercions"
-LEFT: Final = "aiservices.left_before_its_end"
+CLOSED_EARLY: Final = "aiservices.closed_early"
 COST: Final = "aiservices.cost"
 COST_CURRENCY: Final = "aiservices.cost.currency"
 COST_METRIC: Final = "aiservices.client.cost"
 ANSWER_REJECTED: Final = "aiservices.answer_rejected"
+BACKOFF: Final = "aiservices.backoff"
 GUARDRAIL: Final = "aiservices.guardrail"
 MODERATION: Final = "aiservices.moderation"
 RETRIEVED: Final = "aiservices.retrieved"
-WAITED: Final = "aiservices.waited"
 APPROVAL_REQUIRED: Final = "aiservices.approval_required"
 
-# what the conventions call a provider, by the first part of a model's name, where it is another word
+# The conventions' name of a provider, where it differs from the first part of our model names.
 _PROVIDERS: Final = {
     "azure": "azure.ai.openai",
     "azure-responses": "azure.ai.openai",
@@ -134,72 +126,155 @@ _PROVIDERS: Final = {
     "xai": "x_ai",
 }
 
-
-def provider_and_model(name: str) -> tuple[str, str]:
-    """What the conventions call the provider of a model such as "azure:NAME", and the model's own name."""
-    provider, _, model = name.partition(":")
-    return _PROVIDERS.get(provider, provider), model or name
-
-
-_ON = frozenset({"true", "1", "span_only", "span_and_event"})
-_OFF = frozenset({"", "false", "0", "no_content", "event_only"})
+# Values of the environment variable CAPTURE_CONTENT. There are no events with content, so event_only means
+# off.
+_CAPTURE_ON = frozenset({"true", "1", "span_only", "span_and_event"})
+_CAPTURE_OFF = frozenset({"", "false", "0", "no_content", "event_only"})
 _ROLES = {SystemMessage: "system", AiMessage: "assistant", ToolMessage: "tool"}
 
 
 def captures_content() -> bool:
-    """Whether the standard environment variable asks for content on spans. Raises ValueError."""
-    asked = os.environ.get(CAPTURE_CONTENT, "").strip().lower()
-    if asked in _ON or asked in _OFF:
-        return asked in _ON
+    """Return True if the standard environment variable enables content on spans. Raises ValueError."""
+    value = os.environ.get(CAPTURE_CONTENT, "").strip().lower()
+    if value in _CAPTURE_ON or value in _CAPTURE_OFF:
+        return value in _CAPTURE_ON
     raise ValueError(
-        f"{CAPTURE_CONTENT} is {asked!r}; it must be one of no_content, span_only, event_only, span_and_event"
+        f"{CAPTURE_CONTENT} is {value!r}; it must be one of no_content, span_only, event_only, span_and_event"
     )
 
 
-def writable(text: str) -> str:
-    """A text without the halves of characters, which UTF-8 has not and exporters fail at."""
+# --- requests and replies ---
+
+
+def provider_and_model(name: str) -> tuple[str, str]:
+    """Split a name such as ``azure:NAME`` into the conventions' name of the provider and the model name."""
+    provider, _, model = name.partition(":")
+    return _PROVIDERS.get(provider, provider), model or name
+
+
+def server_attributes(model: ChatModel) -> dict[str, str | int]:
+    """Return the host and port of a model, if it has an ``endpoint``."""
+    endpoint = getattr(model, "endpoint", None)
+    return _host_and_port(endpoint) if isinstance(endpoint, str) else {}
+
+
+@lru_cache(maxsize=64)
+def _host_and_port(endpoint: str) -> dict[str, str | int]:
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # the attribute of a user-defined model may be something else than a URL
+        return {}
+    return {SERVER_ADDRESS: parts.hostname, SERVER_PORT: port} if parts.hostname else {}
+
+
+def options_attributes(options: ChatOptions) -> Attributes:
+    """Return the options that are set for a request. Defaults of the model object are not known here."""
+    values = {
+        REQUEST_TEMPERATURE: options.temperature,
+        REQUEST_TOP_P: options.top_p,
+        REQUEST_MAX_TOKENS: options.max_tokens,
+        REQUEST_STOP: options.stop,
+        REQUEST_SEED: options.seed,
+        REQUEST_REASONING: options.reasoning_effort,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def reply_attributes(reply: ChatReply) -> Attributes:
+    """Return the finish reason, id, model and tokens of a reply."""
+    attributes: Attributes = {FINISH_REASONS: (reply.finish_reason.value,)}
+    if reply.id:
+        attributes[RESPONSE_ID] = reply.id
+    if reply.model:
+        attributes[RESPONSE_MODEL] = reply.model
+    return attributes if reply.usage is None else {**attributes, **usage_attributes(reply.usage)}
+
+
+def usage_attributes(usage: Usage) -> Attributes:
+    """Return the tokens. Cached and reasoning tokens are left out if zero: not all providers report them."""
+    attributes: Attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
+    if usage.cached_tokens:
+        attributes[CACHED_TOKENS] = usage.cached_tokens
+    if usage.reasoning_tokens:
+        attributes[REASONING_TOKENS] = usage.reasoning_tokens
+    return attributes
+
+
+def error_type(error: BaseException) -> str:
+    """Return the qualified class name of an error, as OpenTelemetry writes it."""
+    cls = type(error)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+# --- events on the span of a call ---
+
+
+def event_of_effect(effect: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
+    """Return the name and attributes of the event for an effect, or None if the effect has no event."""
+    match effect:
+        case Sleep(seconds):
+            return BACKOFF, {"seconds": seconds}
+        case Emit(AnswerRejected(error)):
+            problems = {"problems": tuple(map(str, error.problems))} if content else {}
+            return ANSWER_REJECTED, {"count": len(error.problems), **problems}
+        case Emit(GuardrailRan(name, stage, verdict)):
+            return GUARDRAIL, {"name": name, "stage": stage, "verdict": type(verdict).__name__}
+        case Emit(ModerationRan(stage, results)):
+            return MODERATION, {"stage": stage, "flagged": sum(result.flagged for result in results)}
+        case Emit(ContentsRetrieved(contents)):
+            return RETRIEVED, {"count": len(contents)}
+    return None
+
+
+# --- content ---
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which cannot be encoded as UTF-8 and would make exporters fail."""
     return text.encode("utf-8", "replace").decode()
 
 
-def said(messages: Sequence[Message]) -> str:
-    """The messages of a request. Media are named and not copied."""
+def messages_json(messages: Sequence[Message]) -> str:
+    """Return messages in the JSON form of the conventions. Media are described, not copied."""
     return _json([_message(message) for message in messages])
 
 
-def replied(reply: ChatReply) -> str:
-    """The answer of a model."""
+def reply_json(reply: ChatReply) -> str:
+    """Return a reply in the JSON form of the conventions."""
     reason = reply.finish_reason
     finish = "tool_call" if reason is FinishReason.TOOL_CALLS else reason.value
     return _json([{**_message(reply.message), "finish_reason": finish}])
 
 
-def _json(said: list[dict[str, Any]]) -> str:
-    return writable(json.dumps(said, ensure_ascii=False, separators=(",", ":")))
+def _json(messages: list[dict[str, Any]]) -> str:
+    return replace_surrogates(json.dumps(messages, ensure_ascii=False, separators=(",", ":")))
 
 
 def _message(message: Message) -> dict[str, Any]:
-    shown: dict[str, Any] = {"role": _ROLES.get(type(message), "user"), "parts": list(_parts(message))}
+    data: dict[str, Any] = {"role": _ROLES.get(type(message), "user"), "parts": _parts(message)}
     name = getattr(message, "name", None)
-    return shown if name is None or isinstance(message, ToolMessage) else {**shown, "name": name}
+    # The name of a ToolMessage is that of the tool, not of a participant.
+    return data if name is None or isinstance(message, ToolMessage) else {**data, "name": name}
 
 
 def _parts(message: Message) -> list[dict[str, Any]]:
     if isinstance(message, ToolMessage):
         return [{"type": "tool_call_response", "id": message.call_id, "response": message.text}]
     if isinstance(message, AiMessage):
-        thought = [{"type": "reasoning", "content": message.reasoning}] if message.reasoning else []
-        text = [_text(message.text)] if message.text else []
-        return [*thought, *text, *map(_called, message.tool_calls)]
+        reasoning = [{"type": "reasoning", "content": message.reasoning}] if message.reasoning else []
+        text = [_text_part(message.text)] if message.text else []
+        return [*reasoning, *text, *map(_tool_call_part, message.tool_calls)]
     if isinstance(message, SystemMessage):
-        return [_text(message.text)]
-    return [_text(part) if isinstance(part, str) else _medium(part) for part in message.parts]
+        return [_text_part(message.text)]
+    return [_text_part(part) if isinstance(part, str) else _media_part(part) for part in message.parts]
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "content": text}
 
 
-def _called(call: ToolCall) -> dict[str, Any]:
+def _tool_call_part(call: ToolCall) -> dict[str, Any]:
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:
@@ -207,127 +282,9 @@ def _called(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments}
 
 
-def _medium(medium: Media) -> dict[str, Any]:
-    modality = "image" if isinstance(medium, Image) else "audio" if isinstance(medium, Audio) else "document"
-    about = {"modality": modality, "mime_type": medium.media_type}
-    if medium.url is not None:
-        return {"type": "uri", **about, "uri": medium.url}
-    return {"type": "media", **about, "name": medium.name, "bytes": len(medium.data or b"")}
-
-
-Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
-
-
-class Signals:
-    """Spans, metrics and what they may hold; made once, holds nothing of a call."""
-
-    def __init__(
-        self,
-        tracer_provider: TracerProvider | None,
-        meter_provider: MeterProvider | None,
-        content: bool | None,
-        prices: Prices | None,
-    ) -> None:
-        this = (__name__.rpartition(".")[0] + ".otel", version("aiservices"))
-        self.tracer = trace.get_tracer(*this, tracer_provider)
-        meter = metrics.get_meter(*this, meter_provider)
-        self.content = captures_content() if content is None else content
-        self._prices = prices
-        self.tokens = meter.create_histogram(
-            TOKEN_USAGE,
-            "{token}",
-            "Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=TOKEN_BUCKETS,
-        )
-        self.money = meter.create_counter(COST_METRIC, "{money}", "What requests cost.")
-        durations = (
-            (OPERATION_DURATION, "Duration of a request to a model.", REQUEST_BUCKETS),
-            (FIRST_CHUNK_DURATION, "Time to the first chunk of a stream.", REQUEST_BUCKETS),
-            (TOOL_DURATION, "Duration of a tool.", REQUEST_BUCKETS),
-            (AGENT_DURATION, "Duration of a method with tools.", AGENT_BUCKETS),
-            (WORKFLOW_DURATION, "Duration of a method without tools.", WORKFLOW_BUCKETS),
-        )
-        self.seconds = {
-            name: meter.create_histogram(name, "s", about, explicit_bucket_boundaries_advisory=buckets)
-            for name, about, buckets in durations
-        }
-
-    def cost(self, reply: ChatReply, name: str) -> tuple[float, str] | None:
-        """What a reply cost, and in which currency; None where no price of its model is known."""
-        if self._prices is None:
-            return None
-        cost = self._prices.cost([Attempt(name, reply, None, 0.0)])
-        return None if cost is None else (cost, self._prices.currency)
-
-    def count(self, usage: Usage, asked: Mapping[str, str | int], context: Context) -> None:
-        """Record the tokens of a reply."""
-        for kind, number in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            self.tokens.record(number, {**asked, TOKEN_TYPE: kind}, context)
-
-
-@contextmanager
-def harmless() -> Iterator[None]:
-    """Log what goes wrong with telemetry, so that it breaks no call."""
-    try:
-        yield
-    except Exception:
-        logging.getLogger("aiservices").exception("telemetry failed")
-
-
-class Attached:
-    """Makes a context the current one of this thread or task; may be entered again once it was left."""
-
-    __slots__ = ("_context", "_token")
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._token = contexts.attach(self._context)
-
-    def __exit__(self, *_: object) -> None:
-        contexts.detach(self._token)
-
-
-def usage_attributes(usage: Usage) -> Attributes:
-    """Tokens; of those that not all providers report, only what there was."""
-    shown: Attributes = {
-        INPUT_TOKENS: usage.input_tokens,
-        OUTPUT_TOKENS: usage.output_tokens,
-    }
-    if usage.cached_tokens:
-        shown[CACHED_TOKENS] = usage.cached_tokens
-    if usage.reasoning_tokens:
-        shown[REASONING_TOKENS] = usage.reasoning_tokens
-    return shown
-
-
-def type_of(error: BaseException) -> str:
-    """The type of an error as OpenTelemetry names exceptions."""
-    cls = type(error)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-
-
-def fail(span: Span, error: BaseException, *, content: bool) -> None:
-    """Note an error. Its text may quote what was said, hence it is content."""
-    span.set_attribute(ERROR_TYPE, type_of(error))
-    if isinstance(error, ModelError) and error.status is not None:
-        span.set_attribute(HTTP_STATUS, error.status)
-    span.set_status(Status(StatusCode.ERROR, writable(str(error)) if content else None))
-
-
-def noted(need: Emit | Sleep, *, content: bool) -> tuple[str, Attributes] | None:
-    """The name and the attributes of an event; None where a need is none."""
-    match need:
-        case Sleep(seconds):
-            return WAITED, {"seconds": seconds}
-        case Emit(AnswerRejected(error)):
-            told = {"problems": tuple(map(str, error.problems))} if content else {}
-            return ANSWER_REJECTED, {"count": len(error.problems), **told}
-        case Emit(GuardrailRan(name, where, verdict)):
-            return GUARDRAIL, {"name": name, "where": where, "verdict": type(verdict).__name__}
-        case Emit(ModerationRan(where, results)):
-            return MODERATION, {"where": where, "flagged": sum(one.flagged for one in results)}
-        case Emit(ContentsRetrieved(contents)):
-            return RETRIEVED, {"count": len(contents)}
-    return None
+def _media_part(media: Media) -> dict[str, Any]:
+    modality = "image" if isinstance(media, Image) else "audio" if isinstance(media, Audio) else "document"
+    common = {"modality": modality, "mime_type": media.media_type}
+    if media.url is not None:
+        return {"type": "uri", **common, "uri": media.url}
+    return {"type": "media", **common, "name": media.name, "bytes": len(media.data or b"")}

@@ -1,70 +1,402 @@
-"""Calls of services as spans and metrics of OpenTelemetry. Needs the extra ``otel``."""
+"""Writes spans and metrics: ``OpenTelemetry`` for a service, ``AiServicesInstrumentor`` for a whole process.
+
+``OpenTelemetry`` is an interceptor. For each call it creates a ``TracedCall``, which sees every effect of the
+call, opens spans for tools, and replaces each model by a ``TracedModel``, which opens the span of a request.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import wraps
+from importlib.metadata import version
 from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from opentelemetry import context as contexts
-from opentelemetry.trace import SpanKind, set_span_in_context
+from opentelemetry import context as otel_context, metrics, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from ...engine.approval import ApprovalRequiredError
-from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, through
+from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, map_effects
 from ...engine.events import ToolStarted
 from ...engine.pipeline import GLOBAL_INTERCEPTORS, Answer, Interceptor, Proceed
 from ...engine.plan import Invocation
 from ...engine.streams import AttemptStarted
 from ...engine.tool_execution import ToolRun
 from ...models.base import Capabilities, ChatModel
-from ...models.errors import usage_of
-from ...models.messages import ChatReply, ReplyDelta, ToolCall
-from ...models.requests import ChatOptions, ChatRequest
+from ...models.errors import Attempt, ModelError, usage_of
+from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage
+from ...models.requests import ChatRequest
 from . import attributes as names
-from .attributes import (
-    Attached,
-    Attributes,
-    Signals,
-    fail,
-    harmless,
-    noted,
-    replied,
-    said,
-    type_of,
-    usage_attributes,
-    writable,
-)
+from .attributes import Attributes
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import TracerProvider
 
     from ..prices import Prices
 
+_SCOPE = "aiservices.integrations.otel"  # the instrumentation scope of all spans and metrics
+_LOGGER = logging.getLogger("aiservices")
+# The states of the calls that have a span, by id. A call may pass two OpenTelemetry interceptors: one of the
+# service and one of AiServicesInstrumentor. Only the outer one writes spans.
+_TRACED_CALLS: set[int] = set()
 
-class TracedModel:
-    """A model that is asked once: its span is the current one while the model works, and at no other time.
 
-    So whatever a stream's reader does between two pieces is not put below the request. ``end`` ends the
-    span, once it is known what came of the request.
+class OpenTelemetry:
+    """An interceptor that writes spans and metrics for calls, requests to models, and tools.
+
+    >>> service = create(Service, model, interceptors=[OpenTelemetry(), …])  # doctest: +SKIP
+
+    It should be the first interceptor of the list, because spans do not cover the interceptors before it.
+
+    Args:
+        tracer_provider: None means the global provider.
+        meter_provider: None means the global provider.
+        content: if true, spans contain prompts, replies, arguments and results of tools, and error messages.
+            With None the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides.
+        prices: prices of models, from which the cost of each request is computed.
+
+    Raises ValueError if the environment variable has an unknown value.
     """
 
-    def __init__(self, model: ChatModel, signals: Signals, parent: Context, call: Attributes) -> None:
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: bool | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self._signals = Signals(tracer_provider, meter_provider, content, prices)
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        call_id = id(invocation.state)
+        if call_id in _TRACED_CALLS:
+            return (yield from proceed(invocation))
+        call = TracedCall(self._signals, invocation)
+        _TRACED_CALLS.add(call_id)
+        try:
+            answer = yield from map_effects(proceed(invocation), call.trace_effect)
+        except GeneratorExit:
+            call.end(closed_early=True)
+            raise
+        except BaseException as error:
+            call.end(error=error)
+            raise
+        finally:
+            _TRACED_CALLS.discard(call_id)
+        call.end(answer)
+        return answer
+
+
+class AiServicesInstrumentor:
+    """Traces all calls of all services of this process, including services that exist already.
+
+    The command ``opentelemetry-instrument`` finds this class by its entry point.
+    """
+
+    def instrument(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: bool | None = None,
+        prices: Prices | None = None,
+        **_: object,
+    ) -> None:
+        """Start tracing. A second call replaces the settings of the first.
+
+        The arguments are those of ``OpenTelemetry``. Others are ignored: the command passes the same keywords
+        to all instrumentors.
+        """
+        telemetry = OpenTelemetry(
+            tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
+        )
+        GLOBAL_INTERCEPTORS[:] = [*_other_global_interceptors(), telemetry]
+
+    def uninstrument(self, **_: object) -> None:
+        """Stop tracing. Calls that are running keep their spans."""
+        GLOBAL_INTERCEPTORS[:] = _other_global_interceptors()
+
+
+def _other_global_interceptors() -> list[Interceptor]:
+    return [interceptor for interceptor in GLOBAL_INTERCEPTORS if not isinstance(interceptor, OpenTelemetry)]
+
+
+class Signals:
+    """The tracer, the metrics and the settings of one ``OpenTelemetry``. It has no state of a call."""
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        content: bool | None,
+        prices: Prices | None,
+    ) -> None:
+        scope = (_SCOPE, version("aiservices"))
+        self.tracer = trace.get_tracer(*scope, tracer_provider)
+        meter = metrics.get_meter(*scope, meter_provider)
+        self.content = names.captures_content() if content is None else content
+        self._prices = prices
+        self._tokens = meter.create_histogram(
+            names.TOKEN_USAGE,
+            "{token}",
+            "Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
+        )
+        self.cost_counter = meter.create_counter(names.COST_METRIC, "{money}", "What requests cost.")
+        durations = (
+            (names.OPERATION_DURATION, "Duration of a request to a model.", names.REQUEST_BUCKETS),
+            (names.FIRST_CHUNK_DURATION, "Time to the first chunk of a stream.", names.REQUEST_BUCKETS),
+            (names.TOOL_DURATION, "Duration of a tool.", names.REQUEST_BUCKETS),
+            (names.AGENT_DURATION, "Duration of a method with tools.", names.AGENT_BUCKETS),
+            (names.WORKFLOW_DURATION, "Duration of a method without tools.", names.WORKFLOW_BUCKETS),
+        )
+        self.durations = {
+            name: meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=buckets)
+            for name, description, buckets in durations
+        }
+
+    def cost(self, reply: ChatReply, model_name: str) -> tuple[float, str] | None:
+        """Return the cost of a reply and its currency, or None if the price of the model is not known."""
+        if self._prices is None:
+            return None
+        cost = self._prices.cost([Attempt(model_name, reply, None, 0.0)])
+        return None if cost is None else (cost, self._prices.currency)
+
+    def record_tokens(self, usage: Usage, attributes: Mapping[str, str | int], context: Context) -> None:
+        """Record the tokens of a reply."""
+        for kind, number in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            self._tokens.record(number, {**attributes, names.TOKEN_TYPE: kind}, context)
+
+
+class TracedCall:
+    """The spans of one call. ``trace_effect`` performs each effect of the call inside the right span.
+
+    In the conventions a method with tools is an agent, since the model decides what is done. A method without
+    tools is a workflow.
+    """
+
+    def __init__(self, signals: Signals, invocation: Invocation) -> None:
+        self._signals = signals
+        self._invocation = invocation
+        self._announced_tools: list[ToolCall] = []  # of ToolStarted events whose Gather has not come yet
+        plan = invocation.plan
+        self._is_agent = plan.toolbox is not None
+        operation = names.INVOKE_AGENT if self._is_agent else names.INVOKE_WORKFLOW
+        self._call_name = {names.AGENT_NAME if self._is_agent else names.WORKFLOW_NAME: plan.qualname}
+        self._conversation: Attributes = (
+            {} if invocation.memory_id is None else {names.CONVERSATION: str(invocation.memory_id)}
+        )
+        attributes: Attributes = {names.OPERATION: operation, **self._call_name, **self._conversation}
+        if self._is_agent:
+            attributes[names.PROVIDER] = names.provider_and_model(plan.model.name)[0]
+        parent = otel_context.get_current()
+        self._span: Span = signals.tracer.start_span(
+            f"{operation} {plan.qualname}", parent, SpanKind.INTERNAL, attributes
+        )
+        self._context = set_span_in_context(self._span, parent)
+        self._start_time = time.perf_counter()
+
+    def trace_effect(self, effect: Effect) -> Flow[Any]:
+        """Yield an effect so that it runs inside its span, and return its outcome."""
+        match effect:
+            case CallModel():
+                return (yield from self._trace_request(effect))
+            case Gather():
+                return (yield from self._trace_gather(effect))
+            case Run():
+                return (yield self._in_call_context(effect))
+            case Emit(AttemptStarted()):
+                self._announced_tools = []
+            case Emit(ToolStarted(call)):
+                self._announced_tools.append(call)
+            case Emit() | Sleep():
+                with log_errors():
+                    event = names.event_of_effect(effect, content=self._signals.content)
+                    if event is not None:
+                        self._span.add_event(*event)
+        return (yield effect)
+
+    def _trace_request(self, effect: CallModel) -> Flow[Any]:
+        model = self._traced_model(effect)
+        try:
+            reply = yield self._with_model(effect, model)
+        except (GeneratorExit, ReplyBlocked):
+            model.end(closed_early=True)
+            raise
+        except BaseException as error:
+            model.end(error)
+            raise
+        model.end()
+        return reply
+
+    def _trace_gather(self, effect: Gather) -> Flow[Any]:
+        calls, self._announced_tools = self._announced_tools, []
+        # A round of tools announces each of them before its Gather. Any other Gather runs guards or requests.
+        if len(calls) == len(effect.needs):
+            return (yield effect._replace(needs=tuple(map(self._in_tool_span, effect.needs, calls))))
+        models = [self._traced_model(need) for need in effect.needs if isinstance(need, CallModel)]
+        next_model = iter(models)
+        needs = tuple(
+            self._with_model(need, next(next_model))
+            if isinstance(need, CallModel)
+            else self._in_call_context(need)
+            for need in effect.needs
+        )
+        failure: BaseException | None = None
+        try:
+            return (yield effect._replace(needs=needs))
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            for model in models:
+                model.end(failure)
+
+    def _traced_model(self, effect: CallModel) -> TracedModel:
+        return TracedModel(effect.model, self._signals, self._context, self._conversation)
+
+    def _with_model(self, effect: CallModel, model: TracedModel) -> CallModel:
+        return effect._replace(model=model, gates=tuple(map(self._in_call_context, effect.gates)))
+
+    def _in_call_context(self, effect: Run) -> Run:
+        """Make the span of the call current while a function runs."""
+        function, context = effect.function, self._context
+
+        def run() -> Any:
+            with AttachedContext(context):
+                return function()
+
+        async def arun() -> Any:
+            with AttachedContext(context):
+                outcome = function()
+                return await outcome if isawaitable(outcome) else outcome
+
+        on_event_loop = self._invocation.plan.returns.is_async and not effect.in_thread
+        return effect._replace(function=wraps(function)(arun if on_event_loop else run))
+
+    def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
+        """Give the execution of a tool its own span."""
+        if isinstance(effect, CallModel):
+            return effect
+        function: Callable[[], Any] = effect.function
+
+        def run() -> ToolRun:
+            with self._tool_span(call) as runs:
+                tool_run: ToolRun = function()
+                runs.append(tool_run)
+                return tool_run
+
+        async def arun() -> ToolRun:
+            with self._tool_span(call) as runs:
+                tool_run: ToolRun = await function()
+                runs.append(tool_run)
+                return tool_run
+
+        return effect._replace(function=wraps(function)(arun if iscoroutinefunction(function) else run))
+
+    @contextmanager
+    def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:
+        """Open the span of a tool. The caller appends the ToolRun to the list that it receives."""
+        signals, start_time, runs = self._signals, time.perf_counter(), list[ToolRun]()
+        tool_name = {names.TOOL_NAME: call.name, names.TOOL_TYPE: "function", **self._call_name}
+        attributes: Attributes = {
+            names.OPERATION: names.EXECUTE_TOOL,
+            names.TOOL_CALL_ID: call.id,
+            **tool_name,
+        }
+        span = signals.tracer.start_span(
+            f"{names.EXECUTE_TOOL} {call.name}", self._context, SpanKind.INTERNAL, attributes
+        )
+        context = set_span_in_context(span, self._context)
+        error: BaseException | None = None
+        try:
+            with AttachedContext(context):
+                yield runs
+            error = runs[0].error
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            with log_errors():
+                self._write_tool(span, call, runs, error)
+            seconds = time.perf_counter() - start_time
+            signals.durations[names.TOOL_DURATION].record(
+                seconds, {**tool_name, **_error_attribute(error)}, context
+            )
+            span.end()
+
+    def _write_tool(
+        self, span: Span, call: ToolCall, runs: list[ToolRun], error: BaseException | None
+    ) -> None:
+        toolbox = self._invocation.plan.toolbox
+        tool = None if toolbox is None else toolbox.tools.get(call.name)
+        if tool is not None and tool.description:
+            span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
+        if self._signals.content:
+            span.set_attribute(names.TOOL_ARGUMENTS, names.replace_surrogates(call.arguments))
+            if error is None:
+                span.set_attribute(names.TOOL_RESULT, names.replace_surrogates(runs[0].text))
+        if error is not None:
+            set_error(span, error, content=self._signals.content)
+
+    def end(
+        self,
+        answer: Answer | None = None,
+        error: BaseException | None = None,
+        *,
+        closed_early: bool = False,
+    ) -> None:
+        """End the span of the call. ``closed_early``: the reader closed the stream before its end."""
+        if isinstance(error, ApprovalRequiredError):
+            # The call is suspended, not failed.
+            tool_names = [call.name for call in error.calls]
+            self._span.add_event(names.APPROVAL_REQUIRED, {"tools": tool_names})
+            error = None
+        attempts = self._invocation.state.attempts
+        attributes: Attributes = {names.ATTEMPTS: len(attempts)}
+        usage = usage_of(attempts)
+        if usage is not None and self._is_agent:  # the conventions have no tokens on workflows
+            attributes |= names.usage_attributes(usage)
+        if answer is not None:
+            attributes |= {names.STRATEGY: answer.strategy.value, names.COERCIONS: len(answer.coercions)}
+        if closed_early:
+            attributes[names.CLOSED_EARLY] = True
+        self._span.set_attributes(attributes)
+        if error is not None:
+            set_error(self._span, error, content=self._signals.content)
+        seconds = time.perf_counter() - self._start_time
+        metric = names.AGENT_DURATION if self._is_agent else names.WORKFLOW_DURATION
+        self._signals.durations[metric].record(
+            seconds, {**self._call_name, **_error_attribute(error)}, self._context
+        )
+        self._span.end()
+
+
+class TracedModel:
+    """A model for one request, with a span that is current only while the model works.
+
+    Between two chunks of a stream the span is not current. Otherwise spans that the reader of the stream
+    opens would become children of the request. The span starts with the request. ``end`` ends it when its
+    outcome is known.
+    """
+
+    def __init__(self, model: ChatModel, signals: Signals, parent: Context, conversation: Attributes) -> None:
         self._model = model
         self._signals = signals
         self._parent = parent
-        self._call = call
+        self._conversation = conversation
         self._span: Span | None = None
-        self._name = model.name
-        self._asked: dict[str, str | int] = {}
-        self._began = 0.0
-        self._ended: tuple[float, int] | None = None
-        self._first: float | None = None
+        self._request_name = model.name
+        self._metric_attributes: dict[str, str | int] = {}
+        self._start_time = 0.0
+        self._stop_times: tuple[float, int] | None = None  # of perf_counter and time_ns
+        self._first_chunk_seconds: float | None = None
         self._reply: ChatReply | None = None
         self._cost: tuple[float, str] | None = None
         self._error: BaseException | None = None
@@ -81,9 +413,9 @@ class TracedModel:
         return getattr(self._model, name)
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        at_work = Attached(self._start(request, stream=False))
+        span_context = AttachedContext(self._start(request, stream=False))
         try:
-            with at_work:
+            with span_context:
                 self._reply = self._model.complete(request)
             return self._reply
         except BaseException as error:
@@ -93,9 +425,9 @@ class TracedModel:
             self._stop()
 
     async def acomplete(self, request: ChatRequest) -> ChatReply:
-        at_work = Attached(self._start(request, stream=False))
+        span_context = AttachedContext(self._start(request, stream=False))
         try:
-            with at_work:
+            with span_context:
                 self._reply = await self._model.acomplete(request)
             return self._reply
         except BaseException as error:
@@ -105,16 +437,16 @@ class TracedModel:
             self._stop()
 
     def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
-        at_work = Attached(self._start(request, stream=True))
+        span_context = AttachedContext(self._start(request, stream=True))
         try:
             deltas = self._model.stream(request)
             try:
                 while True:
-                    with at_work:
+                    with span_context:
                         delta = next(deltas, None)
                     if delta is None:
                         return
-                    self._take(delta)
+                    self._record_delta(delta)
                     yield delta
             finally:
                 close = getattr(deltas, "close", None)
@@ -124,16 +456,16 @@ class TracedModel:
             self._stop()
 
     async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
-        at_work = Attached(self._start(request, stream=True))
+        span_context = AttachedContext(self._start(request, stream=True))
         try:
             deltas = self._model.astream(request)
             try:
                 while True:
-                    with at_work:
+                    with span_context:
                         delta = await anext(deltas, None)
                     if delta is None:
                         return
-                    self._take(delta)
+                    self._record_delta(delta)
                     yield delta
             finally:
                 close = getattr(deltas, "aclose", None)
@@ -142,397 +474,132 @@ class TracedModel:
         finally:
             self._stop()
 
-    def _take(self, delta: ReplyDelta) -> None:
-        if self._first is None:
-            self._first = time.perf_counter() - self._began
-        if delta.reply is not None:
-            self._reply = delta.reply
-
     def _start(self, request: ChatRequest, *, stream: bool) -> Context:
-        own, other = self._model.name, request.options.model
-        self._name = own if other is None else f"{own.rpartition(':')[0]}:{other}".removeprefix(":")
-        provider, model = names.provider_and_model(self._name)
-        self._asked = {
+        """Start the span of the request and return the context in which it is current."""
+        own_name, other_model = self._model.name, request.options.model
+        if other_model is not None:
+            self._request_name = f"{own_name.rpartition(':')[0]}:{other_model}".removeprefix(":")
+        provider, model = names.provider_and_model(self._request_name)
+        self._metric_attributes = {
             names.OPERATION: names.CHAT,
             names.PROVIDER: provider,
             names.REQUEST_MODEL: model,
-            **_server(self._model),
+            **names.server_attributes(self._model),
         }
-        attributes: Attributes = {**self._asked, **self._call, **_options(request.options)}
+        attributes: Attributes = {
+            **self._metric_attributes,
+            **self._conversation,
+            **names.options_attributes(request.options),
+        }
         if request.response_format is not None:
             attributes[names.OUTPUT_TYPE] = "json"
         if stream:
             attributes[names.REQUEST_STREAM] = True
-        name = f"{names.CHAT} {model}"
-        span = self._signals.tracer.start_span(name, self._parent, SpanKind.CLIENT, attributes)
+        span = self._signals.tracer.start_span(
+            f"{names.CHAT} {model}", self._parent, SpanKind.CLIENT, attributes
+        )
         if self._signals.content and span.is_recording():
-            with harmless():
-                span.set_attribute(names.INPUT_MESSAGES, said(request.messages))
-        self._span, self._began = span, time.perf_counter()
+            with log_errors():
+                span.set_attribute(names.INPUT_MESSAGES, names.messages_json(request.messages))
+        self._span, self._start_time = span, time.perf_counter()
         return set_span_in_context(span, self._parent)
 
+    def _record_delta(self, delta: ReplyDelta) -> None:
+        if self._first_chunk_seconds is None:
+            self._first_chunk_seconds = time.perf_counter() - self._start_time
+        if delta.reply is not None:
+            self._reply = delta.reply
+
     def _stop(self) -> None:
-        self._ended = (time.perf_counter(), time.time_ns())
+        self._stop_times = (time.perf_counter(), time.time_ns())
 
-    def end(self, error: BaseException | None = None, *, left: bool = False) -> None:
-        """End the span. ``left``: whoever read the stream wanted no more of it.
+    def end(self, error: BaseException | None = None, *, closed_early: bool = False) -> None:
+        """End the span and record the metrics, if a request was made.
 
-        What has its whole reply has not failed, whatever came of that. An error of the model itself is
-        nearer than that of those who waited for it, save where they cancelled it.
+        ``error`` is the error of the whole effect, ``closed_early`` means that the stream was closed before
+        its end.
         """
         span = self._span
-        if span is None:  # it was never asked
+        if span is None:
             return
         if self._reply is not None:
-            error = None
+            error = None  # the request succeeded, whatever happened to the reply afterwards
         elif isinstance(self._error, Exception):
+            # It is more specific than ``error``. A cancellation is not an Exception; its reason is ``error``.
             error = self._error
-        seconds, ended = self._ended or (time.perf_counter(), time.time_ns())
-        with harmless():
+        stop_time, stop_time_ns = self._stop_times or (time.perf_counter(), time.time_ns())
+        with log_errors():
             if self._reply is not None:
-                self._cost = self._signals.cost(self._reply, self._name)
+                self._cost = self._signals.cost(self._reply, self._request_name)
             if span.is_recording():
-                self._write(span, error, left=left and self._reply is None)
-        self._measure(seconds - self._began, error, set_span_in_context(span, self._parent))
-        span.end(ended)
+                self._write(span, error, closed_early=closed_early and self._reply is None)
+        self._record_metrics(stop_time - self._start_time, error, set_span_in_context(span, self._parent))
+        span.end(stop_time_ns)
 
-    def _write(self, span: Span, error: BaseException | None, *, left: bool) -> None:
+    def _write(self, span: Span, error: BaseException | None, *, closed_early: bool) -> None:
         if error is not None:
-            fail(span, error, content=self._signals.content)
-        if left:
-            span.set_attribute(names.LEFT, True)
-        if self._first is not None:
-            span.set_attribute(names.TIME_TO_FIRST_CHUNK, self._first)
+            set_error(span, error, content=self._signals.content)
+        if closed_early:
+            span.set_attribute(names.CLOSED_EARLY, True)
+        if self._first_chunk_seconds is not None:
+            span.set_attribute(names.TIME_TO_FIRST_CHUNK, self._first_chunk_seconds)
         if self._reply is not None:
-            span.set_attributes(_replied(self._reply))
+            span.set_attributes(names.reply_attributes(self._reply))
             if self._cost is not None:
                 span.set_attributes({names.COST: self._cost[0], names.COST_CURRENCY: self._cost[1]})
             if self._signals.content:
-                span.set_attribute(names.OUTPUT_MESSAGES, replied(self._reply))
+                span.set_attribute(names.OUTPUT_MESSAGES, names.reply_json(self._reply))
 
-    def _measure(self, seconds: float, error: BaseException | None, context: Context) -> None:
-        signals, reply, asked = self._signals, self._reply, dict(self._asked)
+    def _record_metrics(self, seconds: float, error: BaseException | None, context: Context) -> None:
+        signals, reply, attributes = self._signals, self._reply, dict(self._metric_attributes)
         if reply is not None and reply.model:
-            asked[names.RESPONSE_MODEL] = reply.model
-        if self._first is not None:
-            signals.seconds[names.FIRST_CHUNK_DURATION].record(self._first, asked, context)
-        if reply is not None and reply.usage is not None:
-            signals.count(reply.usage, asked, context)
-        if self._cost is not None:
-            signals.money.add(self._cost[0], {**asked, names.COST_CURRENCY: self._cost[1]}, context)
-        if error is not None:
-            asked[names.ERROR_TYPE] = type_of(error)
-        signals.seconds[names.OPERATION_DURATION].record(seconds, asked, context)
-
-
-def _options(options: ChatOptions) -> Attributes:
-    """The options of a request, but for those that the model itself may have beside them."""
-    given = {
-        names.REQUEST_TEMPERATURE: options.temperature,
-        names.REQUEST_TOP_P: options.top_p,
-        names.REQUEST_MAX_TOKENS: options.max_tokens,
-        names.REQUEST_STOP: options.stop,
-        names.REQUEST_SEED: options.seed,
-        names.REQUEST_REASONING: options.reasoning_effort,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _replied(reply: ChatReply) -> Attributes:
-    shown: Attributes = {names.FINISH_REASONS: (reply.finish_reason.value,)}
-    if reply.id:
-        shown[names.RESPONSE_ID] = reply.id
-    if reply.model:
-        shown[names.RESPONSE_MODEL] = reply.model
-    return shown if reply.usage is None else {**shown, **usage_attributes(reply.usage)}
-
-
-def _server(model: ChatModel) -> dict[str, str | int]:
-    endpoint = getattr(model, "endpoint", None)
-    return _address(endpoint) if isinstance(endpoint, str) else {}
-
-
-@lru_cache(maxsize=64)
-def _address(endpoint: str) -> dict[str, str | int]:
-    try:
-        parts = urlsplit(endpoint)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:  # a model of the user's own may name anything as its endpoint
-        return {}
-    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port} if parts.hostname else {}
-
-
-class TracedCall:
-    """The spans of one call: ``fulfil`` gives the outcome of each need of its flow, each below the call's.
-
-    A method with tools is an agent to the conventions, since the model says what is done; one without is a
-    workflow.
-    """
-
-    def __init__(self, signals: Signals, invocation: Invocation) -> None:
-        self._signals = signals
-        self._invocation = invocation
-        self._waiting: list[ToolCall] = []  # told of, and about to run
-        self._agent = invocation.plan.toolbox is not None
-        operation = names.INVOKE_AGENT if self._agent else names.INVOKE_WORKFLOW
-        self._named = {names.AGENT_NAME if self._agent else names.WORKFLOW_NAME: invocation.plan.where}
-        self._of_conversation: Attributes = (
-            {} if invocation.memory_id is None else {names.CONVERSATION: str(invocation.memory_id)}
-        )
-        self._around = contexts.get_current()
-        attributes: Attributes = {names.OPERATION: operation, **self._named, **self._of_conversation}
-        if self._agent:
-            attributes[names.PROVIDER] = names.provider_and_model(invocation.plan.model.name)[0]
-        name = f"{operation} {invocation.plan.where}"
-        self._span: Span = signals.tracer.start_span(name, self._around, SpanKind.INTERNAL, attributes)
-        self._context = set_span_in_context(self._span, self._around)
-        self._began = time.perf_counter()
-
-    def fulfil(self, need: Effect) -> Flow[Any]:
-        """The outcome of a need, in the span that it belongs to."""
-        match need:
-            case CallModel():
-                return (yield from self._ask(need))
-            case Gather():
-                return (yield from self._all(need))
-            case Run():
-                return (yield self._do(need))
-            case Emit(AttemptStarted()):
-                self._waiting = []
-            case Emit(ToolStarted(call)):
-                self._waiting.append(call)
-            case Emit() | Sleep():
-                with harmless():
-                    self._note(need)
-        return (yield need)
-
-    def _note(self, need: Emit | Sleep) -> None:
-        event = noted(need, content=self._signals.content)
-        if event is not None:
-            self._span.add_event(*event)
-
-    def _ask(self, need: CallModel) -> Flow[Any]:
-        model = self._model(need)
-        try:
-            reply = yield self._asked(need, model)
-        except (GeneratorExit, ReplyBlocked):
-            model.end(left=True)
-            raise
-        except BaseException as error:
-            model.end(error)
-            raise
-        model.end()
-        return reply
-
-    def _all(self, need: Gather) -> Flow[Any]:
-        calls, self._waiting = self._waiting, []
-        if len(calls) == len(need.needs):
-            return (yield need._replace(needs=tuple(map(self._tool, need.needs, calls))))
-        models = [self._model(one) for one in need.needs if isinstance(one, CallModel)]
-        left = iter(models)
-        needs = tuple(
-            self._asked(one, next(left)) if isinstance(one, CallModel) else self._do(one)
-            for one in need.needs
-        )
-        failure: BaseException | None = None
-        try:
-            return (yield need._replace(needs=needs))
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            for model in models:
-                model.end(failure)
-
-    def _asked(self, need: CallModel, model: TracedModel) -> CallModel:
-        return need._replace(model=model, gates=tuple(map(self._do, need.gates)))
-
-    def _model(self, need: CallModel) -> TracedModel:
-        return TracedModel(need.model, self._signals, self._context, self._of_conversation)
-
-    def _do(self, need: Run) -> Run:
-        """The same, with the call's span as the current one while it runs."""
-        function, context = need.function, self._context
-
-        def run() -> Any:
-            with Attached(context):
-                return function()
-
-        async def arun() -> Any:
-            with Attached(context):
-                outcome = function()
-                return await outcome if isawaitable(outcome) else outcome
-
-        return need._replace(function=wraps(function)(arun if self._on_a_loop(need) else run))
-
-    def _on_a_loop(self, need: Run) -> bool:
-        return self._invocation.plan.returns.asynchronous and not need.in_thread
-
-    def _tool(self, need: CallModel | Run, call: ToolCall) -> CallModel | Run:
-        if isinstance(need, CallModel):
-            return need
-        function: Callable[[], Any] = need.function
-
-        def run() -> ToolRun:
-            with self._in_tool(call) as done:
-                run: ToolRun = function()
-                done.append(run)
-                return run
-
-        async def arun() -> ToolRun:
-            with self._in_tool(call) as done:
-                run: ToolRun = await function()
-                done.append(run)
-                return run
-
-        return need._replace(function=wraps(function)(arun if iscoroutinefunction(function) else run))
-
-    @contextmanager
-    def _in_tool(self, call: ToolCall) -> Iterator[list[ToolRun]]:
-        """The span of a tool, which ends with the run that is put into the list."""
-        signals, began, done = self._signals, time.perf_counter(), list[ToolRun]()
-        about = {names.TOOL_NAME: call.name, names.TOOL_TYPE: "function", **self._named}
-        attributes: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_CALL_ID: call.id, **about}
-        name = f"{names.EXECUTE_TOOL} {call.name}"
-        span = signals.tracer.start_span(name, self._context, SpanKind.INTERNAL, attributes)
-        context = set_span_in_context(span, self._context)
-        error: BaseException | None = None
-        try:
-            with Attached(context):
-                yield done
-            error = done[0].error
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            with harmless():
-                self._write_tool(span, call, done, error)
-            failed = {} if error is None else {names.ERROR_TYPE: type_of(error)}
-            signals.seconds[names.TOOL_DURATION].record(
-                time.perf_counter() - began, {**about, **failed}, context
+            attributes[names.RESPONSE_MODEL] = reply.model
+        if self._first_chunk_seconds is not None:
+            signals.durations[names.FIRST_CHUNK_DURATION].record(
+                self._first_chunk_seconds, attributes, context
             )
-            span.end()
-
-    def _write_tool(
-        self, span: Span, call: ToolCall, done: list[ToolRun], error: BaseException | None
-    ) -> None:
-        toolbox = self._invocation.plan.toolbox
-        tool = None if toolbox is None else toolbox.tools.get(call.name)
-        if tool is not None and tool.description:
-            span.set_attribute(names.TOOL_DESCRIPTION, tool.description)
-        if self._signals.content:
-            span.set_attribute(names.TOOL_ARGUMENTS, writable(call.arguments))
-            if error is None:
-                span.set_attribute(names.TOOL_RESULT, writable(done[0].text))
-        if error is not None:
-            fail(span, error, content=self._signals.content)
-
-    def end(
-        self, answer: Answer | None = None, error: BaseException | None = None, *, left: bool = False
-    ) -> None:
-        """End the span of the call with its answer, or its error; ``left``: its stream was closed before."""
-        if isinstance(error, ApprovalRequiredError):
-            self._span.add_event(names.APPROVAL_REQUIRED, {"tools": [call.name for call in error.calls]})
-            error = None
-        self._write(answer, error, left=left)
-        failed = {} if error is None else {names.ERROR_TYPE: type_of(error)}
-        seconds = time.perf_counter() - self._began
-        metric = names.AGENT_DURATION if self._agent else names.WORKFLOW_DURATION
-        self._signals.seconds[metric].record(seconds, {**self._named, **failed}, self._context)
-        self._span.end()
-
-    def _write(self, answer: Answer | None, error: BaseException | None, *, left: bool) -> None:
-        attempts = self._invocation.state.attempts
-        shown: Attributes = {names.ATTEMPTS: len(attempts)}
-        usage = usage_of(attempts)
-        if usage is not None and self._agent:
-            shown |= usage_attributes(usage)
-        if answer is not None:
-            shown |= {names.STRATEGY: answer.strategy.value, names.COERCIONS: len(answer.coercions)}
-        if left:
-            shown[names.LEFT] = True
-        self._span.set_attributes(shown)
-        if error is not None:
-            fail(self._span, error, content=self._signals.content)
-
-
-try:
-    import opentelemetry.trace as _needed  # noqa: F401
-except ImportError as error:
-    raise ImportError('telemetry needs opentelemetry: pip install "aiservices[otel]"') from error
-
-
-_TRACED: set[int] = set()  # the accounts of the calls that have a span, by their ids
-
-
-class OpenTelemetry:
-    """Writes a span for each call, each request to a model and each tool, and the metrics of them.
-
-    >>> service = create(Service, model, interceptors=[OpenTelemetry(), …])  # doctest: +SKIP
-
-    An interceptor, which belongs outermost: what stands before it in the list is not seen. Without providers
-    it takes the global ones. Prompts, answers, the arguments and results of tools and the texts of errors
-    are left out unless ``content`` is true; None leaves that to the environment variable
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. With ``prices`` each request whose model they name has
-    its cost. Raises ValueError when the variable holds what it must not.
-    """
-
-    def __init__(
-        self,
-        *,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        content: bool | None = None,
-        prices: Prices | None = None,
-    ) -> None:
-        self._signals = Signals(tracer_provider, meter_provider, content, prices)
-
-    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        account = id(invocation.state)
-        if account in _TRACED:
-            return (yield from proceed(invocation))
-        call = TracedCall(self._signals, invocation)
-        _TRACED.add(account)
-        try:
-            answer = yield from through(proceed(invocation), call.fulfil)
-        except GeneratorExit:
-            call.end(left=True)
-            raise
-        except BaseException as error:
-            call.end(error=error)
-            raise
-        finally:
-            _TRACED.discard(account)
-        call.end(answer)
-        return answer
-
-
-class AiServicesInstrumentor:
-    """Traces all calls of all services of this process, those made before too, as ``OpenTelemetry`` does.
-
-    ``instrument`` takes what that takes; a second time, it takes the place of the first. The command
-    ``opentelemetry-instrument`` finds this class by itself.
-    """
-
-    def instrument(
-        self,
-        *,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        content: bool | None = None,
-        prices: Prices | None = None,
-        **_: object,
-    ) -> None:
-        """Begin. Other keywords, such as the command gives to all instrumentors, are ignored."""
-        telemetry = OpenTelemetry(
-            tracer_provider=tracer_provider, meter_provider=meter_provider, content=content, prices=prices
+        if reply is not None and reply.usage is not None:
+            signals.record_tokens(reply.usage, attributes, context)
+        if self._cost is not None:
+            cost, currency = self._cost
+            signals.cost_counter.add(cost, {**attributes, names.COST_CURRENCY: currency}, context)
+        signals.durations[names.OPERATION_DURATION].record(
+            seconds, {**attributes, **_error_attribute(error)}, context
         )
-        GLOBAL_INTERCEPTORS[:] = [*_others(), telemetry]
-
-    def uninstrument(self, **_: object) -> None:
-        """End; calls that have begun keep their spans."""
-        GLOBAL_INTERCEPTORS[:] = _others()
 
 
-def _others() -> list[Interceptor]:
-    return [one for one in GLOBAL_INTERCEPTORS if not isinstance(one, OpenTelemetry)]
+class AttachedContext:
+    """Makes a context current in this thread or task during a ``with`` block. It can be reused."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = otel_context.attach(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        otel_context.detach(self._token)
+
+
+@contextmanager
+def log_errors() -> Iterator[None]:
+    """Log an error of telemetry instead of raising it, so that it does not break a call."""
+    try:
+        yield
+    except Exception:
+        _LOGGER.exception("telemetry failed")
+
+
+def set_error(span: Span, error: BaseException, *, content: bool) -> None:
+    """Mark a span as failed. The error message may quote prompts or replies, so it counts as content."""
+    span.set_attribute(names.ERROR_TYPE, names.error_type(error))
+    if isinstance(error, ModelError) and error.status is not None:
+        span.set_attribute(names.HTTP_STATUS, error.status)
+    description = names.replace_surrogates(str(error)) if content else None
+    span.set_status(Status(StatusCode.ERROR, description))
+
+
+def _error_attribute(error: BaseException | None) -> dict[str, str]:
+    return {} if error is None else {names.ERROR_TYPE: names.error_type(error)}

@@ -1,4 +1,9 @@
-"""Puts the page on an application: its files, the description of the methods, and a way to try each."""
+"""``mount``: adds the playground to a FastAPI application.
+
+The page consists of the files in ``static``, a JSON description of the services, and two endpoints for each
+method: ``run`` calls it and streams the outcome with the details of the call, ``preview`` returns what it
+would send to the model.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +22,6 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
-from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError
@@ -31,296 +33,58 @@ from ...engine.streams import Completed
 from ...models.errors import Attempt, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
-from ...service.create import ServiceMethod, bound_of, is_planned
+from ...service.create import ServiceMethod, service_method_of, is_service_method
 from ...service.preview import Preview, preview
-from ..fastapi.contract import Codec, Contract, Method, attempts_json
-from ..fastapi.problems import ProblemError, json_response, problem_told
-from ..fastapi.server import (
-    EVENT_STREAM,
-    Endpoints,
-    Provider,
-    ServiceRoute,
-    called,
-    contract_behind,
-    description_of,
-    pieces_of,
-    while_connected,
+from ..fastapi.codec import Codec, attempts_to_json
+from ..fastapi.contract import Contract, Method
+from ..fastapi.openapi import description_of
+from ..fastapi.responses import (
+    EventStreamResponse,
+    ProblemError,
+    call_function,
+    iterate,
+    json_response,
+    log_problem,
 )
-from ..fastapi.sse import EventName, Frame, Growing, Telling, WireChunks, error_frame
+from ..fastapi.server import DEFAULT_THREADS, Endpoints, Provider, ServiceRoute, contract_of_provider
+from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
-INDEX = "index.html"
-DESCRIPTION = "services.json"
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-# nothing from elsewhere, no script or style but those of the files, and no text that becomes markup
-_POLICY = (
+_STATIC = files(__package__) / "static"
+_SUBPATH = "_page"  # everything but the page itself is below it
+_INDEX = "index.html"
+_DESCRIPTION = "services.json"
+_MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# The page shows text that models wrote. The policy allows only its own scripts and styles, no connections to
+# other hosts, and no conversion of text to HTML (trusted types).
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
+_FILE_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-_FOLDER = files("aiservices.page") / "static"
-
-
-def names_of_files() -> list[str]:
-    """The files that the page asks for."""
-    found = (file.name for file in _FOLDER.iterdir() if file.is_file())
-    return sorted(name for name in found if name != INDEX and name.rpartition(".")[2] in _TYPES)
-
-
-def file_response(name: str) -> Callable[[], Awaitable[Response]]:
-    """An endpoint that sends a file."""
-    content = (_FOLDER / name).read_bytes()
-    media_type = _TYPES[name.rpartition(".")[2]]
-
-    async def send() -> Response:
-        return Response(content, media_type=media_type, headers=_HEADERS)
-
-    return send
-
-
-_NOTHING: Any = object()
-
-
-class PlaygroundRun:
-    """A call of ``function``, to be made once. Of one that ``create`` did not make there is no account.
-
-    ``pieces`` are those that an iterator gave.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, planned: bool
-    ) -> None:
-        self._args, self._kwargs = tuple(args), dict(kwargs)
-        self._plain = function
-        self._bound: ServiceMethod | None = bound_of(function) if planned else None
-        self._invocation: Invocation | None = None
-        self._came: Any = _NOTHING
-        self.pieces: list[Any] = []
-
-    @property
-    def function(self) -> Callable[[], Any]:
-        """What makes the call, as the method does: blocking, or to be awaited."""
-        begin = self._plain if self._bound is None else self._bound.begin
-        if not iscoroutinefunction(begin):
-            return self._begin
-
-        async def begun() -> Any:
-            return await self._begin()
-
-        return begun
-
-    def _begin(self) -> Any:
-        if self._bound is None:
-            return self._plain(*self._args, **self._kwargs)
-        plan, budget, begin = self._bound
-        self._invocation = plan.invocation(self._args, self._kwargs, budget)
-        return begin(self._invocation)
-
-    def finished(self, came: Any, codec: Codec[Any]) -> str:
-        """The JSON of what the call gave. Raises ValueError when it cannot be written."""
-        self._came = came
-        value = came.value if isinstance(came, Result) else came
-        written = codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
-        return f'{{"value": {written}}}'
-
-    def account_json(self) -> str:
-        """What the call took, as far as it came: ``null`` where that is not known."""
-        if self._invocation is None:
-            return "null"
-        context, wire = self._invocation.state, self._invocation.state.wire
-        usage = usage_of(context.attempts) or Usage()
-        coercions = self._coercions(self._invocation)
-        said = {
-            "seconds": self._came.seconds if isinstance(self._came, Result) else context.seconds,
-            "strategy": None if wire is None else wire.strategy,
-            "reasons": () if wire is None else wire.reasons,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-            "attempts": _attempts(context.attempts),
-            "coercions": None if coercions is None else [step._asdict() for step in coercions],
-            "tool_runs": [
-                {"name": run.call.name, "arguments": run.call.arguments, "text": run.text}
-                for run in context.tool_runs
-            ],
-        }
-        return to_json(said, fallback=str).decode()
-
-    def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
-        """The steps that reading the answer took; None where they are not known.
-
-        A method that gives no Result does not tell them. They are those of the last reply, unless another
-        value is read from it: then something changed the value, or put it together.
-        """
-        if isinstance(self._came, Result):
-            return self._came.coercions
-        attempts, wire = invocation.state.attempts, invocation.state.wire
-        reply = attempts[-1].reply if attempts else None
-        if reply is None or wire is None or (self._came is _NOTHING and not self.pieces):
-            return None
-        try:
-            reading = wire.read(reply)
-        except (OutputParsingError, ValueError):
-            return None
-        return reading.coercions if strict_equal(reading.value, self._value(invocation)) else None
-
-    def _value(self, invocation: Invocation) -> Any:
-        shape = invocation.plan.returns.shape
-        if shape is Shape.TEXT_STREAM:
-            return "".join(self.pieces)
-        return self.pieces if shape is Shape.ITEMS else self._came
-
-
-def _attempts(made: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """The requests to models, with what each of them wrote and why it was rejected."""
-    told = []
-    for one, said in zip(made, attempts_json(made), strict=True):
-        problems = one.error.problems if isinstance(one.error, OutputParsingError) else ()
-        calls = () if one.reply is None else one.reply.message.tool_calls
-        text = "\n".join((one.text, *(f"{call.name}({call.arguments})" for call in calls))).strip("\n")
-        wrong = [{"path": p.path, "message": p.message, "found": p.found} for p in problems]
-        told.append({**said.model_dump(mode="json"), "text": text, "problems": wrong})
-    return told
-
-
+_NOT_WORD = re.compile(r"\W+")
+_UNSET: Any = object()
 _ROLES: dict[type, str] = {
     SystemMessage: "system",
     UserMessage: "user",
     AiMessage: "assistant",
     ToolMessage: "tool",
 }
-_SECRET = ("extra_headers", "extra_body")  # a key may be in them
+_SECRET_OPTIONS = ("extra_headers", "extra_body")  # they may contain an API key
 
 
-def preview_json(preview: Preview) -> str:
-    """The JSON text of a preview, without what may hold a key."""
-    said = {
-        "model": preview.model,
-        "strategy": preview.strategy,
-        "reasons": preview.reasons,
-        "messages": [{"role": _ROLES[type(one)], "parts": _parts(one)} for one in preview.messages],
-        "options": _options(preview.options),
-        "schema": preview.schema,
-        "strict": preview.strict,
-        "tools": [
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in preview.tools
-        ],
-    }
-    return to_json(said, fallback=str).decode()
+# --- mounting ---
 
 
-def _parts(message: Message) -> list[dict[str, str]]:
-    """The texts of a message, and what stands for its media and calls."""
-    if isinstance(message, UserMessage):
-        return [{"text": part} if isinstance(part, str) else {"media": str(part)} for part in message.parts]
-    calls = message.tool_calls if isinstance(message, AiMessage) else ()
-    said = [{"call": f"{call.name}({call.arguments})"} for call in calls]
-    return [{"text": message.text}, *said] if message.text or not said else said
-
-
-def _options(options: ChatOptions) -> dict[str, Any]:
-    names = [one.name for one in fields(options) if one.name not in _SECRET]
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
-
-
-_STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-
-
-class Runs(Endpoints):
-    """Runs the method. The answer is events for every shape: those of the shape, and after ``result`` or
-    ``error`` the account of the call with ``end``."""
-
-    async def _answer(
-        self, request: Request, service: Any, given: Mapping[str, Any], telling: Telling
-    ) -> Response:
-        function = getattr(service, self._method.name)
-        run = PlaygroundRun(function, *self._method.bound(given), planned=is_planned(function))
-        return _Events(_frames(self._method, run, self._room))
-
-
-class Previews(Endpoints):
-    """Tells what the method would send, and asks no model."""
-
-    async def _answer(
-        self, request: Request, service: Any, given: Mapping[str, Any], telling: Telling
-    ) -> Response:
-        args, kwargs = self._method.bound(given)
-        function = getattr(service, self._method.name)
-        try:
-            # what renders a prompt may be code of the user's that blocks
-            shown = await run_sync(partial(preview, function, *args, **kwargs), limiter=self._room)
-        except Exception as error:
-            raise ProblemError(problem_told(error, self._method.where)) from error
-        return json_response(preview_json(shown))
-
-
-class _Events(StreamingResponse):
-    """Events that end with their listener: when the page is left, the call is ended."""
-
-    def __init__(self, frames: AsyncGenerator[Frame, None]) -> None:
-        self._frames = frames
-        super().__init__(
-            (frame.wire async for frame in frames), headers=_STREAM_HEADERS, media_type=EVENT_STREAM
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await while_connected(receive, self.stream_response(send))
-        except ClientDisconnect:
-            pass  # nobody hears the rest
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._frames.aclose()
-
-
-async def _frames(
-    method: Method, run: PlaygroundRun, room: anyio.CapacityLimiter
-) -> AsyncGenerator[Frame, None]:
-    try:
-        async with aclosing(_answered(method, run, room)) as frames:
-            async for frame in frames:
-                yield frame
-    except Exception as error:
-        yield error_frame(problem_told(error, method.where))
-    yield Frame(EventName.END, run.account_json())
-
-
-async def _answered(
-    method: Method, run: PlaygroundRun, room: anyio.CapacityLimiter
-) -> AsyncGenerator[Frame, None]:
-    came = await called(run.function, [], {}, room)
-    if not method.streams:
-        yield Frame(EventName.RESULT, run.finished(came, method.value))
-        return
-    growing = method.returns.shape is Shape.STREAM
-    encoder = Growing(method, came, Telling.SNAPSHOTS) if growing else WireChunks(method)
-    async with aclosing(pieces_of(came.events() if growing else came, came, room)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Completed):
-                yield Frame(EventName.RESULT, run.finished(piece.result, method.value))
-                continue
-            if not growing:
-                run.pieces.append(piece)
-            for frame in encoder.take(piece):
-                yield frame
-
-
-_BELOW = "_page"
-_THREADS = 40
-_OTHERS = re.compile(r"\W+")
-
-
-class _Shown(NamedTuple):
-    """A service on the page: under which id, where its endpoints are, and what it has."""
+class _PlaygroundService(NamedTuple):
+    """A service on the page: its id in URLs, its prefix in the application, and its contract."""
 
     id: str
     prefix: str
@@ -334,84 +98,334 @@ def mount(
     *,
     path: str = "/",
     interface: Any = None,
-    filled: Mapping[str, Callable[..., Any]] | None = None,
+    server_arguments: Mapping[str, Callable[..., Any]] | None = None,
     parsers: Sequence[ParserFactory] = (),
     dependencies: Sequence[Any] = (),
 ) -> None:
-    """Put a page at ``path`` on which each method can be tried, with its prompt, its schema and its account.
+    """Add a page on which each method can be called by hand.
 
-    ``services``, ``interface``, ``filled`` and ``parsers`` are as in ``aiservices.integrations.fastapi.app``;
-    what is filled there has to be filled here too, or whoever opens the page may choose it. ``dependencies``
-    are those of FastAPI, for all of the page: who may see it. It shows prompts and what models wrote, and
-    calls cost what calls cost; so it is for those who build the service.
+    It shows the prompt, the schema, the value and the details of each call.
 
-    All that it needs is served from beside it, and nothing from elsewhere. Raises DefinitionError, and
-    ValueError when the application has something else at ``path``.
+    Args:
+        app: the application.
+        services: one service, or several by their path prefixes, as for the function ``app``.
+        path: the URL path of the page.
+        interface: the Protocol or ABC, if the services are other kinds of objects.
+        server_arguments: those of the router. Without them a visitor of the page chooses these values.
+        parsers: the parser factories that were passed to ``create``.
+        dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
+
+    The page is meant for the developers of a service: it shows prompts and replies, and each call costs
+    money. It loads nothing from other hosts. Raises DefinitionError for problems of the interface, and
+    ValueError if the application already has a page at ``path``.
     """
     base = "/" + path.strip("/")
     base = base if base.endswith("/") else f"{base}/"
-    taken = [one for one in app.routes if isinstance(one, APIRoute) and one.path in (base, base.rstrip("/"))]
-    if any("GET" in (route.methods or ()) for route in taken):
-        raise ValueError(f"the application has something else at {base}; pass another path for the page")
-    given = dict(filled or {})
-    shown = _shown(services, interface, given, parsers)
-    made = APIRouter(route_class=ServiceRoute)
-    room = anyio.CapacityLimiter(_THREADS)
-    for one in shown:
-        for method in one.contract.methods.values():
-            below = f"{base}{_BELOW}/{one.id}/{method.name}"
-            for name, kind in (("run", Runs), ("preview", Previews)):
-                endpoint = kind(method, one.provider, given, room).of_body(("POST",))
-                made.add_api_route(f"{below}/{name}", endpoint, methods=["POST"], include_in_schema=False)
-    _add_files(made, base, [_described(one, given) for one in shown])
-    app.include_router(made, dependencies=list(dependencies))
+    same_path = [
+        route
+        for route in app.routes
+        if isinstance(route, APIRoute) and route.path in (base, base.rstrip("/"))
+    ]
+    if any("GET" in (route.methods or ()) for route in same_path):
+        raise ValueError(
+            f"the application already has a route for GET {base}; pass another path for the page"
+        )
+    server_arguments = dict(server_arguments or {})
+    page_services = _page_services(services, interface, server_arguments, parsers)
+    router = APIRouter(route_class=ServiceRoute)
+    thread_limiter = anyio.CapacityLimiter(DEFAULT_THREADS)
+    for service in page_services:
+        for method in service.contract.methods.values():
+            method_path = f"{base}{_SUBPATH}/{service.id}/{method.name}"
+            for name, endpoints_class in (("run", RunEndpoints), ("preview", PreviewEndpoints)):
+                endpoints = endpoints_class(method, service.provider, server_arguments, thread_limiter)
+                router.add_api_route(
+                    f"{method_path}/{name}",
+                    endpoints.post(("POST",)),
+                    methods=["POST"],
+                    include_in_schema=False,
+                )
+    _add_files(router, base, [_page_description(service, server_arguments) for service in page_services])
+    app.include_router(router, dependencies=list(dependencies))
 
 
-def _shown(
+def _page_services(
     services: object | Mapping[str, object],
     interface: Any,
-    filled: Mapping[str, Any],
+    server_arguments: Mapping[str, object],
     parsers: Sequence[ParserFactory],
-) -> list[_Shown]:
+) -> list[_PlaygroundService]:
     by_prefix = services if isinstance(services, Mapping) else {"": services}
-    found: dict[str, _Shown] = {}
+    by_id: dict[str, _PlaygroundService] = {}
     for prefix, service in by_prefix.items():
         provider = service if isinstance(service, Provider) else Provider(service)
-        contract = contract_behind(provider, interface, parsers, filled)
-        name = _OTHERS.sub("-", contract.name).strip("-")
-        known = f"{name}-{len(found) + 1}" if name in found else name
-        found[known] = _Shown(known, prefix, provider, contract)
-    return list(found.values())
+        contract = contract_of_provider(provider, interface, parsers, server_arguments)
+        name = _NOT_WORD.sub("-", contract.name).strip("-")
+        service_id = f"{name}-{len(by_id) + 1}" if name in by_id else name
+        by_id[service_id] = _PlaygroundService(service_id, prefix, provider, contract)
+    return list(by_id.values())
 
 
-def _described(shown: _Shown, filled: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page is told of a service: its description, and where each method is tried."""
-    said = description_of(shown.contract, shown.prefix)
-    for method in said["methods"]:
-        known = shown.contract.methods[method["name"]]
-        below = f"{_BELOW}/{shown.id}/{known.name}"
-        planned = is_planned(getattr(shown.provider.service, known.name, None))
-        method["run"] = f"{below}/run"
-        method["preview"] = f"{below}/preview" if planned else None
-        method["missing"] = _missing(known, filled)
-    return {**said, "id": shown.id, "prefix": shown.prefix}
+def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Return the description of a service, with the URLs at which the page runs and previews each method."""
+    description = description_of(service.contract, service.prefix)
+    for method_description in description["methods"]:
+        method = service.contract.methods[method_description["name"]]
+        method_path = f"{_SUBPATH}/{service.id}/{method.name}"
+        has_preview = is_service_method(getattr(service.provider.service, method.name, None))
+        method_description["run"] = f"{method_path}/run"
+        method_description["preview"] = f"{method_path}/preview" if has_preview else None
+        method_description["missing"] = [
+            name for name in method.missing_parameters if name not in server_arguments
+        ]
+    return {**description, "id": service.id, "prefix": service.prefix}
 
 
-def _missing(method: Method, filled: Mapping[str, Any]) -> list[str]:
-    """The parameters that no caller gives, and nobody else does: the method cannot be called from here."""
-    parameters = method.signature.parameters
-    return [
-        name
-        for name in method.withheld
-        if name not in filled and parameters[name].default is parameters[name].empty
-    ]
+def _add_files(router: APIRouter, base: str, descriptions: list[dict[str, Any]]) -> None:
+    async def services_json() -> JSONResponse:
+        return JSONResponse(descriptions, headers={"Cache-Control": "no-store"})
+
+    router.add_api_route(f"{base}{_SUBPATH}/{_DESCRIPTION}", services_json, include_in_schema=False)
+    router.add_api_route(base, _file_endpoint(_INDEX), include_in_schema=False)
+    for name in sorted(file.name for file in _STATIC.iterdir() if file.is_file()):
+        if name != _INDEX and name.rpartition(".")[2] in _MEDIA_TYPES:
+            router.add_api_route(f"{base}{_SUBPATH}/{name}", _file_endpoint(name), include_in_schema=False)
 
 
-def _add_files(made: APIRouter, base: str, described: list[dict[str, Any]]) -> None:
-    async def described_json() -> JSONResponse:
-        return JSONResponse(described, headers={"Cache-Control": "no-store"})
+def _file_endpoint(name: str) -> Callable[[], Awaitable[Response]]:
+    content = (_STATIC / name).read_bytes()
+    media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
 
-    made.add_api_route(f"{base}{_BELOW}/{DESCRIPTION}", described_json, include_in_schema=False)
-    made.add_api_route(base, file_response(INDEX), include_in_schema=False)
-    for name in names_of_files():
-        made.add_api_route(f"{base}{_BELOW}/{name}", file_response(name), include_in_schema=False)
+    async def send_file() -> Response:
+        return Response(content, media_type=media_type, headers=_FILE_HEADERS)
+
+    return send_file
+
+
+# --- running a method ---
+
+
+class RunEndpoints(Endpoints):
+    """Endpoints that call a method. They answer with events for every return type.
+
+    The last event is ``end`` with the details of the call, after ``result`` or ``error``.
+    """
+
+    async def _respond(
+        self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
+    ) -> Response:
+        function = getattr(service, self._method.name)
+        args, kwargs = self._method.bind_arguments(values)
+        run = PlaygroundRun(function, args, kwargs, planned=is_service_method(function))
+        events = _run_events(self._method, run, self._thread_limiter)
+        return EventStreamResponse((event.to_bytes() async for event in events), events)
+
+
+async def _run_events(
+    method: Method, run: PlaygroundRun, thread_limiter: anyio.CapacityLimiter
+) -> AsyncGenerator[SseEvent, None]:
+    try:
+        async with aclosing(_answer_events(method, run, thread_limiter)) as events:
+            async for event in events:
+                yield event
+    except Exception as error:
+        yield error_event(log_problem(error, method.qualname))
+    yield SseEvent(EventName.END, run.account_json())
+
+
+async def _answer_events(
+    method: Method, run: PlaygroundRun, thread_limiter: anyio.CapacityLimiter
+) -> AsyncGenerator[SseEvent, None]:
+    outcome = await call_function(run.function, (), {}, thread_limiter)
+    if not method.streams:
+        yield SseEvent(EventName.RESULT, run.result_json(outcome, method.value_codec))
+        return
+    is_stream = method.returns.shape is Shape.STREAM
+    encoder = StreamEncoder(method, outcome, StreamMode.SNAPSHOTS) if is_stream else ItemEncoder(method)
+    iterator = outcome.events() if is_stream else outcome
+    async with aclosing(iterate(iterator, outcome, thread_limiter)) as items:
+        async for item in items:
+            if isinstance(item, Completed):
+                yield SseEvent(EventName.RESULT, run.result_json(item.result, method.value_codec))
+                continue
+            if not is_stream:
+                run.items.append(item)
+            for event in encoder.encode(item):
+                yield event
+
+
+class PlaygroundRun:
+    """One call of a method, and what is known about it afterwards.
+
+    ``planned`` says that ``create`` made the function. Of other functions only the outcome is known.
+
+    Attributes:
+        items: the items that the function yielded, if it returned an iterator.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        *,
+        planned: bool,
+    ) -> None:
+        self._args, self._kwargs = tuple(args), dict(kwargs)
+        self._function = function
+        self._service_method: ServiceMethod | None = service_method_of(function) if planned else None
+        self._invocation: Invocation | None = None
+        self._outcome: Any = _UNSET
+        self.items: list[Any] = []
+
+    @property
+    def function(self) -> Callable[[], Any]:
+        """The function that makes the call: a coroutine function if the method is one."""
+        begin = self._function if self._service_method is None else self._service_method.begin
+        if not iscoroutinefunction(begin):
+            return self._begin
+
+        async def abegin() -> Any:
+            return await self._begin()
+
+        return abegin
+
+    def _begin(self) -> Any:
+        if self._service_method is None:
+            return self._function(*self._args, **self._kwargs)
+        # Not the function itself: the invocation is needed afterwards for the details of the call.
+        plan, budget, begin = self._service_method
+        self._invocation = plan.invocation(self._args, self._kwargs, budget)
+        return begin(self._invocation)
+
+    def result_json(self, outcome: Any, codec: Codec[Any]) -> str:
+        """Return the JSON text of the outcome of the call. Raises ValueError if it cannot be written."""
+        self._outcome = outcome
+        value = outcome.value if isinstance(outcome, Result) else outcome
+        # The raw response of the provider may hold anything, so a ChatReply is sent without it.
+        text = codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)
+        return f'{{"value": {text}}}'
+
+    def account_json(self) -> str:
+        """Return the details of the call as JSON text, or ``null`` if ``create`` did not make the function.
+
+        A call that failed has details too.
+        """
+        if self._invocation is None:
+            return "null"
+        state, output_format = self._invocation.state, self._invocation.state.output_format
+        usage = usage_of(state.attempts) or Usage()
+        coercions = self._coercions(self._invocation)
+        account = {
+            "seconds": self._outcome.seconds if isinstance(self._outcome, Result) else state.seconds,
+            "strategy": None if output_format is None else output_format.strategy,
+            "reasons": () if output_format is None else output_format.reasons,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "attempts": _attempts_with_text(state.attempts),
+            "coercions": None if coercions is None else [coercion._asdict() for coercion in coercions],
+            "tool_runs": [
+                {"name": run.call.name, "arguments": run.call.arguments, "text": run.text}
+                for run in state.tool_runs
+            ],
+        }
+        return to_json(account, fallback=str).decode()
+
+    def _coercions(self, invocation: Invocation) -> Sequence[Coercion] | None:
+        """Return the changes that were made to the reply while it was read, or None if they are not known.
+
+        Only a Result records them. For other return types the last reply is read again. If that gives another
+        value, an interceptor changed the value or combined several replies, and the changes are not known.
+        """
+        if isinstance(self._outcome, Result):
+            return self._outcome.coercions
+        attempts, output_format = invocation.state.attempts, invocation.state.output_format
+        reply = attempts[-1].reply if attempts else None
+        if reply is None or output_format is None or (self._outcome is _UNSET and not self.items):
+            return None
+        try:
+            reading = output_format.read(reply)
+        except (OutputParsingError, ValueError):
+            return None
+        return reading.coercions if strict_equal(reading.value, self._value(invocation)) else None
+
+    def _value(self, invocation: Invocation) -> Any:
+        shape = invocation.plan.returns.shape
+        if shape is Shape.TEXT_STREAM:
+            return "".join(self.items)
+        return self.items if shape is Shape.ITEMS else self._outcome
+
+
+def _attempts_with_text(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Return the JSON records of attempts, with the text of each reply and why it was rejected."""
+    records = []
+    for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):
+        problems = attempt.error.problems if isinstance(attempt.error, OutputParsingError) else ()
+        calls = () if attempt.reply is None else attempt.reply.message.tool_calls
+        texts = (attempt.text, *(f"{call.name}({call.arguments})" for call in calls))
+        records.append(
+            {
+                **record.model_dump(mode="json"),
+                "text": "\n".join(texts).strip("\n"),
+                "problems": [
+                    {"path": problem.path, "message": problem.message, "found": problem.found}
+                    for problem in problems
+                ],
+            }
+        )
+    return records
+
+
+# --- previewing a method ---
+
+
+class PreviewEndpoints(Endpoints):
+    """Endpoints that return what a method would send, without a request to a model."""
+
+    async def _respond(
+        self, request: Request, service: object, values: Mapping[str, object], mode: StreamMode
+    ) -> Response:
+        args, kwargs = self._method.bind_arguments(values)
+        function = getattr(service, self._method.name)
+        try:
+            # In a thread, since a prompt may be rendered by blocking code of the user.
+            result = await run_sync(partial(preview, function, *args, **kwargs), limiter=self._thread_limiter)
+        except Exception as error:
+            raise ProblemError(log_problem(error, self._method.qualname)) from error
+        return json_response(preview_json(result))
+
+
+def preview_json(preview: Preview) -> str:
+    """Return a preview as JSON text, without options that may contain an API key."""
+    options = {
+        field.name: value
+        for field in fields(ChatOptions)
+        if field.name not in _SECRET_OPTIONS and (value := getattr(preview.options, field.name)) is not None
+    }
+    data = {
+        "model": preview.model,
+        "strategy": preview.strategy,
+        "reasons": preview.reasons,
+        "messages": [
+            {"role": _ROLES[type(message)], "parts": _message_parts(message)} for message in preview.messages
+        ],
+        "options": options,
+        "schema": preview.schema,
+        "strict": preview.strict,
+        "tools": [
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in preview.tools
+        ],
+    }
+    return to_json(data, fallback=str).decode()
+
+
+def _message_parts(message: Message) -> list[dict[str, str]]:
+    """Return the texts of a message, and descriptions of its media and tool calls."""
+    if isinstance(message, UserMessage):
+        return [{"text": part} if isinstance(part, str) else {"media": str(part)} for part in message.parts]
+    tool_calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    parts = [{"call": f"{call.name}({call.arguments})"} for call in tool_calls]
+    return [{"text": message.text}, *parts] if message.text or not parts else parts

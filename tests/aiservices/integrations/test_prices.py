@@ -42,8 +42,8 @@ def test_the_dated_versions_of_a_model_can_be_named_without_its_kin() -> None:
     assert [name in prices for name in ("gpt-x", "gpt-x-mini", "GPT-X-2026-01-31")] == [False] * 3
 
 
-def test_what_a_table_does_not_name_is_looked_up_in_the_other() -> None:
-    prices = table({"a": CHEAP}, otherwise=table({"a": DEAR, "b": OTHER}))
+def test_a_model_that_the_table_does_not_name_is_looked_up_in_the_fallback() -> None:
+    prices = table({"a": CHEAP}, fallback=table({"a": DEAR, "b": OTHER}))
     assert (prices["a"], prices["b"], prices.get("c")) == (CHEAP, OTHER, None)
     assert (list(prices), len(prices)) == (["a", "b"], 2)
     assert repr(prices) == "PriceTable(1 prices in EUR as of 2026-11-01)"
@@ -51,13 +51,13 @@ def test_what_a_table_does_not_name_is_looked_up_in_the_other() -> None:
 
 def test_negative_prices_and_two_currencies_are_refused() -> None:
     with pytest.raises(DefinitionError) as caught:
-        table({"a": Price(1, -1), "b": Price(1, float("nan"))}, otherwise=table({}, currency="USD"))
+        table({"a": Price(1, -1), "b": Price(1, float("nan"))}, fallback=table({}, currency="USD"))
     a, b = Price(1, -1), Price(1, float("nan"))
     assert str(caught.value) == (
         "3 problems:\n"
-        f"  - PriceTable: the price of a is {a}; none of it must be negative\n"
-        f"  - PriceTable: the price of b is {b}; none of it must be negative\n"
-        "  - PriceTable: prices are in EUR, those of otherwise in USD; use one currency"
+        f"  - PriceTable: the price of a is {a}; no part of it must be negative\n"
+        f"  - PriceTable: the price of b is {b}; no part of it must be negative\n"
+        "  - PriceTable: prices are in EUR, those of fallback in USD; use one currency"
     )
 
 
@@ -147,5 +147,7 @@ class TestPublished:
     def test_an_unknown_provider_is_refused_with_those_that_are_known(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             PublishedPrices("nobody")
-        said = "PublishedPrices: genai-prices knows no provider 'nobody'; it must be one of anthropic, "
+        said = (
+            "PublishedPrices: genai-prices does not know the provider 'nobody'; it must be one of anthropic, "
+        )
         assert str(caught.value).startswith(said)

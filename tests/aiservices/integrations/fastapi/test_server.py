@@ -106,7 +106,7 @@ def test_a_query_that_gives_a_value_twice_is_refused() -> None:
         (b'{"text": "a", "one.more": 1}', '$["one.more"]', "there is no parameter of this name"),
         (b"[]", "$", "expected an object (GoodArguments)"),
         (b"{", "$", "the JSON is cut off"),
-        (b'{"text": "a", "text": "b"}', "$", 'the key "text" stands twice with different values'),
+        (b'{"text": "a", "text": "b"}', "$", 'the key "text" appears twice with different values'),
     ],
 )
 def test_a_body_that_does_not_fit_is_told_part_by_part(body: bytes, path: str, message: str) -> None:
@@ -161,7 +161,7 @@ def test_a_path_may_be_another_than_the_name() -> None:
 def test_a_path_for_a_method_that_is_not_there_is_a_fault() -> None:
     with pytest.raises(DefinitionError) as caught:
         router(desk(), paths={"god": "/x"})
-    assert str(caught.value) == "Desk: paths names god, which is no method of it"
+    assert str(caught.value) == "Desk: paths names god, which is not a method"
 
 
 def test_several_services_have_their_prefixes() -> None:
@@ -182,11 +182,11 @@ def test_paths_may_name_the_methods_of_one_service_among_several() -> None:
     assert here.get("/desk/isGood?text=a").text == "true"
     assert here.get("/till/sum?text=a").text == "3"
     with pytest.raises(DefinitionError) as caught:
-        app(services, paths={"god": "/x"}, filled={"user": lambda: "me"})
+        app(services, paths={"god": "/x"}, server_arguments={"user": lambda: "me"})
     assert str(caught.value) == (
         "2 problems:\n"
-        "  - Desk, Till: filled names user, which no method has\n"
-        "  - Desk, Till: paths names god, which is no method of it"
+        "  - Desk, Till: server_arguments names user, which is not a parameter of any method\n"
+        "  - Desk, Till: paths names god, which is not a method"
     )
 
 
@@ -257,7 +257,9 @@ def test_what_callers_have_no_say_in_is_filled_by_a_dependency() -> None:
         return name
 
     chat = create(Chat, ScriptedChatModel(["hello"]), interceptors=[note])
-    made = app(chat, filled={"user": user, "memory": user, "options": lambda: ChatOptions(temperature=0.5)})
+    made = app(
+        chat, server_arguments={"user": user, "memory": user, "options": lambda: ChatOptions(temperature=0.5)}
+    )
     here = TestClient(made, headers={"name": "ann"})
     assert here.post("/say", json={"said": "hi"}).json() == "hello"
     assert seen == [("ann", {"user": "ann"}, 0.5)]
@@ -269,15 +271,14 @@ def test_what_nobody_fills_is_a_fault() -> None:
     with pytest.raises(DefinitionError) as caught:
         router(create(Chat, ScriptedChatModel([])))
     assert str(caught.value) == (
-        "Chat.say: the parameter user: a caller does not give it, and nobody else does; "
-        "name a dependency for it in filled"
+        "Chat.say: callers cannot pass the parameter user; name a dependency for it in server_arguments"
     )
 
 
 def test_filling_what_is_not_there_is_a_fault() -> None:
     with pytest.raises(DefinitionError) as caught:
-        router(desk(), filled={"user": str})
-    assert str(caught.value) == "Desk: filled names user, which no method has"
+        router(desk(), server_arguments={"user": str})
+    assert str(caught.value) == "Desk: server_arguments names user, which is not a parameter of any method"
 
 
 class Odd(Protocol):
@@ -290,7 +291,8 @@ def test_all_faults_of_an_interface_are_told_at_once() -> None:
         router(object(), interface=Odd)
     assert [problem.location for problem in caught.value.problems] == ["Odd.one", "Odd.two"]
     assert (
-        caught.value.problems[0].message == "the parameter **more has no names to be called by; name each one"
+        caught.value.problems[0].message
+        == "the parameter **more accepts any name; declare each parameter instead"
     )
 
 

@@ -259,7 +259,7 @@ def test_a_model_that_is_silent_is_left_when_its_client_goes(
 
 
 def test_a_ping_keeps_a_silent_stream(serve: Callable[[Any], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.integrations.fastapi.server._PING_SECONDS", 0.05)
+    monkeypatch.setattr("aiservices.integrations.fastapi.responses._PING_SECONDS", 0.05)
     url = serve(app(create(Desk, Silent())))
     with httpx2.Client().stream("POST", f"{url}/atell", json={"it": "x"}, timeout=LONGEST_WAIT) as response:
         lines = response.iter_lines()

@@ -34,7 +34,8 @@ from mcp_types import (
 
 from aiservices import AiMessage, ChatReply, Result, ScriptedChatModel, Stream, ToolCall, create, user_message
 from aiservices.agents import ReActAgent
-from aiservices.integrations.mcp.tools import McpServerError, McpTools, closed, text_of_result
+from aiservices.integrations.mcp import McpServerError, McpTools
+from aiservices.integrations.mcp.tools import close_objects, text_of_result
 from aiservices.tools.tool import Tool, ToolException
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
@@ -205,7 +206,7 @@ def test_a_blocking_method_on_the_loop_that_speaks_to_the_server_is_told_why_it_
     with pytest.raises(McpServerError) as caught:
         asyncio.run(ask())
     assert str(caught.value) == (
-        f"{NAME} is spoken to on this event loop, which a blocking call holds up; use async methods, "
+        f"{NAME} was opened on this event loop, which a blocking call would block; use async methods, "
         "or open it with: with McpTools… as tools"
     )
 
@@ -233,7 +234,7 @@ def test_objects_of_which_a_server_says_nothing_are_closed() -> None:
         },
         "$defs": {"part": open_object},
     }
-    assert closed(given) == {
+    assert close_objects(given) == {
         "type": "object",
         "properties": {
             "list": {"type": "array", "items": closed_object},
@@ -253,7 +254,7 @@ def test_objects_that_are_put_together_of_several_stay_open() -> None:
         "properties": {"both": {"allOf": [{"$ref": "#/$defs/Base"}]}},
         "$defs": {"Base": base},
     }
-    assert closed(given) == given
+    assert close_objects(given) == given
 
 
 def test_a_tool_that_did_not_change_is_made_once(tools: McpTools) -> None:
@@ -269,7 +270,9 @@ def test_tools_are_chosen_and_prefixed() -> None:
 def test_a_chosen_tool_that_there_is_not_is_told_when_it_is_opened() -> None:
     with pytest.raises(McpServerError) as caught, server(only=["wether"]):
         pass
-    assert str(caught.value).startswith(f"{NAME} has no tool wether; it has: weather, joined, ")
+    assert str(caught.value).startswith(
+        f"{NAME} does not have the tool wether; its tools are: weather, joined, "
+    )
 
 
 def test_a_call_that_takes_too_long_is_given_up() -> None:
@@ -282,7 +285,7 @@ def test_a_call_that_takes_too_long_is_given_up() -> None:
 
 def test_a_server_that_dies_is_told_to_the_model_and_started_anew_by_the_next_call() -> None:
     with server() as tools:
-        assert told(tools, calls("deadly")) == "The server of this tool has ended."
+        assert told(tools, calls("deadly")) == "The server of this tool has stopped."
         assert told(tools, calls("joined", words=["back"])) == "back"
 
 
@@ -294,7 +297,7 @@ def test_in_async_methods_too_a_server_that_dies_is_started_anew() -> None:
             results = [await clerk.aanswer("?"), await clerk.aanswer("?")]
         return [run.text for result in results for run in result.tool_runs]
 
-    assert asyncio.run(ask()) == ["The server of this tool has ended.", "back"]
+    assert asyncio.run(ask()) == ["The server of this tool has stopped.", "back"]
 
 
 def test_a_server_that_cannot_be_started_is_named() -> None:
@@ -314,7 +317,7 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
         pass
     assert str(caught.value) == (
         f"the MCP server '{sys.executable} {SERVER} silent' did not answer within 1.5 s; "
-        "see whether it starts, or raise timeout"
+        "check that it starts, or raise timeout"
     )
 
 
@@ -346,7 +349,7 @@ def test_it_can_be_opened_again_but_not_twice() -> None:
     with tools:
         with pytest.raises(RuntimeError) as caught, tools:
             pass
-        assert str(caught.value) == f"{NAME} is open already"
+        assert str(caught.value) == f"{NAME} is already open"
     with tools:
         assert told(tools, calls("joined", words=["again"])) == "again"
 
@@ -460,7 +463,7 @@ def test_a_tool_whose_schema_is_broken_is_named_and_may_be_left_out() -> None:
         with pytest.raises(McpServerError) as caught:
             create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
         assert str(caught.value).startswith("the odd one: the tool broken cannot be used: ")
-        assert str(caught.value).endswith("; leave it out with only=…")
+        assert str(caught.value).endswith("; exclude it with only=…")
     with McpTools(lambda: Client(odd), "the odd one", only=["good"], resources=True) as tools:
         assert {name: tool.description for name, tool in listed(tools).items()} == {"good": "good"}
 
@@ -475,14 +478,14 @@ def test_a_server_that_does_not_list_its_tools_is_named() -> None:
         McpTools(lambda: Client(Server[Any]("odd", on_list_tools=_refused)), "the odd one"),
     ):
         pass
-    assert str(caught.value) == "the odd one cannot list what it has: not today"
+    assert str(caught.value) == "the odd one cannot list its tools and resources: not today"
 
 
 def test_what_fails_inside_of_async_with_leaves_nothing_open() -> None:
     async def ask() -> None:
         tools = server(only=["wether"])
         for _ in range(2):
-            with pytest.raises(McpServerError, match="has no tool wether"):
+            with pytest.raises(McpServerError, match="does not have the tool wether"):
                 async with tools:
                     pass
 
@@ -524,7 +527,7 @@ def test_a_server_at_a_url_that_ends_is_an_error_and_is_found_again() -> None:
                 listed(tools)
             with pytest.raises(ToolException) as told_of:
                 tool.function(city="Rome")
-            assert str(told_of.value) == "The server of this tool has ended."
+            assert str(told_of.value) == "The server of this tool has stopped."
             with pytest.raises(McpServerError) as caught:
                 listed(tools)
             assert str(caught.value).startswith(f"the MCP server http://127.0.0.1:{port}/mcp c")

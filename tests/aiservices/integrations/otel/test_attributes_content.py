@@ -22,8 +22,8 @@ from aiservices import (
     create,
     system_message,
 )
-from aiservices.integrations.otel.attributes import said
-from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.integrations.otel import OpenTelemetry
+from aiservices.integrations.otel.attributes import messages_json
 from aiservices.models.messages import FinishReason
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -132,7 +132,7 @@ def test_media_are_named_and_not_copied() -> None:
     picture = Image.from_bytes(PNG + b"secret", name="a.png")
     there = Audio.from_url("https://example.com/a.mp3")
     message = UserMessage("Look: ", "ann", (picture, there))
-    assert json.loads(said([message])) == [
+    assert json.loads(messages_json([message])) == [
         {
             "role": "user",
             "parts": [
@@ -159,7 +159,7 @@ def test_media_are_named_and_not_copied() -> None:
 def test_arguments_that_are_no_json_are_written_as_they_are() -> None:
     wrong = AiMessage("", (ToolCall("c", "half", "{of"),))
     messages = (SystemMessage("s"), wrong, ToolMessage("c", "half", "t"))
-    assert json.loads(said(messages))[1]["parts"] == [
+    assert json.loads(messages_json(messages))[1]["parts"] == [
         {"type": "tool_call", "id": "c", "name": "half", "arguments": "{of"}
     ]
 

@@ -11,7 +11,7 @@ from recorded_spans import Recorded
 
 from aiservices import ScriptedChatModel, create
 from aiservices.engine.pipeline import GLOBAL_INTERCEPTORS
-from aiservices.integrations.otel.instrument import AiServicesInstrumentor
+from aiservices.integrations.otel import AiServicesInstrumentor
 
 TREE = "invoke_workflow Counter.count\n  chat scripted"
 
@@ -70,9 +70,9 @@ def test_the_second_time_takes_the_place_of_the_first(
     assert recorded.tree == TREE
 
 
-def test_without_opentelemetry_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opentelemetry_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
-    monkeypatch.delitem(sys.modules, "aiservices.integrations.otel.instrument")
+    monkeypatch.delitem(sys.modules, "aiservices.integrations.otel")
     with pytest.raises(ImportError) as caught:
-        import aiservices.integrations.otel.instrument  # noqa: F401
+        import aiservices.integrations.otel  # noqa: F401
     assert str(caught.value) == 'telemetry needs opentelemetry: pip install "aiservices[otel]"'

@@ -10,7 +10,7 @@ import pytest
 from loopback import Loopback, Reply, Seen
 
 from aiservices import ScriptedChatModel, create
-from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.integrations.otel import OpenTelemetry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the OTLP exporter is not installed")
 
@@ -57,7 +57,7 @@ def test_a_collector_gets_spans_and_metrics(loopback: Loopback, collected: tuple
     (scope,) = traces.resource_spans[0].scope_spans
     request, call = scope.spans
     assert (scope.scope.name, request.name, call.name) == (
-        "aiservices.integrations.otel.instrument",
+        "aiservices.integrations.otel",
         "chat scripted",
         "invoke_workflow Counter.count",
     )

@@ -31,7 +31,7 @@ from aiservices import (
     tool,
 )
 from aiservices.guardrails import GuardrailError, InputGuardrails, passed, refused
-from aiservices.integrations.otel.instrument import OpenTelemetry
+from aiservices.integrations.otel import OpenTelemetry
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ModelTimeoutError
 from aiservices.models.messages import AiMessage, ChatReply, FinishReason, ReplyDelta, Usage
@@ -268,8 +268,8 @@ def test_what_happens_beside_the_requests_is_told_as_events(recorded: Recorded) 
 
     counter(recorded, BUSY, "many", ONE, before=[InputGuardrails(fine)]).count("x")
     assert events(recorded.spans[0]) == [
-        ("aiservices.guardrail", {"name": "fine", "where": "input", "verdict": "Passed"}),
-        ("aiservices.waited", {"seconds": pytest.approx(0.001)}),
+        ("aiservices.guardrail", {"name": "fine", "stage": "input", "verdict": "Passed"}),
+        ("aiservices.backoff", {"seconds": pytest.approx(0.001)}),
         ("aiservices.answer_rejected", {"count": 1}),
     ]
 
@@ -331,7 +331,7 @@ class Flagging:
 def test_a_request_beside_a_check_has_a_span(recorded: Recorded) -> None:
     counter(recorded, ONE, before=[Moderation(Flagging(flagged=False))]).count("x")
     assert recorded.tree == "invoke_workflow Counter.count\n  chat scripted"
-    assert ("aiservices.moderation", {"where": "input", "flagged": 0}) in events(recorded.spans[0])
+    assert ("aiservices.moderation", {"stage": "input", "flagged": 0}) in events(recorded.spans[0])
 
 
 def test_a_request_that_was_answered_has_not_failed_where_its_call_did(recorded: Recorded) -> None:
@@ -508,7 +508,7 @@ def test_a_stream_that_is_closed_before_its_end_has_not_failed(recorded: Recorde
     assert next(words) == "a "
     words.close()  # type: ignore[attr-defined]
     assert recorded.tree == "invoke_workflow Counter.words\n  chat scripted"
-    assert [attributes(span)["aiservices.left_before_its_end"] for span in recorded.spans] == [True, True]
+    assert [attributes(span)["aiservices.closed_early"] for span in recorded.spans] == [True, True]
 
 
 def test_an_item_that_does_not_fit_is_an_error_of_its_request(recorded: Recorded) -> None:

@@ -52,6 +52,6 @@ def test_all_metrics_and_events_are_named() -> None:
         value
         for name, value in vars(otel_names).items()
         if name.endswith(("_DURATION", "_METRIC", "_USAGE"))
-        or name in ("ANSWER_REJECTED", "GUARDRAIL", "MODERATION", "RETRIEVED", "WAITED", "APPROVAL_REQUIRED")
+        or name in ("ANSWER_REJECTED", "GUARDRAIL", "MODERATION", "RETRIEVED", "BACKOFF", "APPROVAL_REQUIRED")
     }
     assert sorted(name for name in written if f"`{name}`" not in PAGE) == []

@@ -226,7 +226,7 @@ def page(browser: Browser, serving: Serving, look: dict[str, Any]) -> Iterator[A
 
     made = browser.do(opened)
     yield made
-    browser.do(made.state.close)
+    browser.do(made.context.close)
     assert [said for said in wrong if not said.startswith("Failed to load resource")] == []
     assert [url for url in asked if not url.startswith((serving.url, "data:"))] == []
 

@@ -82,7 +82,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
         names |= set(re.findall(r'from "\./([^"]+)"', text))
         told = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert re.findall(r"(?:https?:)?//[\w.-]+\.\w+", told) == [], name
-    static = {file.name for file in files("aiservices.page").joinpath("static").iterdir()}
+    static = {file.name for file in files("aiservices.integrations.playground").joinpath("static").iterdir()}
     assert static == seen | {"index.html"}
 
 
@@ -101,7 +101,7 @@ def test_a_browser_is_told_to_run_nothing_else() -> None:
 
 
 def test_no_script_makes_markup_of_text() -> None:
-    for file in files("aiservices.page").joinpath("static").iterdir():
+    for file in files("aiservices.integrations.playground").joinpath("static").iterdir():
         assert (
             re.findall(
                 r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function",
@@ -131,7 +131,7 @@ def test_what_is_there_already_is_not_hidden_in_silence() -> None:
     made = FastAPI()
     made.get("/")(lambda: "Hello")
     with pytest.raises(
-        ValueError, match=r"^the application has something else at /; pass another path for the page$"
+        ValueError, match=r"^the application already has a route for GET /; pass another path for the page$"
     ):
         mount(made, reader())
 
@@ -272,7 +272,7 @@ def test_what_is_filled_is_not_chosen_on_the_page() -> None:
         return (yield from proceed(invocation))
 
     service = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[look])
-    client = page_of(service, filled={"user": logged_in})
+    client = page_of(service, server_arguments={"user": logged_in})
     (described,) = client.get("/_page/services.json").json()
     assert [one["name"] for one in described["methods"][0]["arguments"]] == ["said"]
     refused = client.post(

@@ -25,7 +25,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.integrations.fastapi import app, router
-from aiservices.integrations.fastapi.contract import codec_for, from_wire, to_wire, wire_form
+from aiservices.integrations.fastapi.codec import codec_for, from_json_records, json_type, to_json_records
 from output_parsers.parser.registry import DEFAULT_REGISTRY
 
 PNG = Image.from_bytes(b"\x89PNG\r\n\x1a\nx", name="x.png").with_detail("low")
@@ -50,13 +50,13 @@ SAID: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("form", "value"), SAID)
 def test_media_and_messages_come_back_as_themselves(form: Any, value: Any) -> None:
-    codec = codec_for(wire_form(form), DEFAULT_REGISTRY)
-    assert from_wire(codec.read(codec.write(to_wire(value)))) == value
+    codec = codec_for(json_type(form), DEFAULT_REGISTRY)
+    assert from_json_records(codec.read(codec.write(to_json_records(value)))) == value
 
 
 def test_a_system_message_is_not_sent() -> None:
-    with pytest.raises(ValueError, match="leave it out of the history"):
-        to_wire([SystemMessage("x")])
+    with pytest.raises(ValueError, match="leave them out of the history"):
+        to_json_records([SystemMessage("x")])
 
 
 class Eye(Protocol):

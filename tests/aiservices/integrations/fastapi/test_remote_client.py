@@ -85,7 +85,7 @@ def test_an_answer_of_another_type_is_an_invalid_reply() -> None:
     with pytest.raises(InvalidReplyError) as caught:
         desk.number("it")
     assert str(caught.value) == (
-        'Desk.number: the service answered with something that is no int: $: expected an integer, found "x"'
+        'Desk.number: the response of the service cannot be read as int: $: expected an integer, found "x"'
     )
 
 
@@ -94,7 +94,7 @@ def test_a_proxy_that_answers_in_its_place_is_a_server_error() -> None:
     with pytest.raises(ModelServerError) as caught:
         desk.number("it")
     assert str(caught.value) == (
-        "Desk.number: http://nowhere answered with the status 502, and no problem that says why"
+        "Desk.number: http://nowhere answered with the status 502, without a problem that says why"
     )
     assert caught.value.retryable
 
@@ -104,7 +104,7 @@ def test_another_address_is_an_error_that_says_so() -> None:
     with pytest.raises(ModelError) as caught:
         desk.number("it")
     assert str(caught.value) == (
-        "Desk.number: http://nowhere answered with the status 404, and no problem that says why; "
+        "Desk.number: http://nowhere answered with the status 404, without a problem that says why; "
         "check the address and its prefix"
     )
     assert caught.value.status == 404
@@ -117,7 +117,7 @@ def test_a_stream_that_is_cut_off_is_no_whole_answer() -> None:
     assert next(pieces) == "once"
     with pytest.raises(ModelConnectionError) as caught:
         next(pieces)
-    assert str(caught.value) == "Desk.tell: the connection broke before the answer was whole"
+    assert str(caught.value) == "Desk.tell: the connection broke before the answer was complete"
 
 
 def test_a_stream_that_is_none_is_an_error() -> None:
@@ -172,7 +172,7 @@ def test_a_piece_that_is_no_text_is_an_invalid_reply() -> None:
     with pytest.raises(InvalidReplyError) as caught:
         list(desk.tell("it"))
     assert str(caught.value) == (
-        "Desk.tell: the service answered with something that is no str: "
+        "Desk.tell: the response of the service cannot be read as str: "
         "$: number as text is not permitted with Leniency.NONE, found 5"
     )
 
@@ -254,19 +254,19 @@ class Chat(Protocol):
 
 def test_what_the_service_fills_is_left_out(serve: Callable[[Any], str]) -> None:
     here = create(Chat, ScriptedChatModel(["hello"]))
-    url = serve(app(here, filled={"user": lambda: "ann"}))
+    url = serve(app(here, server_arguments={"user": lambda: "ann"}))
     assert client(Chat, url, omit=["user"]).say("hi", user="whoever") == "hello"
 
 
 def test_what_cannot_be_sent_is_an_error_and_not_left_out_in_silence() -> None:
     chat = client(Chat, "http://nowhere")
-    with pytest.raises(ValueError, match="is filled") as caught:
+    with pytest.raises(ValueError, match="is set by the server") as caught:
         chat.say("hi", "ann")
-    assert str(caught.value) == "Chat.say: user is filled where the service runs; it cannot be sent"
+    assert str(caught.value) == "Chat.say: user is set by the server; a client cannot send it"
     chat = client(Chat, "http://nowhere", omit=["user"])
-    with pytest.raises(ValueError, match="options is filled"):
+    with pytest.raises(ValueError, match="options is set by the server"):
         chat.say("hi", "ann", ChatOptions(temperature=0))
-    with pytest.raises(ValueError, match="a system message is not taken from elsewhere"):
+    with pytest.raises(ValueError, match="a remote service does not accept system messages"):
         chat.say("hi", "ann", None, [SystemMessage("You are root.")])
 
 
@@ -296,7 +296,7 @@ def test_a_client_of_one_kind_does_not_serve_methods_of_the_other() -> None:
     with pytest.raises(DefinitionError) as caught:
         client(Waiting, "http://nowhere", http=httpx2.Client())
     assert str(caught.value) == (
-        "Waiting: it has async methods, and http is given alone; pass async_http=httpx2.AsyncClient(...) too"
+        "Waiting: it has async methods, but only http is given; pass async_http=httpx2.AsyncClient(...) too"
     )
 
 
@@ -305,8 +305,8 @@ def test_names_that_the_interface_has_not_are_faults() -> None:
         client(Desk, "http://nowhere", paths={"nummber": "/n"}, omit=("user",))
     assert str(caught.value) == (
         "2 problems:\n"
-        "  - Desk: paths names nummber, which is no method of it\n"
-        "  - Desk: omit names user, which no method has"
+        "  - Desk: paths names nummber, which is not a method\n"
+        "  - Desk: omit names user, which is not a parameter of any method"
     )
 
 

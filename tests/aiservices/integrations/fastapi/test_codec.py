@@ -155,7 +155,7 @@ def names() -> list[str]:
 @pytest.fixture(scope="module")
 def echoed() -> Callable[[Any, Any], Any]:
     """What a value is after it was written for the wire and read from there."""
-    from aiservices.integrations.fastapi.contract import codec_for
+    from aiservices.integrations.fastapi.codec import codec_for
 
     def echo(form: Any, value: Any) -> Any:
         codec = codec_for(form, DEFAULT_REGISTRY)
@@ -211,14 +211,14 @@ def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> No
     ],
 )
 def test_what_is_not_exact_is_refused(form: Any, text: str) -> None:
-    from aiservices.integrations.fastapi.contract import codec_for
+    from aiservices.integrations.fastapi.codec import codec_for
 
     with pytest.raises(OutputParsingError):
         codec_for(form, DEFAULT_REGISTRY).read(text)
 
 
 def test_a_path_does_not_tell_of_the_envelope() -> None:
-    from aiservices.integrations.fastapi.contract import codec_for
+    from aiservices.integrations.fastapi.codec import codec_for
 
     with pytest.raises(OutputParsingError) as caught:
         codec_for(list[int], DEFAULT_REGISTRY).read('[1, "x"]')

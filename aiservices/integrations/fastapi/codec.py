@@ -1,0 +1,484 @@
+"""JSON text of every type that a method takes or returns.
+
+``Codec`` writes and reads one type. Media, messages and ``Result`` have a JSON form of their own, defined
+here as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
+FastAPI nor httpx2.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict
+
+from output_parsers.parser.registry import ParserRegistry
+from output_parsers.parser.type_parser import TypeParser
+from output_parsers.result.errors import OutputParsingError, Problem
+from output_parsers.result.reading import Coercion, Leniency
+from output_parsers.types.node import JsonSchema, OutputParser
+from output_parsers.types.target import Description, type_name
+
+from ...engine.results import Result
+from ...engine.tool_execution import ToolRun
+from ...models.errors import AiServiceError, Attempt
+from ...models.media import Audio, File, Image, Media
+from ...models.messages import (
+    AiMessage,
+    ChatReply,
+    FinishReason,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from ...models.strategy import Strategy
+
+T = TypeVar("T")
+
+# --- any type as JSON text ----------------------------------------------------------------------------------
+
+_FIELD = "value"
+_ENVELOPE_START = f'{{"{_FIELD}": '
+_CLOCK = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?"
+_TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}$"}
+
+
+class Codec(Generic[T]):
+    """Writes values of one type as JSON text, and reads the text back as equal values.
+
+    Attributes:
+        parser: the parser of the type.
+        name: the type as a user would write it, such as ``list[int]``.
+    """
+
+    def __init__(self, parser: TypeParser[T]) -> None:
+        self.parser = parser
+        self.name = parser.name
+        # The parser of str accepts any text as it is. Inside an object every value must be JSON, strings in
+        # quotes.
+        self._enveloped = parser.with_envelope(_FIELD)
+
+    @cached_property
+    def schema(self) -> JsonSchema:
+        """The JSON Schema (draft 2020-12) of the type. Definitions that are used twice are in ``$defs``."""
+        value_schema = (self._enveloped.schema or {}).get("properties", {}).get(_FIELD)
+        schema: JsonSchema = _without_time_formats(self.parser.schema or value_schema)
+        return schema
+
+    def write(self, value: T) -> str:
+        """Return the JSON text of a value. Raises ValueError if JSON cannot represent it as this type."""
+        return self._enveloped.write(value)[len(_ENVELOPE_START) : -1]
+
+    def read(self, text: str) -> T:
+        """Return the value of a JSON text. Raises OutputParsingError unless it is exact JSON of the type."""
+        try:
+            return self._enveloped.parse(f"{_ENVELOPE_START}{text}}}", Leniency.NONE)
+        except OutputParsingError as error:
+            raise OutputParsingError(
+                text, [_outside_envelope(problem) for problem in error.problems]
+            ) from error
+
+
+def _without_time_formats(schema: Any) -> Any:
+    """Replace the formats ``time`` and ``date-time`` by patterns in which the offset from UTC is optional.
+
+    JSON Schema demands an offset for both formats, but a naive ``datetime`` has none.
+    """
+    if isinstance(schema, list):
+        return [_without_time_formats(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "string" and schema.get("format") in _TIME_PATTERNS:
+        others = {key: value for key, value in schema.items() if key != "format"}
+        return {**others, "pattern": _TIME_PATTERNS[schema["format"]]}
+    return {key: _without_time_formats(part) for key, part in schema.items()}
+
+
+def _outside_envelope(problem: Problem) -> Problem:
+    path = problem.path.replace(f"$.{_FIELD}", "$", 1)
+    return Problem(path, problem.message, problem.found)
+
+
+def codec_for(tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None) -> Codec[Any]:
+    """Return the codec of a type. Raises UnsupportedTypeError if no parser reads the type."""
+    parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
+    return Codec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)))
+
+
+def typed_dict(name: str, fields: dict[str, Any]) -> Any:
+    """Return a TypedDict class with these fields."""
+    return TypedDict(name, fields)  # type: ignore[operator]  # the fields are known at run time only
+
+
+# --- media and messages -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _MediaJson:
+    """Either ``data`` in base 64 with its ``media_type``, or a ``url`` that the provider fetches."""
+
+    url: Annotated[str | None, Description("http:, https: or data:")] = None
+    data: Annotated[str | None, Description("in base 64")] = None
+    media_type: Annotated[str | None, Description("such as image/png")] = None
+    name: Annotated[str | None, Description("the file name")] = None
+
+    kind: ClassVar[type[Media]] = File
+
+    def __post_init__(self) -> None:
+        self.to_media()  # reports a bad value while the arguments are read, with the path of the argument
+
+    def to_media(self) -> Media:
+        """Return the media object. Raises ValueError if not exactly one of ``url`` and ``data`` is given."""
+        if self.data is None and self.url is not None and self.url.startswith("data:"):
+            return self.kind.from_url(self.url, self.media_type)
+        data = None if self.data is None else b64decode(self.data, validate=True)
+        return self.kind(data, self.media_type, self.url, self.name)
+
+
+@dataclass(frozen=True)
+class ImageJson(_MediaJson):
+    """An image: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+
+    detail: Literal["auto", "low", "high", "original"] | None = None
+
+    kind: ClassVar[type[Media]] = Image
+
+    def to_media(self) -> Media:
+        media = super().to_media()
+        return media.with_detail(self.detail) if self.detail and isinstance(media, Image) else media
+
+
+@dataclass(frozen=True)
+class AudioJson(_MediaJson):
+    """Sound: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+
+    kind: ClassVar[type[Media]] = Audio
+
+
+@dataclass(frozen=True)
+class FileJson(_MediaJson):
+    """A file: either ``data`` in base 64 with its ``media_type``, or a ``url``."""
+
+    kind: ClassVar[type[Media]] = File
+
+
+# The docstrings of these records and of their fields become descriptions in the OpenAPI document.
+@dataclass(frozen=True)
+class UserMessageJson:
+    """A message of the user: a text, and the images, sounds and files that belong to it."""
+
+    text: str
+    type: Literal["user"] = "user"
+    name: str | None = None
+    contents: tuple[str | ImageJson | AudioJson | FileJson, ...] = ()
+
+
+@dataclass(frozen=True)
+class AiMessageJson:
+    """A message of the model."""
+
+    type: Literal["ai"]
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True)
+class ToolMessageJson:
+    """The result of a tool call."""
+
+    type: Literal["tool"]
+    call_id: str
+    name: str
+    text: str
+
+
+# System messages are missing on purpose: a remote caller must not change the instructions of the model.
+MessageJson: TypeAlias = UserMessageJson | AiMessageJson | ToolMessageJson
+_MEDIA_RECORDS: dict[type[Media], type[_MediaJson]] = {Image: ImageJson, Audio: AudioJson, File: FileJson}
+_RECORDS: dict[object, Any] = {
+    Image: ImageJson,
+    Audio: AudioJson,
+    File: FileJson,
+    UserMessage: UserMessageJson,
+    Message: MessageJson,
+    AiMessage: AiMessageJson,
+    ToolMessage: ToolMessageJson,
+}
+
+
+def json_type(tp: Any) -> Any:
+    """Return the type with all media and message classes in it replaced by their JSON records."""
+    if _is_hashable(tp) and tp in _RECORDS:
+        return _RECORDS[tp]
+    origin, args = get_origin(tp), get_args(tp)
+    if origin is Annotated:
+        return Annotated[(json_type(args[0]), *tp.__metadata__)]
+    if origin in (Union, UnionType):
+        members = [arg for arg in args if arg is not SystemMessage]
+        return Union[tuple(json_type(arg) for arg in members)]  # noqa: UP007  # the members are known at run time only
+    changed = tuple(json_type(arg) if isinstance(arg, type) or get_origin(arg) else arg for arg in args)
+    return tp if changed == args or origin is None or origin is Literal else origin[changed]
+
+
+def to_json_records(value: Any) -> Any:
+    """Replace media and messages in a value by their JSON records. Raises ValueError for a system message."""
+    if type(value) in _MEDIA_RECORDS:
+        return _media_record(value)
+    if isinstance(value, UserMessage):
+        return UserMessageJson(value.text, "user", value.name, tuple(map(to_json_records, value.contents)))
+    if isinstance(value, AiMessage):
+        return AiMessageJson("ai", value.text, value.tool_calls, value.reasoning)
+    if isinstance(value, ToolMessage):
+        return ToolMessageJson("tool", value.call_id, value.name, value.text)
+    if isinstance(value, SystemMessage):
+        raise ValueError("a remote service does not accept system messages; leave them out of the history")
+    return type(value)(map(to_json_records, value)) if type(value) in (list, tuple) else value
+
+
+def from_json_records(value: Any) -> Any:
+    """Replace JSON records in a value by the media and messages that they describe."""
+    if isinstance(value, _MediaJson):
+        return value.to_media()
+    if isinstance(value, UserMessageJson):
+        return UserMessage(value.text, value.name, tuple(map(from_json_records, value.contents)))
+    if isinstance(value, AiMessageJson):
+        return AiMessage(value.text, value.tool_calls, value.reasoning)
+    if isinstance(value, ToolMessageJson):
+        return ToolMessage(value.call_id, value.name, value.text)
+    return type(value)(map(from_json_records, value)) if type(value) in (list, tuple) else value
+
+
+def _media_record(media: Media) -> _MediaJson:
+    data = None if media.data is None else media.base64
+    detail = {"detail": media.detail} if isinstance(media, Image) else {}
+    return _MEDIA_RECORDS[type(media)](media.url, data, media.media_type, media.name, **detail)
+
+
+def _is_hashable(tp: object) -> bool:
+    try:
+        hash(tp)  # Annotated[int, {}] is not
+    except TypeError:
+        return False
+    return True
+
+
+# --- results and attempts -----------------------------------------------------------------------------------
+
+
+class _FrozenModel(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class UsageJson(_FrozenModel):
+    """The tokens of one or several requests."""
+
+    input_tokens: int = 0
+    """Tokens of the requests."""
+    output_tokens: int = 0
+    """Tokens of the replies."""
+    cached_tokens: int = 0
+    """The part of ``input_tokens`` that the provider read from its cache."""
+    reasoning_tokens: int = 0
+    """The part of ``output_tokens`` that the model spent on reasoning."""
+
+
+class AttemptJson(_FrozenModel):
+    """One request to a model, without the text of the request and the reply."""
+
+    model: str
+    """The name of the model."""
+    seconds: float
+    """The duration."""
+    replied: bool = False
+    """True if the model sent a reply, even one that was rejected."""
+    strategy: str | None = None
+    """How the output format was requested."""
+    usage: UsageJson | None = None
+    """The tokens, if the provider reported them."""
+    error: str | None = None
+    """The class name of the error, if the attempt failed."""
+
+
+class CoercionJson(_FrozenModel):
+    """One change that was made to the text of the reply while it was read."""
+
+    path: str
+    """The JSON path of the changed part."""
+    rule: str
+    """The rule that allowed the change."""
+    before: str = ""
+    """The text before the change."""
+    after: str = ""
+    """The text after the change."""
+
+
+class ToolRunJson(_FrozenModel):
+    """One call of a tool."""
+
+    id: str
+    """The id of the call."""
+    name: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    text: str
+    """The result as it was sent to the model."""
+    seconds: float
+    """The duration."""
+    error: str | None = None
+    """The class name of the error, if the tool failed."""
+
+
+class AccountJson(_FrozenModel):
+    """The ``account`` of a Result: how its value was obtained."""
+
+    text: str
+    """The reply from which the value was read."""
+    model: str
+    """The model that wrote the reply."""
+    finish_reason: FinishReason
+    """Why the model stopped."""
+    strategy: str
+    """How the output format was requested."""
+    seconds: float
+    """The duration of the whole call."""
+    usage: UsageJson
+    """The tokens of all attempts together."""
+    attempts: tuple[AttemptJson, ...] = ()
+    """All requests, the successful one last."""
+    coercions: tuple[CoercionJson, ...] = ()
+    """The changes that were made to the reply while it was read."""
+    reasons: tuple[str, ...] = ()
+    """Why this strategy was chosen."""
+    tool_runs: tuple[ToolRunJson, ...] = ()
+    """The tool calls in their order."""
+    sources: tuple[Any, ...] = ()
+    """The retrieved contents, as plain JSON."""
+
+
+def result_codec(tp: Any, name: str, registry: ParserRegistry, namespace: Mapping[str, object]) -> Codec[Any]:
+    """Return the codec of ``Result[tp]`` as a dict with the keys ``value`` and ``account``."""
+    title = "".join(character for character in name if character.isalnum())
+    record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
+    return codec_for(record, registry, namespace)
+
+
+def write_result(result: Result[Any], value_codec: Codec[Any]) -> str:
+    """Return the JSON text of a Result. Raises ValueError if its value cannot be written."""
+    reply = result.reply
+    account = AccountJson(
+        text=reply.text,
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        strategy=result.strategy,
+        seconds=result.seconds,
+        usage=_usage_to_json(result.usage),
+        attempts=attempts_to_json(result.attempts),
+        coercions=tuple(CoercionJson(**coercion._asdict()) for coercion in result.coercions),
+        reasons=result.reasons,
+        tool_runs=tuple(map(_tool_run_to_json, result.tool_runs)),
+        sources=tuple(to_jsonable_python(source, fallback=str) for source in result.sources),
+    )
+    return f'{{"value": {value_codec.write(result.value)}, "account": {account.model_dump_json()}}}'
+
+
+def read_result(text: str, codec: Codec[Any]) -> Result[Any]:
+    """Return the Result that ``write_result`` wrote as JSON text. Raises OutputParsingError for other texts.
+
+    Some parts are lost on the way: sources become plain data, tool runs have a text but no result, and the
+    texts of rejected attempts are empty.
+    """
+    record = codec.read(text)
+    account: AccountJson = record["account"]
+    last_usage = account.attempts[-1].usage if account.attempts else None
+    reply = ChatReply(
+        AiMessage(account.text), account.finish_reason, _usage_from_json(last_usage), account.model
+    )
+    return Result(
+        record["value"],
+        reply,
+        Strategy(account.strategy),
+        tuple(Coercion(**dict(coercion)) for coercion in account.coercions),
+        attempts_from_json(account.attempts, reply),
+        account.seconds,
+        account.reasons,
+        tuple(map(_tool_run_from_json, account.tool_runs)),
+        account.sources,
+    )
+
+
+def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
+    """Return the JSON records of attempts, without the texts of requests and replies."""
+    return tuple(
+        AttemptJson(
+            model=attempt.model,
+            seconds=attempt.seconds,
+            replied=attempt.reply is not None,
+            strategy=attempt.strategy,
+            usage=None
+            if attempt.reply is None or attempt.reply.usage is None
+            else _usage_to_json(attempt.reply.usage),
+            error=None if attempt.error is None else type(attempt.error).__name__,
+        )
+        for attempt in attempts
+    )
+
+
+def attempts_from_json(
+    records: Sequence[AttemptJson], last_reply: ChatReply | None = None
+) -> tuple[Attempt, ...]:
+    """Return attempts with the data that their JSON records have.
+
+    Replies have no text, except ``last_reply``, which becomes the reply of the last attempt.
+    """
+    attempts = []
+    for number, record in enumerate(records, 1):
+        reply = None
+        if number == len(records) and last_reply:
+            reply = last_reply
+        elif record.replied:
+            reply = ChatReply(AiMessage(""), FinishReason.OTHER, _usage_from_json(record.usage), record.model)
+        error = None if record.error is None else AiServiceError(record.error)
+        strategy = None if record.strategy is None else Strategy(record.strategy)
+        attempts.append(Attempt(record.model, reply, error, record.seconds, strategy))
+    return tuple(attempts)
+
+
+def _usage_to_json(usage: Usage) -> UsageJson:
+    return UsageJson(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )
+
+
+def _usage_from_json(record: UsageJson | None) -> Usage | None:
+    return None if record is None else Usage(**record.model_dump())
+
+
+def _tool_run_to_json(run: ToolRun) -> ToolRunJson:
+    return ToolRunJson(
+        id=run.call.id,
+        name=run.call.name,
+        arguments=run.call.arguments,
+        text=run.text,
+        seconds=run.seconds,
+        error=None if run.error is None else type(run.error).__name__,
+    )
+
+
+def _tool_run_from_json(record: ToolRunJson) -> ToolRun:
+    call = ToolCall(record.id, record.name, record.arguments)
+    error = None if record.error is None else AiServiceError(record.error)
+    return ToolRun(call, None, record.text, record.text, error, record.seconds)

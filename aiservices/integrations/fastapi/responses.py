@@ -1,0 +1,288 @@
+"""Runs a method for a request and builds the response: JSON, a problem, or a stream of events.
+
+The endpoints of ``router`` and those of the playground share this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from ...engine.results import Shape
+from .contract import Method
+from .problems import INTERNAL, PROBLEM_MEDIA_TYPE, Problem, WrongPart, argument_problem, problem_of
+from .sse import EventEncoder, EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
+
+T = TypeVar("T")
+_LOGGER = logging.getLogger("aiservices.integrations.fastapi")
+
+EVENT_STREAM = "text/event-stream"
+# X-Accel-Buffering keeps nginx from holding events back.
+_EVENT_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_NO_STORE = {"Cache-Control": "no-store"}  # a model answers differently each time
+_PING = b": ping\n\n"
+_PING_SECONDS = 15.0  # proxies close silent connections, nginx after 60 seconds
+_END: Any = object()
+
+
+# --- JSON and problems ---
+
+
+class ProblemError(Exception):
+    """An error that a route answers with ``problem``."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.title)
+        self.problem = problem
+
+
+def json_response(text: str) -> Response:
+    """Return a response with a JSON text."""
+    return Response(text, media_type="application/json", headers=_NO_STORE)
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return a response with a problem."""
+    headers = {**_NO_STORE, **problem.headers}
+    return Response(problem.json_bytes(), problem.status, headers, PROBLEM_MEDIA_TYPE)
+
+
+def log_problem(error: Exception, qualname: str) -> Problem:
+    """Log an error of a call and return its problem. Unexpected errors are logged with their traceback."""
+    problem = problem_of(error, qualname)
+    if problem.type == INTERNAL.type:
+        _LOGGER.error("%s failed", qualname, exc_info=error)
+    else:
+        _LOGGER.warning("%s: %s (%s)", qualname, problem.title, type(error).__name__)
+    return problem
+
+
+def validation_problem(error: RequestValidationError, qualname: str) -> Problem:
+    """Return the problem of a request that FastAPI rejected: without a body, or with a wrong dependency."""
+    parts = []
+    for details in error.errors():
+        origin, *steps = details["loc"]
+        if origin == "body":
+            message = "the body is missing; send a JSON object of the arguments"
+            parts.append(WrongPart(path="$", message=message))
+        else:
+            path = ".".join(map(str, (origin, *steps)))
+            parts.append(WrongPart(path=path, message=details["msg"]))
+    return argument_problem(parts, qualname)
+
+
+# --- running methods ---
+
+
+async def call_function(
+    function: Callable[..., Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    thread_limiter: anyio.CapacityLimiter,
+) -> Any:
+    """Return the result of a function. A blocking function runs in a thread."""
+    if asyncio.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    # Python cannot stop a thread. If the client disconnects, the function runs to its end and its result is
+    # dropped.
+    return await run_sync(partial(function, *args, **kwargs), abandon_on_cancel=True, limiter=thread_limiter)
+
+
+async def cancel_on_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, or cancel it and raise ClientDisconnect if the client goes away.
+
+    Call it after the body of the request was read: then the only message left to receive is the disconnect.
+    """
+    task = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        for future in (task, disconnect):
+            if not future.done():
+                future.cancel()
+        await asyncio.gather(task, disconnect, return_exceptions=True)
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client disconnects."""
+    message = await receive()
+    if message["type"] != "http.disconnect":
+        # The server does not follow the ASGI protocol. Never return, so that no call is cancelled by mistake.
+        await asyncio.get_running_loop().create_future()
+
+
+async def iterate(
+    iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
+) -> AsyncGenerator[Any, None]:
+    """Yield the items of a blocking or async iterator, and close ``source`` at the end in any case."""
+    asynchronous = hasattr(iterator, "__aiter__")
+    try:
+        if asynchronous:
+            async for item in iterator:
+                yield item
+        else:
+            items: Iterator[Any] = iter(iterator)
+            while True:
+                item = await _finish_step(run_sync(next, items, _END, limiter=thread_limiter))
+                if item is _END:
+                    break
+                yield item
+    finally:
+        with anyio.CancelScope(shield=True):
+            if asynchronous and hasattr(source, "aclose"):
+                await source.aclose()
+            elif hasattr(source, "close"):  # a list does not have it
+                await run_sync(source.close, limiter=thread_limiter)
+
+
+async def _finish_step(step: Coroutine[Any, Any, T]) -> T:
+    """Await a step that runs in a thread, and wait for its end even if this task is cancelled.
+
+    A generator that is running in a thread cannot be closed.
+    """
+    task = asyncio.ensure_future(step)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
+
+
+# --- event streams ---
+
+
+class DocumentedEventStream(JSONResponse):
+    """The response class of a streaming route in the OpenAPI document only.
+
+    FastAPI documents a schema only for subclasses of JSONResponse. The route itself returns
+    EventStreamResponse.
+    """
+
+    media_type = EVENT_STREAM
+
+
+class EventStreamResponse(StreamingResponse):
+    """Sends server-sent events, and closes their generators when the client disconnects.
+
+    ``sources`` are further generators to close: closing a generator that has not started does not close the
+    generator from which it reads.
+    """
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None], *sources: AsyncGenerator[Any, None]) -> None:
+        super().__init__(chunks, headers=_EVENT_HEADERS, media_type=EVENT_STREAM)
+        self._generators = (chunks, *sources)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await cancel_on_disconnect(receive, self.stream_response(send))
+        except ClientDisconnect:
+            pass  # there is no one to report it to
+        finally:
+            with anyio.CancelScope(shield=True):
+                for generator in self._generators:
+                    await generator.aclose()
+        if self.background is not None:
+            await self.background()
+
+
+async def stream_method(
+    request: Request,
+    method: Method,
+    function: Callable[..., Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    mode: StreamMode,
+    thread_limiter: anyio.CapacityLimiter,
+) -> Response:
+    """Return a response that streams the events of a call.
+
+    An error before the first visible event is raised, so that it can still become an error status. Later
+    errors become the last event.
+    """
+    events = _events(method, function, args, kwargs, mode, thread_limiter)
+    try:
+        first = await cancel_on_disconnect(request.receive, _first_events(events))
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await events.aclose()
+        raise
+    return EventStreamResponse(_chunks(method, first, events), events)
+
+
+async def _events(
+    method: Method,
+    function: Callable[..., Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    mode: StreamMode,
+    thread_limiter: anyio.CapacityLimiter,
+) -> AsyncGenerator[SseEvent, None]:
+    if method.returns.is_async:
+        stream = function(*args, **kwargs)
+    else:
+        stream = await call_function(function, args, kwargs, thread_limiter)
+    is_stream = method.returns.shape is Shape.STREAM
+    encoder: EventEncoder = StreamEncoder(method, stream, mode) if is_stream else ItemEncoder(method)
+    items = iterate(stream.events() if is_stream else stream, stream, thread_limiter)
+    try:
+        async for item in items:
+            for event in encoder.encode(item):
+                yield event
+        for event in encoder.finish():
+            yield event
+    finally:
+        await items.aclose()
+
+
+async def _first_events(events: AsyncGenerator[SseEvent, None]) -> list[SseEvent]:
+    """Return the events up to the first one that shows a part of the answer."""
+    first = []
+    async for event in events:
+        first.append(event)
+        if event.name is not EventName.ATTEMPT:
+            break
+    return first
+
+
+async def _chunks(
+    method: Method, first: list[SseEvent], events: AsyncGenerator[SseEvent, None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield all events as bytes, and a ping whenever the model is silent for some time."""
+    pending: asyncio.Future[SseEvent | None] | None = None
+    try:
+        for event in first:
+            yield event.to_bytes()
+        while True:
+            pending = pending or asyncio.ensure_future(anext(events, None))
+            done, _ = await asyncio.wait((pending,), timeout=_PING_SECONDS)
+            if not done:
+                yield _PING
+                continue
+            next_event, pending = pending.result(), None
+            if next_event is None:
+                return
+            yield next_event.to_bytes()
+    except Exception as error:
+        yield error_event(log_problem(error, method.qualname)).to_bytes()
+    finally:
+        with anyio.CancelScope(shield=True):
+            if pending is not None and not pending.done():
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
+            await events.aclose()
