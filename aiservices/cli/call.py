@@ -15,10 +15,11 @@ from output_parsers import ItemError
 from output_parsers.parser.registry import DEFAULT_REGISTRY
 
 from ..engine.events import CallCompleted
-from ..engine.results import Result, Shape
+from ..engine.results import Result
 from ..integrations.fastapi.codec import codec_for, write_result
 from ..integrations.fastapi.contract import Method, contract_of
 from ..service.create import result_of
+from ..service.return_types import ReturnShape
 from .console import print_text, stdout_console
 from .errors import UsageError
 from .services import find_target, make_service, model_from_option, selected_methods
@@ -90,12 +91,12 @@ class _AnswerPrinter(NamedTuple):
     def print_answer(self, returned: Any) -> None:
         """Print what the method returned, according to its shape."""
         shape, is_async = self.method.returns.shape, self.method.returns.is_async
-        if shape is Shape.ITEMS:
+        if shape is ReturnShape.ITEMS:
             for item in self._iterate(returned):
                 self._print_item(item)
             if self.as_json and self.verbose:
                 print(json.dumps({"account": self.details.as_json()}))
-        elif shape is Shape.TEXT_STREAM:
+        elif shape is ReturnShape.TEXT_STREAM:
             pieces = []
             for piece in self._iterate(returned):
                 pieces.append(piece)
@@ -105,14 +106,14 @@ class _AnswerPrinter(NamedTuple):
                 self._print_value("".join(pieces))
             else:
                 print()
-        elif shape is Shape.STREAM:
+        elif shape is ReturnShape.STREAM:
             show_live(self._iterate(returned))
             result = self.runner.run(returned.result()) if is_async else returned.result()
             self.details.result = result
             self._print_value(result.value)
         else:
             value = self.runner.run(returned) if is_async else returned
-            if shape is Shape.RESULT:
+            if shape is ReturnShape.RESULT:
                 self.details.result, value = value, value.value
             self._print_value(value)
 

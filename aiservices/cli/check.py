@@ -1,4 +1,4 @@
-"""The command ``check``: the definitions of services, and what strict mode makes of their types."""
+"""The command ``check``: find problems in the definitions of services, and types that strict mode lacks."""
 
 from __future__ import annotations
 
@@ -15,100 +15,40 @@ from output_parsers.strict.codec import ENFORCED_LATER, GIVEN_UP
 from output_parsers.strict.profiles import PROFILES
 from output_parsers.types.target import type_name
 
-from ..engine.plan import MethodPlan
-from ..engine.results import Shape
 from ..models.base import Capabilities
 from ..models.errors import DefinitionError
 from ..models.scripted import ScriptedChatModel
 from ..models.strategy import Strategy
+from ..service.compile import MethodPlan
 from ..service.create import plan_of
+from ..service.return_types import ReturnShape
 from .console import count_text, print_table
+from .errors import UsageError, suggestion
 from .services import (
     ServiceTarget,
-    UsageError,
     find_target,
     has_prompts,
-    make_service,
-    suggestion,
-    selected_methods,
     load_module,
+    make_service,
+    selected_methods,
     service_names,
     split_target,
 )
 
 
-class StrictModeNote(NamedTuple):
-    """One finding: what it is about (the answer, or a tool), where in it, and what is done.
+class CheckedMethod(NamedTuple):
+    """The result for one method, or for a whole service if it cannot be created.
 
-    ``strict`` is False where strict mode has to be given up for it.
+    Attributes:
+        service: The service as ``module:name``.
+        qualname: The name as ``Service.method``.
+        returns: The name of the return type; "" if the service cannot be created.
+        problems: The problems of the definition.
+        notes: What strict mode does not support.
     """
-
-    about: str
-    path: str
-    what: str
-    done: str
-    strict: bool
-
-    def __str__(self) -> str:
-        return f"{self.about}: {self.path}: {self.what}: {self.done}"
-
-
-def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
-    """The findings for a profile; without one for that of the model, where its strict mode is used.
-
-    A type that only a parser of the program reads is passed over.
-    """
-    can = plan.model.capabilities
-    if profile is None and not can.strict_schema:
-        return
-    profile = profile or can.profile
-    if plan.wire.strategy is not Strategy.TEXT:
-        form: Any = plan.returns.form
-        asked = list[form] if plan.returns.shape is Shape.ITEMS else form
-        found = _found(asked, profile)
-        if plan.returns.shape in (Shape.ITEMS, Shape.STREAM):
-            found = _of_growing(asked, profile, found)
-        yield from (_note("answer", one) for one in found)
-    for tool in () if plan.toolbox is None else plan.toolbox.tools.values():
-        yield from (_note(f"tool {tool.name}", one) for one in _found(tool.arguments, profile))
-
-
-def _note(about: str, found: Finding) -> StrictModeNote:
-    return StrictModeNote(about, found.path, found.feature, found.action, found.lossless)
-
-
-def _found(form: Any, profile: str) -> list[Finding]:
-    try:
-        return lint(form, profile)
-    except UnsupportedTypeError:
-        return []
-
-
-def _of_growing(form: Any, profile: str, found: list[Finding]) -> list[Finding]:
-    """The findings for a value that is shown while it is written, of which no half can be decoded."""
-    if not found or not all(one.lossless for one in found) or _stays_as_it_is(form, profile):
-        return found
-    changing = [one for one in found if one.action != ENFORCED_LATER]
-    return [
-        Finding(one.path, f"{one.feature}, in a value that is shown while it is written", GIVEN_UP, False)
-        for one in changing or found
-    ]
-
-
-def _stays_as_it_is(form: Any, profile: str) -> bool:
-    """Whether strict mode has it written in its own shape; a root that is no object gets an envelope."""
-    parser = parser_for(form)
-    is_object = (parser.schema or {}).get("type") == "object"
-    if not is_object and isinstance(parser, TypeParser):
-        parser = parser.with_envelope()
-    return encode(dict(parser.schema or {}), PROFILES[profile]).identity
-
-
-class _Checked(NamedTuple):
-    """One method, or a service that has no methods because it is wrong."""
 
     service: str
-    where: str
+    qualname: str
     returns: str
     problems: tuple[str, ...]
     notes: tuple[StrictModeNote, ...]
@@ -124,92 +64,100 @@ class _Checked(NamedTuple):
         return "fits" if self.is_strict else "fits, without strict mode"
 
 
-def check(complete_target: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
-    """Print what is wrong with the services of modules; whether they pass.
+def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) -> bool:
+    """Print the problems of the services of modules, and return True if there are none.
 
-    With ``strict`` a type for which strict mode has to be given up is wrong too. Raises Mistake for a profile
-    that is not known, and where there is no service.
+    With ``strict`` a type that cannot use strict mode is a problem, too. Raises UsageError for an unknown
+    profile, and if there is no service.
     """
     if profile not in PROFILES:
-        raise UsageError(f"no profile is named {profile}{suggestion(profile, list(PROFILES))}")
-    checked: list[_Checked] = []
-    passed_over: list[str] = []
-    for target in complete_target:
-        for found in _services(target, passed_over):
-            checked += _check(found, profile)
+        raise UsageError(f"there is no profile {profile}{suggestion(profile, list(PROFILES))}")
+    checked: list[CheckedMethod] = []
+    skipped: list[str] = []
+    for text in targets:
+        for target in _find_services(text, skipped):
+            checked += _check(target, profile)
     if not checked:
-        others = f"; passed over, since they say nothing to a model: {', '.join(passed_over)}"
-        raise UsageError(f"there is no service in {', '.join(complete_target)}{others if passed_over else ''}")
+        others = f"; skipped, because they have no prompts: {', '.join(skipped)}" if skipped else ""
+        raise UsageError(f"there is no service in {', '.join(targets)}{others}")
     passes = not any(one.problems or (strict and not one.is_strict) for one in checked)
     if as_json:
-        print(json.dumps(_as_dict(checked, passed_over, profile, passes=passes), indent=2))
+        print(json.dumps(_as_dict(checked, skipped, profile, passes=passes), indent=2))
     else:
-        _print(checked, passed_over, profile)
+        _print(checked, skipped, profile)
     return passes
 
 
-def _services(target: str, passed_over: list[str]) -> Iterator[ServiceTarget]:
-    """The services that a target stands for. A Protocol without a prompt is one only if it is named."""
-    module_name, name, _ = split_target(target)
+def _find_services(text: str, skipped: list[str]) -> Iterator[ServiceTarget]:
+    """Yield the service of a target, or all services of a module.
+
+    A Protocol without prompts may have another purpose: in a whole module it is added to ``skipped``.
+    """
+    module_name, name, _ = split_target(text)
     if name:
-        yield find_target(target)
+        yield find_target(text)
         return
     module = load_module(module_name)
-    for one in service_names(module):
-        value = getattr(module, one)
+    for service_name in service_names(module):
+        value = getattr(module, service_name)
         if isinstance(value, type) and not has_prompts(value):
-            passed_over.append(f"{module_name}:{one}")
+            skipped.append(f"{module_name}:{service_name}")
         else:
-            yield ServiceTarget(module, one, value)
+            yield ServiceTarget(module, service_name, value)
 
 
-def _check(found: ServiceTarget, profile: str) -> Iterator[_Checked]:
-    can = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True, profile=profile)
-    model = ScriptedChatModel([], capabilities=can, name=profile)
-    name = f"{found.module.__name__}:{found.name}"
+def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
+    # Definitions are checked for a model that supports everything, so that strict mode is planned.
+    capabilities = Capabilities(
+        json_schema=True, strict_schema=True, json_mode=True, tools=True, profile=profile
+    )
+    model = ScriptedChatModel([], capabilities=capabilities, name=profile)
+    service_name = f"{target.module.__name__}:{target.name}"
     try:
-        service = make_service(found, model if found.is_interface else None)
+        service = make_service(target, model if target.is_interface else None)
     except DefinitionError as error:
-        by_place: dict[str, list[str]] = {}
+        by_location: dict[str, list[str]] = {}
         for problem in error.problems:
-            by_place.setdefault(problem.location, []).append(problem.message)
-        for where, messages in by_place.items():
-            yield _Checked(name, where, "", tuple(messages), ())
+            by_location.setdefault(problem.location, []).append(problem.message)
+        for location, messages in by_location.items():
+            yield CheckedMethod(service_name, location, "", tuple(messages), ())
         return
-    for method in selected_methods(found, service):
+    for method in selected_methods(target, service):
         plan = plan_of(getattr(service, method))
-        where = f"{found.name}.{method}"
-        yield _Checked(name, where, type_name(plan.returns.form), (), tuple(strict_mode_notes(plan, profile)))
+        qualname, returns = f"{target.name}.{method}", type_name(plan.returns.form)
+        yield CheckedMethod(service_name, qualname, returns, (), tuple(strict_mode_notes(plan, profile)))
 
 
-def _print(checked: Sequence[_Checked], passed_over: Sequence[str], profile: str) -> None:
-    print_table(("method", "answer", "verdict"), [(one.where, one.returns, one.verdict) for one in checked])
+def _print(checked: Sequence[CheckedMethod], skipped: Sequence[str], profile: str) -> None:
+    print_table(
+        ("method", "answer", "verdict"), [(one.qualname, one.returns, one.verdict) for one in checked]
+    )
     for one in checked:
-        for said in (*one.problems, *one.notes):
-            print(f"\n{one.where}: {said}", end="")
+        for message in (*one.problems, *one.notes):
+            print(f"\n{one.qualname}: {message}", end="")
     if any(one.problems or one.notes for one in checked):
         print()
-    problems = sum(len(one.problems) for one in checked)
-    loose = sum(not one.is_strict for one in checked)
-    services = len({one.service for one in checked})
-    print(
-        f"\n{count_text(services, 'service')}, {count_text(len(checked), 'method')}, {count_text(problems, 'problem')}; "
-        f"without strict mode for {profile}: {loose}"
+    counts = (
+        count_text(len({one.service for one in checked}), "service"),
+        count_text(len(checked), "method"),
+        count_text(sum(len(one.problems) for one in checked), "problem"),
     )
-    for name in passed_over:
-        print(f"passed over: {name} says nothing to a model; name it to have it checked")
+    not_strict = sum(not one.is_strict for one in checked)
+    print(f"\n{', '.join(counts)}; without strict mode for {profile}: {not_strict}")
+    for name in skipped:
+        print(f"skipped: {name} has no prompts; check it by its name")
 
 
 def _as_dict(
-    checked: Sequence[_Checked], passed_over: Sequence[str], profile: str, *, passes: bool
-) -> dict[str, Any]:
+    checked: Sequence[CheckedMethod], skipped: Sequence[str], profile: str, *, passes: bool
+) -> dict[str, object]:
     return {
         "passes": passes,
         "profile": profile,
         "methods": [
             {
                 "service": one.service,
-                "method": one.where,
+                "method": one.qualname,
                 "returns": one.returns,
                 "problems": one.problems,
                 "strict": one.is_strict,
@@ -217,5 +165,81 @@ def _as_dict(
             }
             for one in checked
         ],
-        "passed_over": list(passed_over),
+        "skipped": list(skipped),
     }
+
+
+# --- What strict mode does not support ---
+
+
+class StrictModeNote(NamedTuple):
+    """Something in a type that strict mode does not support, and what is done about it.
+
+    Attributes:
+        about: "answer", or "tool NAME".
+        path: The field inside the type.
+        feature: What is not supported.
+        action: What is done about it.
+        strict: False if strict mode has to be given up because of it.
+    """
+
+    about: str
+    path: str
+    feature: str
+    action: str
+    strict: bool
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.path}: {self.feature}: {self.action}"
+
+
+def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[StrictModeNote]:
+    """Yield what strict mode does not support in the answer and the tools of a method.
+
+    The default profile is that of the model, if the model has a strict mode. A type that only a custom parser
+    can read has no notes.
+    """
+    capabilities = plan.model.capabilities
+    if profile is None and not capabilities.strict_schema:
+        return
+    profile = profile or capabilities.profile
+    if plan.output_format.strategy is not Strategy.TEXT:
+        tp: Any = plan.returns.form
+        answer_type = list[tp] if plan.returns.shape is ReturnShape.ITEMS else tp
+        findings = _findings(answer_type, profile)
+        if plan.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM):
+            findings = _streaming_findings(answer_type, profile, findings)
+        yield from (_note("answer", finding) for finding in findings)
+    for tool in () if plan.toolbox is None else plan.toolbox.tools.values():
+        yield from (_note(f"tool {tool.name}", finding) for finding in _findings(tool.arguments, profile))
+
+
+def _note(about: str, finding: Finding) -> StrictModeNote:
+    return StrictModeNote(about, finding.path, finding.feature, finding.action, finding.lossless)
+
+
+def _findings(tp: Any, profile: str) -> list[Finding]:
+    try:
+        return lint(tp, profile)
+    except UnsupportedTypeError:
+        return []
+
+
+def _streaming_findings(tp: Any, profile: str, findings: list[Finding]) -> list[Finding]:
+    """Return the findings for a streamed value: an encoded value cannot be decoded before its end."""
+    if not findings or not all(one.lossless for one in findings) or _keeps_its_shape(tp, profile):
+        return findings
+    encoded = [one for one in findings if one.action != ENFORCED_LATER]
+    return [
+        Finding(one.path, f"{one.feature}, in a value that is streamed", GIVEN_UP, False)
+        for one in encoded or findings
+    ]
+
+
+def _keeps_its_shape(tp: Any, profile: str) -> bool:
+    """Return True if the strict schema has the shape of the type. A root that is not an object is wrapped."""
+    parser = parser_for(tp)
+    is_object = (parser.schema or {}).get("type") == "object"
+    if not is_object and isinstance(parser, TypeParser):
+        parser = parser.with_envelope()
+    return encode(dict(parser.schema or {}), PROFILES[profile]).identity

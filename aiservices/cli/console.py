@@ -1,4 +1,4 @@
-"""Writes to the terminal: headings and tables, with colours where somebody watches."""
+"""Output to the terminal: texts, headings, tables and signatures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -14,52 +14,58 @@ from rich.text import Text
 
 from output_parsers.types.target import type_name
 
-_WIDE = 500  # columns of what is no terminal: nothing is wrapped or cut
+_PIPE_WIDTH = 500  # columns if the output is not a terminal, so that rich wraps nothing
 
 
-def output() -> Console:
-    """The console of standard output. Colours are off where it is no terminal, or NO_COLOR is set."""
+def stdout_console() -> Console:
+    """Return the console of standard output. It has no colours outside of terminals and with NO_COLOR set."""
     console = Console(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, width=_WIDE)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
-def heading(text: str) -> None:
-    """Write a line that stands out."""
-    output().print(Text(text, "bold"), soft_wrap=True)
+def print_heading(text: str) -> None:
+    """Print a bold line."""
+    stdout_console().print(Text(text, "bold"), soft_wrap=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write rows under the names of their columns."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under the names of their columns."""
+    rich_table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        made.add_column(name, overflow="fold")
+        rich_table.add_column(name, overflow="fold")
     for row in rows:
-        made.add_row(*map(Text, row))
-    console = output()
-    with console.capture() as written:
-        console.print(made)
-    print("\n".join(line.rstrip() for line in written.get().splitlines()))
+        rich_table.add_row(*map(Text, row))
+    console = stdout_console()
+    with console.capture() as capture:
+        console.print(rich_table)
+    # rich pads each line to the width of the table.
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-_CODES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def say(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
-    """Write a text at once; on a terminal with a sign for each control character but line end and tab."""
-    to = file or sys.stdout
-    print(_CODES.sub(_sign, text) if to.isatty() else text, end=end, file=to, flush=True)
+def print_text(text: str, *, end: str = "\n", file: TextIO | None = None) -> None:
+    """Write a text and flush it.
+
+    On a terminal, control characters except newline and tab are replaced by visible symbols: a model could
+    otherwise send escape sequences to the terminal.
+    """
+    stream = file or sys.stdout
+    visible = _CONTROL_CHARACTERS.sub(_symbol, text) if stream.isatty() else text
+    print(visible, end=end, file=stream, flush=True)
 
 
-def _sign(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _symbol(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
 _STARS: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
-def signature_text(where: str, signature: inspect.Signature) -> str:
-    """``Service.method(text: str, limit: int = 3) -> bool``, with the types as they are written."""
+def signature_text(qualname: str, signature: inspect.Signature) -> str:
+    """Return a signature as text: ``Service.method(text: str, limit: int = 3) -> bool``."""
     parts, starred = [], False
     for parameter in signature.parameters.values():
         star = _STARS.get(parameter.kind, "")
@@ -67,14 +73,14 @@ def signature_text(where: str, signature: inspect.Signature) -> str:
             parts.append("*")
         starred = starred or parameter.kind in (parameter.VAR_POSITIONAL, parameter.KEYWORD_ONLY)
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        parts.append(f"{star}{parameter.name}: {_written(parameter.annotation)}{default}")
-    return f"{where}({', '.join(parts)}) -> {_written(signature.return_annotation)}"
+        parts.append(f"{star}{parameter.name}: {_annotation_text(parameter.annotation)}{default}")
+    return f"{qualname}({', '.join(parts)}) -> {_annotation_text(signature.return_annotation)}"
 
 
-def _written(annotation: Any) -> str:
+def _annotation_text(annotation: object) -> str:
     return annotation if isinstance(annotation, str) else type_name(annotation)
 
 
-def counted(number: int, thing: str) -> str:
-    """``1 method``, ``2 methods``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def count_text(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 method``, ``2 methods``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,12 +13,12 @@ from dataclasses import asdict, fields
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-from ..engine.plan import MethodPlan
 from ..interface.parameters import summary_of
 from ..interface.templates import Prompt
 from ..models.errors import DefinitionError
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
+from ..service.compile import MethodPlan
 from ..service.create import plan_of
 from ..service.preview import Preview, preview
 from .check import StrictModeNote, strict_mode_notes

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ..engine.plan import MethodPlan
 from ..integrations.fastapi.codec import Codec
 from ..integrations.fastapi.contract import Argument, Method
 from ..integrations.fastapi.problems import wrong_parts
@@ -27,6 +26,7 @@ from ..interface.rendering import render_value
 from ..interface.templates import field_names, record_prompt
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
+from ..service.compile import MethodPlan
 from .console import signature_text
 from .errors import UsageError, suggestion
 

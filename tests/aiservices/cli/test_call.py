@@ -1,4 +1,4 @@
-"""call: arguments by their types, answers in each shape, the account, and how it fails."""
+"""The command call: arguments of each type, answers of each shape, details of the call, errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_a_list_may_be_given_item_by_item(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.join").out == "Join .\n"
 
 
-def test_what_may_be_a_text_or_a_list_is_a_text_when_it_is_given_once(run: CommandRun, shop: Path) -> None:
+def test_an_argument_that_may_be_a_text_or_a_list_is_a_text_if_given_once(
+    run: CommandRun, shop: Path
+) -> None:
     assert run("call", "shop:echo.several", "names=one").out == "text none\n"
     assert run("call", "shop:echo.several", 'names=["one"]').out == "text none\n"
     assert run("call", "shop:echo.several", 'names:=["one"]', "count=3").out == "list 3\n"
@@ -78,11 +80,11 @@ def test_an_image_is_a_file_or_a_url(run: CommandRun, shop: Path) -> None:
     )
     assert run("call", "shop:echo.ask", "message=@dot.png").err == (
         "error: Shop.ask(message: UserMessage, customer: Annotated[str, MemoryId] = 'ann') -> str\n"
-        "  - message: dot.png is no text in UTF-8\n"
+        "  - message: dot.png is not UTF-8 text\n"
     )
 
 
-def test_all_that_is_wrong_with_arguments_is_told_at_once(run: CommandRun, shop: Path) -> None:
+def test_all_problems_of_the_arguments_are_reported_together(run: CommandRun, shop: Path) -> None:
     typed = "count=three day=04.05.2026 size=SMALL tags=@none order=lamp note:=oops flag=yes flag=no xyz=1 a"
     assert run("call", "shop:echo.all_kinds", *typed.split()) == (
         2,
@@ -90,7 +92,7 @@ def test_all_that_is_wrong_with_arguments_is_told_at_once(run: CommandRun, shop:
         f"error: {SIGNATURE}\n"
         "  - tags: none cannot be read: No such file or directory\n"
         "  - there is no parameter xyz; there are: text, count, ratio, day, size, tags, order, note, flag\n"
-        "  - 'a' is no argument; write NAME=VALUE\n"
+        "  - 'a' is not an argument; write NAME=VALUE\n"
         '  - count: number in words is not accepted, found "three"\n'
         "  - day: expected a date (YYYY-MM-DD): 04.05.2026 may be 2026-05-04 or 2026-04-05, "
         'found "04.05.2026"\n'
@@ -103,7 +105,7 @@ def test_all_that_is_wrong_with_arguments_is_told_at_once(run: CommandRun, shop:
     )
 
 
-def test_the_place_in_a_record_is_told(run: CommandRun, shop: Path) -> None:
+def test_the_error_names_the_field_of_a_record(run: CommandRun, shop: Path) -> None:
     typed = [*RIGHT.values()][:-1]
     assert run("call", "shop:echo.all_kinds", *typed, 'order={"price": "1"}').err == (
         f"error: {SIGNATURE}\n"
@@ -112,7 +114,7 @@ def test_the_place_in_a_record_is_told(run: CommandRun, shop: Path) -> None:
     )
 
 
-def test_a_parameter_that_is_close_is_named(run: CommandRun, shop: Path) -> None:
+def test_the_error_suggests_a_similar_parameter(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.union", "ether=1").err == (
         "error: Shop.union(either: int | str) -> str\n"
         "  - there is no parameter ether; did you mean either?\n"
@@ -120,15 +122,15 @@ def test_a_parameter_that_is_close_is_named(run: CommandRun, shop: Path) -> None
     )
 
 
-def test_what_only_the_program_has_cannot_be_typed(run: CommandRun, shop: Path) -> None:
+def test_a_tool_context_cannot_be_typed(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:echo.sell", "what=x", "till=3").err == (
         "error: Shop.sell(what: str, till: Annotated[Any, ToolContext]) -> str\n"
-        "  - till is a value of the program, which cannot be typed\n"
+        "  - till must be a value of the program, which cannot be typed\n"
     )
 
 
-def test_standard_input_is_read_once(run: CommandRun, shop: Path) -> None:
-    assert "  - standard input can be read for one argument only\n" in (
+def test_standard_input_can_be_read_for_one_argument_only(run: CommandRun, shop: Path) -> None:
+    assert "  - only one argument can be read from standard input\n" in (
         run("call", "shop:echo.ask", "message=-", "customer=-", stdin="x").err
     )
 
@@ -174,7 +176,7 @@ def test_each_shape_is_printed_with_every_digit(
     assert run("call", f"shop:{method}", "text=x", "--json") == (0, as_json, "")
 
 
-def test_an_item_that_does_not_fit_is_told_in_its_place(run: CommandRun, shop: Path) -> None:
+def test_an_invalid_item_is_reported_among_the_others(run: CommandRun, shop: Path) -> None:
     said = 'item 1 does not fit: $[1].price: the required field \'price\' is missing: {"article": "desk"}'
     first = '{"article": "lamp", "price": 1.50}\n'
     assert run("call", "shop:listed.orders_or_errors", "text=x") == (0, first, f"{said}\n")
@@ -183,7 +185,7 @@ def test_an_item_that_does_not_fit_is_told_in_its_place(run: CommandRun, shop: P
     assert json.loads(out.splitlines()[1]) == {"error": {"type": "ItemError", "message": said}}
 
 
-def test_the_account_goes_to_standard_error(run: CommandRun, shop: Path) -> None:
+def test_the_details_go_to_standard_error(run: CommandRun, shop: Path) -> None:
     code, out, err = run("call", "shop:loose.result", "text=x", "--verbose")
     assert (code, out) == (0, '{\n  "article": "lamp",\n  "price": 40\n}\n')
     lines = err.splitlines()
@@ -191,11 +193,13 @@ def test_the_account_goes_to_standard_error(run: CommandRun, shop: Path) -> None
     assert lines[1].startswith("attempt 1: scripted, ")
     assert lines[1].endswith(" s, 1 + 6 tokens")
     assert lines[2] == "coercion: $: text around the JSON left out"
-    assert lines[3].startswith("in all: ")
+    assert lines[3].startswith("total: ")
 
 
 @pytest.mark.parametrize("method", ["price", "price_async", "words", "orders", "growing", "growing_async"])
-def test_the_account_of_an_interface_is_known_in_each_shape(run: CommandRun, shop: Path, method: str) -> None:
+def test_the_details_of_an_interface_are_known_for_each_shape(
+    run: CommandRun, shop: Path, method: str
+) -> None:
     ended = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose")
     assert ended.code == 0
     assert "\nattempt 1: fake, " in ended.err
@@ -203,9 +207,10 @@ def test_the_account_of_an_interface_is_known_in_each_shape(run: CommandRun, sho
     assert json.loads(as_json.out.splitlines()[-1])["account"]["model"] == "fake"
 
 
-def test_an_account_that_nobody_told_is_not_made_up(run: CommandRun, shop: Path) -> None:
+def test_unknown_details_are_reported_as_unknown(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:priced.price", "text=x", "--verbose").err == (
-        "the account is not known: the program made the service, and the method returns no Result\n"
+        "the details of the call are unknown: the program created the service, and the method does not "
+        "return a Result\n"
     )
 
 
@@ -220,14 +225,14 @@ def test_a_failed_call_ends_with_1_and_no_traceback(run: CommandRun, shop: Path)
     assert json.loads(out) == {"error": {"type": "ServiceOutputError", "message": said}}
 
 
-def test_a_traceback_is_shown_when_it_is_asked_for(run: CommandRun, shop: Path) -> None:
+def test_debug_shows_the_traceback(run: CommandRun, shop: Path) -> None:
     code, _, err = run("call", "shop:spoken.order", "text=x", "--debug")
     assert code == 1
     assert err.startswith("Traceback (most recent call last):\n")
     assert "\nerror: Told.order: cannot read the reply: " in err
 
 
-def test_a_fault_of_the_program_is_told_with_its_type(run: CommandRun, shop: Path) -> None:
+def test_an_error_of_the_program_is_reported_with_its_type(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:ended.price", "text=x") == (
         1,
         "",
@@ -235,7 +240,7 @@ def test_a_fault_of_the_program_is_told_with_its_type(run: CommandRun, shop: Pat
     )
 
 
-def test_a_missing_key_is_told(run: CommandRun) -> None:
+def test_a_missing_api_key_is_reported(run: CommandRun) -> None:
     ended = run(
         "call", "samples.sentiment:SentimentAnalyzer.is_positive", "text=x", "-m", "openai:gpt-5-mini"
     )
@@ -246,15 +251,15 @@ def test_a_missing_key_is_told(run: CommandRun) -> None:
     )
 
 
-def test_that_no_model_is_named_is_told_in_words_of_the_command_line(
+def test_a_missing_model_is_explained_with_command_line_options(
     run: CommandRun, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "has_runtime", lambda: False)
+    monkeypatch.setattr(services, "has_local_runtime", lambda: False)
     monkeypatch.delenv("AISERVICES_MODEL", raising=False)
     assert run("call", "shop:Found", "text=x", "known=3") == (
         2,
         "",
-        "error: no model is named: say --model openai:NAME (aiservices models lists others, --model fake "
+        "error: no model is given: pass --model openai:NAME (aiservices models lists others, --model fake "
         "makes answers up), set AISERVICES_MODEL, or install the embedded model with pip install "
         "'aiservices[local]'\n",
     )
@@ -264,7 +269,7 @@ def test_that_no_model_is_named_is_told_in_words_of_the_command_line(
     )
 
 
-def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: CommandRun, shop: Path) -> None:
+def test_a_specialized_generic_interface_has_the_types_of_its_arguments(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Found", "text=x", "known=y", "-m", "fake").err == (
         'error: Finder.find(text: str, known: T) -> T\n  - known: expected an integer, found "y"\n'
     )
@@ -273,14 +278,13 @@ def test_an_interface_that_is_filled_in_has_the_types_that_fill_it(run: CommandR
     assert isinstance(json.loads(ended.out), int)
 
 
-def test_who_stops_it_is_shown_no_traceback(run: CommandRun, shop: Path) -> None:
+def test_ctrl_c_ends_the_command_without_a_traceback(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Stopping", "text=x", "-m", "fake").code == 0
     assert run("call", "shop:stopped", "text=x") == (130, "", "stopped\n")
 
 
-def test_the_only_method_needs_no_name_and_one_of_several_does(run: CommandRun, shop: Path) -> None:
+def test_a_method_must_be_named_unless_there_is_only_one(run: CommandRun, shop: Path) -> None:
     assert run("call", "shop:Quiet", "day=2026-01-01", "-m", "fake").code == 0
     assert run("call", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
-        "error: say which method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "
-        "is_positive, sentiment_of\n"
+        "error: name a method, as samples.sentiment:SentimentAnalyzer.METHOD: is_positive, sentiment_of\n"
     )

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from aiservices import ScriptedChatModel, Stream, create, user_message
-from aiservices.cli.call import watched
+from aiservices.cli.call import show_live
 
 
 @dataclass
@@ -27,17 +27,17 @@ class Guide(Protocol):
 def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City]:
     written = StringIO()
     console = Console(file=written, force_terminal=terminal, width=60, _environ={"TERM": "xterm"})
-    monkeypatch.setattr("aiservices.cli.call.output", lambda: console)
+    monkeypatch.setattr("aiservices.cli.call.stdout_console", lambda: console)
     stream = create(Guide, ScriptedChatModel(['{"name": "New York", "people": 8}'])).city("x")
-    watched(iter(stream))
+    show_live(iter(stream))
     return written.getvalue(), stream.result().value
 
 
-def test_a_terminal_sees_it_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_the_value_while_it_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     text, city = shown(monkeypatch, terminal=True)
     assert '"people": 8' in text
     assert city == City("New York", 8)
 
 
-def test_what_is_no_terminal_gets_nothing_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_nothing_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, terminal=False) == ("", City("New York", 8))

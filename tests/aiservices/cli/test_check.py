@@ -73,14 +73,14 @@ desk.closes  bool    fits
 Desk.order: answer: Order.article: maxLength: not sent; enforced when read
 Desk.order: answer: Order.more: any JSON: sent as JSON text in a string
 Desk.order: answer: Order.more: additional properties: sent as a list of keys and values
-Desk.orders: answer: Order.more: any JSON, in a value that is shown while it is written: \
+Desk.orders: answer: Order.more: any JSON, in a value that is streamed: \
 strict mode is given up
-Desk.orders: answer: Order.more: additional properties, in a value that is shown while it is written: \
+Desk.orders: answer: Order.more: additional properties, in a value that is streamed: \
 strict mode is given up
 desk.closes: tool find: find_arguments.key: additional properties: sent as a list of keys and values
 
 2 services, 4 methods, 0 problems; without strict mode for openai: 1
-passed over: kinds:Closing says nothing to a model; name it to have it checked
+skipped: kinds:Closing has no prompts; check it by its name
 """
 LOOSE = """\
 method     answer  verdict
@@ -112,7 +112,7 @@ def test_one_service_or_method_may_be_named(run: CommandRun, kinds: Path) -> Non
     )
 
 
-def test_faults_fail_and_are_all_told(run: CommandRun, kinds: Path) -> None:
+def test_all_problems_are_reported_and_fail(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, err = run("check", "kinds")
     assert (code, err) == (1, "")
@@ -124,19 +124,19 @@ def test_faults_fail_and_are_all_told(run: CommandRun, kinds: Path) -> None:
     ) in out
 
 
-def test_giving_up_strict_mode_fails_when_that_is_asked_for(run: CommandRun, kinds: Path) -> None:
+def test_giving_up_strict_mode_fails_with_the_option_strict(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + VAST, "utf-8")
     profile = ("--profile", "anthropic")
     assert run("check", "kinds:Vast", *profile) == (0, LOOSE, "")
     assert run("check", "kinds:Vast", *profile, "--strict") == (1, LOOSE, "")
 
 
-def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> None:
+def test_json_has_verdicts_problems_and_notes(run: CommandRun, kinds: Path) -> None:
     kinds.write_text(MODULE + WRONG, "utf-8")
     code, out, _ = run("check", "kinds:Wrong.asks", "kinds:desk", "--json")
     assert code == 1
-    told = json.loads(out)
-    assert told == {
+    report = json.loads(out)
+    assert report == {
         "passes": False,
         "profile": "openai",
         "methods": [
@@ -166,32 +166,32 @@ def test_json_has_verdicts_faults_and_notes(run: CommandRun, kinds: Path) -> Non
                     {
                         "about": "tool find",
                         "path": "find_arguments.key",
-                        "what": "additional properties",
-                        "done": "sent as a list of keys and values",
+                        "feature": "additional properties",
+                        "action": "sent as a list of keys and values",
                         "strict": True,
                     }
                 ],
             },
         ],
-        "passed_over": [],
+        "skipped": [],
     }
 
 
-def test_a_profile_that_is_not_known_is_told(run: CommandRun, kinds: Path) -> None:
+def test_an_unknown_profile_is_a_usage_error(run: CommandRun, kinds: Path) -> None:
     assert run("check", "kinds", "--profile", "opnai") == (
         2,
         "",
-        "error: no profile is named opnai; did you mean openai?\n",
+        "error: there is no profile opnai; did you mean openai?\n",
     )
 
 
-def test_a_module_without_services_is_a_mistake(run: CommandRun, kinds: Path) -> None:
+def test_a_module_without_services_is_a_usage_error(run: CommandRun, kinds: Path) -> None:
     assert run("check", "samples.table").err == "error: there is no service in samples.table\n"
     (kinds.parent / "mute.py").write_text(
         "from typing import Protocol\nclass Door(Protocol):\n    def open(self, key: str) -> bool: ...\n"
     )
     assert run("check", "mute").err == (
-        "error: there is no service in mute; passed over, since they say nothing to a model: mute:Door\n"
+        "error: there is no service in mute; skipped, because they have no prompts: mute:Door\n"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from aiservices import ScriptedChatModel, Stream, create, preview, user_message
-from aiservices.cli.check import notes_of
+from aiservices.cli.check import strict_mode_notes
 from aiservices.models.base import Capabilities
 from aiservices.service.create import plan_of
 from output_parsers.profiles import PROFILES
@@ -47,8 +47,8 @@ def service_of(answer: Any, profile: str) -> Any:
 @pytest.mark.parametrize(
     "form", [Limited, Optional, Mapped, Tree, int, Annotated[int, Field(ge=3)], tuple[int, str], list[int]]
 )
-def test_strict_mode_is_said_to_hold_where_it_is_sent(form: Any, profile: str) -> None:
+def test_the_check_agrees_with_the_request_about_strict_mode(form: Any, profile: str) -> None:
     for answer in (form, Iterator[form], Stream[form]):
         service = service_of(answer, profile)
-        holds = all(note.strict for note in notes_of(plan_of(service.ask), profile))
+        holds = all(note.strict for note in strict_mode_notes(plan_of(service.ask), profile))
         assert holds == preview(service.ask, "x").strict

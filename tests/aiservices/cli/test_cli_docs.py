@@ -20,7 +20,7 @@ COMMANDS = [
 ]
 
 
-def test_there_is_one_module_and_commands() -> None:
+def test_the_page_has_one_module_and_commands() -> None:
     assert [language for language, _ in BLOCKS] == ["python"] + ["console"] * 4
     assert len(COMMANDS) == 5
 

@@ -1,4 +1,4 @@
-"""What a model says does not steer the terminal."""
+"""Output to the terminal: text of a model cannot control it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from aiservices.cli.console import say
+from aiservices.cli.console import print_text
 
 
 class Terminal(StringIO):
@@ -15,20 +15,20 @@ class Terminal(StringIO):
 
 
 @pytest.mark.parametrize(
-    ("said", "seen"),
+    ("text", "visible"),
     [
         ("plain: äö 語 🙂\n\tin lines", "plain: äö 語 🙂\n\tin lines"),
         ("\x1b]0;title\x07\x1b[2Jgone\r", "␛]0;title␇␛[2Jgone␍"),
         ("\x7f and \x9b31m", "␡ and \ufffd31m"),
     ],
 )
-def test_control_characters_are_shown_as_signs_on_a_terminal(said: str, seen: str) -> None:
+def test_control_characters_are_visible_symbols_on_a_terminal(text: str, visible: str) -> None:
     terminal = Terminal()
-    say(said, file=terminal)
-    assert terminal.getvalue() == f"{seen}\n"
+    print_text(text, file=terminal)
+    assert terminal.getvalue() == f"{visible}\n"
 
 
-def test_a_file_gets_the_text_as_it_is() -> None:
+def test_a_file_gets_the_text_unchanged() -> None:
     file = StringIO()
-    say("\x1b[31mred", end="", file=file)
+    print_text("\x1b[31mred", end="", file=file)
     assert file.getvalue() == "\x1b[31mred"

@@ -1,4 +1,4 @@
-"""The command line as a process: what it loads, what it says of itself, what it needs."""
+"""The command line as a process: its help, its imports, its output to pipes and terminals."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Usage: aiservices [OPTIONS] COMMAND [ARGS]...
 
   Show, call, check and serve services that are declared as typed interfaces.
 
-  Exit codes: 0 it is done; 1 the call failed, or the check found problems; 2
-  what was typed, or the definition of the service, is wrong.
+  Exit codes: 0 success; 1 the call failed, or the check found problems; 2 the
+  command line or the definition of the service is wrong.
 
 Options:
   --version             Show the version.
@@ -30,7 +30,7 @@ Commands:
   call    Call a method and print its answer.
   check   Check the services of modules.
   serve   Serve a service over HTTP.
-  models  List models, and get weights.
+  models  List models and download weights.
 """
 
 
@@ -49,7 +49,7 @@ def process(
     )
 
 
-def test_help_says_what_there_is(run: CommandRun) -> None:
+def test_help_lists_options_and_commands(run: CommandRun) -> None:
     code, out, err = run("--help")
     assert (code, out.split(), err) == (0, HELP.split(), "")
 
@@ -58,13 +58,13 @@ def test_the_version_is_that_of_the_distribution(run: CommandRun) -> None:
     assert run("--version") == (0, f"aiservices {version('aiservices')}\n", "")
 
 
-def test_what_was_mistyped_is_told_with_exit_code_2(run: CommandRun) -> None:
+def test_an_unknown_command_ends_with_exit_code_2(run: CommandRun) -> None:
     code, out, err = run("shwo")
     assert (code, out) == (2, "")
     assert "No such command 'shwo'" in err
 
 
-def test_help_loads_nothing_of_models_and_servers() -> None:
+def test_help_imports_neither_models_nor_servers() -> None:
     program = """
 import sys
 sys.argv = ["aiservices", "--help"]
@@ -81,7 +81,7 @@ except SystemExit as end:
     assert done.stderr == "0 []\n"
 
 
-def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = "import sys\nsys.modules['typer'] = None\nfrom aiservices.cli import main\nmain()\n"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=100
@@ -92,7 +92,7 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
     )
 
 
-def test_a_process_finds_the_module_in_its_folder_and_prints_plain_text(shop: Path) -> None:
+def test_a_process_imports_the_module_from_its_folder_and_prints_plain_text(shop: Path) -> None:
     done = process("call", "shop:echo.ask", "message=-", folder=shop, given="hello\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
     checked = process("check", "shop:Quiet", folder=shop)
@@ -100,11 +100,11 @@ def test_a_process_finds_the_module_in_its_folder_and_prints_plain_text(shop: Pa
     assert "\x1b" not in checked.stdout
 
 
-def test_colours_are_for_those_who_watch(shop: Path) -> None:
+def test_force_color_turns_colours_on(shop: Path) -> None:
     assert "\x1b[1m" in process("check", "shop:Quiet", folder=shop, FORCE_COLOR="1", TERM="xterm").stdout
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     done = subprocess.run(
         f"{sys.executable} -m aiservices show samples.service.clerk:Clerk | head -n 1",
         shell=True,

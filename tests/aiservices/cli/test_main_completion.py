@@ -43,7 +43,7 @@ def in_bash(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("typed", "is_resumed"),
+    ("typed", "completions"),
     [
         ("show samples.sentiment:", [BASE]),
         (f"check {BASE}.", [f"{BASE}.is_positive", f"{BASE}.sentiment_of"]),

@@ -1,4 +1,4 @@
-"""serve: a real process on the loopback interface, and what stands against serving."""
+"""The command serve: a real process on the loopback interface, and errors before it starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_service_answers_over_http_until_it_is_stopped(shop: Path) -> None:
     assert served.returncode == 0
 
 
-def test_a_port_that_is_taken_is_told(shop: Path) -> None:
+def test_a_port_in_use_is_an_error(shop: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         served = subprocess.run(
@@ -59,21 +59,21 @@ def test_a_port_that_is_taken_is_told(shop: Path) -> None:
             timeout=100,
         )
     assert served.returncode == 1
-    assert served.stderr.endswith(
-        f"error: nothing can be served at 127.0.0.1:{port}; the lines above say why\n"
-    )
+    assert served.stderr.endswith(f"error: cannot serve at 127.0.0.1:{port}; the lines above say why\n")
 
 
-def test_a_method_alone_is_not_served(run: CommandRun) -> None:
+def test_a_single_method_cannot_be_served(run: CommandRun) -> None:
     assert run("serve", "samples.sentiment:SentimentAnalyzer.is_positive", "-m", "fake") == (
         2,
         "",
-        "error: a service is served as a whole: leave .is_positive out\n",
+        "error: only a whole service can be served: leave .is_positive out\n",
     )
 
 
-def test_without_its_extra_it_says_what_to_install(run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.cli.main.find_spec", lambda name: None if name == "uvicorn" else 1)
+def test_without_its_extra_the_error_says_what_to_install(
+    run: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiservices.cli.serve.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
         2,
         "",
@@ -81,7 +81,7 @@ def test_without_its_extra_it_says_what_to_install(run: CommandRun, monkeypatch:
     )
 
 
-def test_a_wrong_definition_is_told_before_anything_is_served(run: CommandRun, shop: Path) -> None:
+def test_a_wrong_definition_is_reported_before_the_server_starts(run: CommandRun, shop: Path) -> None:
     code, out, err = run("serve", "shop:Wrong", "-m", "fake")
     assert (code, out) == (2, "")
     assert err.startswith("error: 2 problems:\n  - Wrong.sell: the prompt names {{whta}}")

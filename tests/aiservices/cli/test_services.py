@@ -1,4 +1,4 @@
-"""MODULE:SERVICE.method: what is found, and what is said when it is not."""
+"""Targets MODULE:SERVICE.method: how they are found, and the errors if they are not."""
 
 from __future__ import annotations
 
@@ -15,57 +15,62 @@ def error(run: CommandRun, target: str, *more: str) -> str:
     return err.removeprefix("error: ").removesuffix("\n")
 
 
-def test_a_function_makes_a_service_of_the_model_that_is_asked_for(run: CommandRun, shop: Path) -> None:
+def test_a_function_that_creates_a_service_gets_the_model_of_the_option(run: CommandRun, shop: Path) -> None:
     assert "model: ollama:x\n" in run("show", "shop:made.price", "-m", "ollama:x").out
     assert "model: openai:gpt-5-mini\n" in run("show", "shop:made.price").out
     assert "model: scripted\n" in run("show", "shop:scripted_one.price").out
 
 
-def test_a_module_that_is_missing_is_told_with_what_is_close(run: CommandRun, shop: Path) -> None:
-    assert error(run, "shp:Shop") == f"there is no module shp, as seen from {shop}; did you mean shop?"
+def test_the_error_for_a_missing_module_suggests_a_similar_one(run: CommandRun, shop: Path) -> None:
+    assert error(run, "shp:Shop") == f"there is no module shp in {shop}; did you mean shop?"
     assert error(run, "samples.sentimnt:X").endswith("; did you mean samples.sentiment?")
     assert error(run, "none.py:Shop") == f"there is no file {shop / 'none.py'}"
 
 
-def test_a_service_that_is_missing_is_told_with_what_is_there(run: CommandRun, shop: Path) -> None:
+def test_the_error_for_a_missing_service_lists_the_services(run: CommandRun, shop: Path) -> None:
     names = (
         "Shop, Told, priced, told, loose, listed, items, spoken, ended, echo, Eye, Loops, Quiet, Wrong, Open"
     )
     assert error(run, "shop:Shp") == "shop has no Shp; did you mean Shop?"
     assert error(run, "shop:xyzzy").startswith(f"shop has no xyzzy; there are: {names}")
     assert error(run, "shop:SOMETHING").startswith(
-        f"shop:SOMETHING is no service, but a value of type int; services in shop: {names}"
+        f"shop:SOMETHING is not a service, but a value of type int; services in shop: {names}"
     )
     assert error(run, "shop:Size").startswith(
-        "shop:Size is no service, but a class; services in shop: Shop, "
+        "shop:Size is not a service, but a class; services in shop: Shop, "
     )
     assert error(run, "samples.sentiment") == (
-        "say which service of samples.sentiment: samples.sentiment:SentimentAnalyzer"
+        "name a service of samples.sentiment: samples.sentiment:SentimentAnalyzer"
     )
-    assert error(run, "samples.table") == "say which service of samples.table: there is none in it"
+    assert error(run, "samples.table") == "name a service of samples.table: it has none"
 
 
-def test_a_method_that_is_missing_is_told_with_what_is_close(run: CommandRun) -> None:
+def test_the_error_for_a_missing_method_suggests_a_similar_one(run: CommandRun) -> None:
     assert error(run, "samples.sentiment:SentimentAnalyzer.is_positiv") == (
         "SentimentAnalyzer has no method is_positiv; did you mean is_positive?"
     )
 
 
-def test_a_model_is_refused_where_nothing_takes_it(run: CommandRun, shop: Path) -> None:
+def test_a_model_is_refused_for_a_service_that_cannot_use_it(run: CommandRun, shop: Path) -> None:
     assert error(run, "shop:told", "-m", "fake") == (
-        "told is a service with a model already; leave --model out, or name its interface"
+        "told is a service that already has a model; leave --model out, or name its interface"
     )
-    assert error(run, "shop:scripted_one", "-m", "fake") == "scripted_one takes no model; leave --model out"
+    assert (
+        error(run, "shop:scripted_one", "-m", "fake")
+        == "scripted_one has no parameter model; leave --model out"
+    )
 
 
-def test_a_function_that_makes_no_service_is_refused(run: CommandRun, shop: Path) -> None:
-    assert error(run, "shop:needs") == ("needs needs arguments (colour); name a function that needs none")
+def test_a_function_that_does_not_create_a_service_is_refused(run: CommandRun, shop: Path) -> None:
+    assert error(run, "shop:needs") == (
+        "needs needs arguments (colour); name a function without required parameters"
+    )
     assert error(run, "shop:stock_of_nothing") == (
-        "stock_of_nothing() gives a int, which is no service made by create"
+        "stock_of_nothing() returns an object of type int, which create did not make"
     )
 
 
-def test_an_unknown_provider_is_told(run: CommandRun) -> None:
+def test_an_unknown_provider_is_an_error(run: CommandRun) -> None:
     assert error(run, "samples.sentiment:SentimentAnalyzer", "-m", "opnai:x") == (
         "SentimentAnalyzer: the model 'opnai:x' is unknown: its provider must be one of azure, "
         'azure-responses, local, ollama, openai, openai-responses, as in "openai:NAME"'
@@ -73,7 +78,7 @@ def test_an_unknown_provider_is_told(run: CommandRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "import nothing_like_it\n",
@@ -92,12 +97,12 @@ def test_an_unknown_provider_is_told(run: CommandRun) -> None:
         ("def f(:\n", "SyntaxError: invalid syntax (broken.py, line 1)"),
     ],
 )
-def test_a_module_that_cannot_be_imported_is_told_with_the_line(
-    run: CommandRun, shop: Path, text: str, said: str
+def test_the_error_for_a_failed_import_names_the_line(
+    run: CommandRun, shop: Path, text: str, message: str
 ) -> None:
     file = shop / "broken.py"
     file.write_text(text, "utf-8")
-    assert error(run, "broken:X") == f"the module broken cannot be imported: {said.format(file=file)}"
+    assert error(run, "broken:X") == f"the module broken cannot be imported: {message.format(file=file)}"
 
 
 def test_a_file_in_a_package_has_its_relative_imports(

@@ -74,7 +74,7 @@ You keep a shop.
 
 [parameters]
 message: UserMessage
-customer: MemoryId, 'ann' when it is left out
+customer: MemoryId, default 'ann'
 """
 
 LOOPED = """\
@@ -89,8 +89,8 @@ Hello {{names.upper()}}!
 [parameters]
 names: data of the prompt
 
-The prompt has conditions or loops: here, what is not given counts as true, and as a list of one. \
-Give values to see it as it is sent: NAME=VALUE
+The prompt has conditions or loops: here, an argument that is not given counts as true and as a list \
+of one item. Give values to see the prompt as it is sent: NAME=VALUE
 """
 
 
@@ -98,7 +98,7 @@ def test_a_method_is_shown_with_its_placeholders_schema_strategy_and_roles(run: 
     assert run("show", "samples.sentiment:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
 
 
-def test_a_file_is_taken_as_well_as_a_module(run: CommandRun) -> None:
+def test_a_target_may_be_a_file(run: CommandRun) -> None:
     assert run("show", "samples/sentiment.py:SentimentAnalyzer.sentiment_of") == (0, SENTIMENT, "")
 
 
@@ -112,11 +112,11 @@ def test_all_methods_of_a_service_are_shown_without_a_name(run: CommandRun) -> N
     assert shown.endswith(f"\n\n{SENTIMENT}")
 
 
-def test_media_have_placeholders_at_their_places(run: CommandRun) -> None:
+def test_media_have_placeholders_at_their_positions(run: CommandRun) -> None:
     assert run("show", "samples.looking:Eye.colour") == (0, LOOKING, "")
 
 
-def test_defaults_stand_for_themselves_and_messages_have_placeholders(run: CommandRun, shop: Path) -> None:
+def test_defaults_are_shown_and_messages_have_placeholders(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Shop.ask") == (0, ASKED, "")
 
 
@@ -128,7 +128,7 @@ def test_a_structured_prompt_is_shown_by_its_template(run: CommandRun) -> None:
     ) in shown
 
 
-def test_values_that_are_given_stand_in_the_prompt(run: CommandRun) -> None:
+def test_given_values_are_in_the_prompt(run: CommandRun) -> None:
     shown = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
     assert [message["text"] for message in json.loads(shown.out)[0]["messages"]] == [
         "You sort the mail of Harper.",
@@ -136,15 +136,15 @@ def test_values_that_are_given_stand_in_the_prompt(run: CommandRun) -> None:
     ]
 
 
-def test_a_template_with_branches_is_shown_and_said_to_have_them(run: CommandRun, shop: Path) -> None:
+def test_a_template_with_branches_is_shown_with_a_note(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Loops.greet") == (0, LOOPED, "")
 
 
-def test_a_template_that_reckons_needs_values(run: CommandRun, shop: Path) -> None:
+def test_a_template_with_arithmetic_needs_values(run: CommandRun, shop: Path) -> None:
     code, out, err = run("show", "shop:Loops.count")
     assert (code, out) == (2, "")
     assert err == (
-        "error: Loops.count cannot be shown with placeholders, since its prompt asks more of its arguments "
+        "error: Loops.count cannot be shown with placeholders, because its prompt needs real arguments "
         "(Loops.count: the prompt cannot be rendered: unsupported operand type(s) for +: '_Placeholder' and "
         "'int'); give values: count=…\n"
     )
@@ -157,7 +157,7 @@ def test_a_service_of_the_program_is_shown_with_its_model_and_tools(run: Command
     assert '\n[tool stock, strict]\nHow many there are.\n{\n  "type": "object",\n' in shown
 
 
-def test_the_model_decides_on_the_strategy(run: CommandRun) -> None:
+def test_the_strategy_depends_on_the_model(run: CommandRun) -> None:
     shown = run(
         "show", "samples.sentiment:SentimentAnalyzer.is_positive", "--model", "ollama:qwen3", "--json"
     )
@@ -165,12 +165,14 @@ def test_the_model_decides_on_the_strategy(run: CommandRun) -> None:
     assert (method["model"], method["strategy"], method["strict"]) == ("ollama:qwen3", "json_schema", False)
 
 
-def test_the_model_of_the_environment_is_shown(run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_the_environment_variable_is_shown(
+    run: CommandRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:other")
     assert "model: openai:other\n" in run("show", "samples.sentiment:SentimentAnalyzer.is_positive").out
 
 
-def test_json_has_all_of_a_method(run: CommandRun) -> None:
+def test_json_has_all_details_of_a_method(run: CommandRun) -> None:
     shown = run("show", "samples.growing:Guide", "--json")
     (method,) = json.loads(shown.out)
     schema = method.pop("schema")
@@ -194,8 +196,8 @@ def test_json_has_all_of_a_method(run: CommandRun) -> None:
             {
                 "about": "answer",
                 "path": "City.sights",
-                "what": "maxLength",
-                "done": "not sent; enforced when read",
+                "feature": "maxLength",
+                "action": "not sent; enforced when read",
                 "strict": True,
             }
         ],
@@ -203,7 +205,7 @@ def test_json_has_all_of_a_method(run: CommandRun) -> None:
     }
 
 
-def test_options_are_shown_without_headers_which_may_hold_keys(run: CommandRun, shop: Path) -> None:
+def test_options_are_shown_without_headers(run: CommandRun, shop: Path) -> None:
     shown = run("show", "shop:Shop.several").out
     assert "\nmodel: openai:gpt-5-mini\noptions: temperature=0.5\nstrategy: text " in shown
     as_json = run("show", "shop:Shop.several", "--json").out
@@ -211,14 +213,14 @@ def test_options_are_shown_without_headers_which_may_hold_keys(run: CommandRun, 
     assert "secret" not in shown + as_json
 
 
-def test_what_a_module_prints_is_no_part_of_the_answer(run: CommandRun, shop: Path) -> None:
+def test_output_of_the_imported_module_goes_to_standard_error(run: CommandRun, shop: Path) -> None:
     (shop / "loud.py").write_text("print('loading')\nfrom shop import Quiet\n", "utf-8")
     code, out, err = run("show", "loud:Quiet", "--json")
     assert (code, err) == (0, "loading\n")
     assert json.loads(out)[0]["method"] == "Quiet.closes"
 
 
-def test_a_wrong_definition_is_told_with_all_its_faults(run: CommandRun, shop: Path) -> None:
+def test_all_problems_of_a_definition_are_reported(run: CommandRun, shop: Path) -> None:
     assert run("show", "shop:Wrong") == (
         2,
         "",

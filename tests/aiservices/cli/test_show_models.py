@@ -22,9 +22,9 @@ azure-responses:DEPLOYMENT          AZURE_OPENAI_API_KEY (not set), AZURE_OPENAI
 AZURE_OPENAI_ENDPOINT (not set), OPENAI_API_VERSION (not set)
 ollama:NAME                         OLLAMA_HOST (not set)
 local, local:NAME, local:PATH.gguf  AISERVICES_LOCAL_MODEL (not set), AISERVICES_CACHE (set)
-fake                                answers are made up: no key, no weights
+fake                                made-up answers: no key, no weights
 
-Without --model: what AISERVICES_MODEL names.
+Without --model: the model in AISERVICES_MODEL.
 
 weights of the embedded model
 local:qwen2.5-coder-1.5b  1.1 GB, 2.0 GB of memory, Apache-2.0: aiservices models pull qwen2.5-coder-1.5b
@@ -41,27 +41,27 @@ def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:hidden")
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: object())
     monkeypatch.setattr("aiservices.cli.show.entry_points", lambda group: ())
-    from aiservices.models.local.weights import place_of, weights_named
+    from aiservices.models.local.weights import weights_named, weights_path
 
     weights = weights_named("smollm2")
-    path = place_of(weights)
+    path = weights_path(weights)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"x")
     path.with_name(path.name + ".checked").write_text(json.dumps({"sha256": weights.sha256, "bytes": 1}))
     return path
 
 
-def test_every_provider_that_create_knows_is_listed() -> None:
+def test_every_built_in_provider_is_listed() -> None:
     assert [provider.name for provider in PROVIDERS] == list(_BUILT_IN)
 
 
-def test_models_are_listed_and_no_variable_is_shown(run: CommandRun, pulled: Path) -> None:
+def test_models_are_listed_without_the_values_of_variables(run: CommandRun, pulled: Path) -> None:
     ended = run("models")
     assert ended == (0, LISTED.format(smollm2=pulled), "")
     assert "secret" not in ended.out
 
 
-def test_json_has_the_same(run: CommandRun, pulled: Path) -> None:
+def test_json_has_the_same_content(run: CommandRun, pulled: Path) -> None:
     code, out, _ = run("models", "--json")
     told = json.loads(out)
     assert code == 0
@@ -82,18 +82,18 @@ def test_json_has_the_same(run: CommandRun, pulled: Path) -> None:
     assert told["embedded"]["weights"][0]["path"] is None
 
 
-def test_what_is_not_installed_is_told(
+def test_a_missing_runtime_is_reported(
     run: CommandRun, pulled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aiservices.cli.services.find_spec", lambda name: None)
     monkeypatch.delenv("AISERVICES_MODEL")
     out = run("models").out
-    said = "none, since AISERVICES_MODEL is not set and the embedded model is not installed"
-    assert f"\nWithout --model: {said}.\n" in out
-    assert out.endswith("run by a library that is not installed: pip install 'aiservices[local]'\n")
+    text = "none, since AISERVICES_MODEL is not set and the embedded model is not installed"
+    assert f"\nWithout --model: {text}.\n" in out
+    assert out.endswith("To run them, install the runtime: pip install 'aiservices[local]'\n")
 
 
-def test_pulling_weights_that_nobody_knows_fails(run: CommandRun) -> None:
+def test_pulling_unknown_weights_fails(run: CommandRun) -> None:
     assert run("models", "pull", "gpt") == (
         1,
         "",

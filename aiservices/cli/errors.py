@@ -1,0 +1,88 @@
+"""The errors of the command line, their exit codes, and how they are reported.
+
+Every command imports this module, ``--help`` too: it must import neither rich nor the library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from enum import IntEnum
+
+import typer
+
+
+class ExitCode(IntEnum):
+    """The exit code of a command.
+
+    Attributes:
+        DONE: Success.
+        FAILED: The call failed, or the check found problems.
+        USAGE: The command line or the definition of the service is wrong.
+        STOPPED: The user pressed Ctrl+C.
+    """
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    STOPPED = 130
+
+
+class UsageError(Exception):
+    """The command line is wrong. The message says what to type instead."""
+
+
+class CommandFailedError(Exception):
+    """The command line is right, but the command failed."""
+
+
+@contextmanager
+def report_errors(*, debug: bool, as_json: bool = False) -> Iterator[None]:
+    """Print an error that is raised inside to standard error, and end the command with its exit code.
+
+    ``debug`` also prints the traceback. ``as_json`` also writes the error as JSON to standard output.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        raise typer.Exit(ExitCode.STOPPED) from None
+    except BrokenPipeError:  # the reader closed the pipe, as head does; typer ends the command quietly
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        if as_json:
+            print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
+        from .console import print_text
+
+        print_text(f"error: {_message_of(error)}", file=sys.stderr)
+        raise typer.Exit(_exit_code_of(error)) from None
+
+
+def _exit_code_of(error: Exception) -> ExitCode:
+    from ..models.errors import DefinitionError
+
+    return ExitCode.USAGE if isinstance(error, (UsageError, DefinitionError)) else ExitCode.FAILED
+
+
+def _message_of(error: Exception) -> str:
+    from ..models.errors import AiServiceError
+
+    if isinstance(error, (UsageError, CommandFailedError, AiServiceError)):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--debug shows where)"
+
+
+def suggestion(name: str, known_names: Sequence[str]) -> str:
+    """Return the end of an error message about an unknown name: the closest known name, or all of them."""
+    close = get_close_matches(name, known_names, 1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there are: {', '.join(known_names)}" if known_names else ""
