@@ -1,4 +1,7 @@
-"""Finds which of several choices a text names, and refuses when it names none, or several."""
+"""Find the one choice that a text names, and split a list in prose into its items.
+
+A text that names several choices, or denies the one that it names, is refused.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,151 @@ from typing import Generic, NamedTuple, TypeVar
 from ..result.lazy_regex import lazy_regex
 
 T = TypeVar("T")
-IN_A_SENTENCE = "named in a sentence"  # the rule by which a choice is found among other words
+IN_A_SENTENCE = "named in a sentence"  # the rule for a choice that is found among other words
+_CASE_OR_PUNCTUATION = "case or punctuation"
+_MAX_EXACT_LENGTH = 400  # characters; a longer text is a sentence, not just a choice
 
-# Words that may turn what a sentence says about a choice into its opposite, bound it, or leave it open. The
-# commonest of other languages are here because a denied choice that is returned is the worst that can happen.
+
+class NoMatch(ValueError):
+    """A text names no choice, or more than one; the message says why."""
+
+
+class Choice(NamedTuple, Generic[T]):
+    """One value that may be chosen.
+
+    Attributes:
+        label: The text that prompts show.
+        value: The value.
+        aliases: Other texts that mean the choice.
+        description: A text for prompts that explains the choice.
+        standalone_aliases: Texts that mean the choice only if they are the whole reply, because they may be
+            an ordinary word in a sentence, such as "on".
+    """
+
+    label: str
+    value: T
+    aliases: tuple[str, ...] = ()
+    description: str | None = None
+    standalone_aliases: tuple[str, ...] = ()
+
+
+class ChoiceMatcher(Generic[T]):
+    """Finds the choices of one type in texts."""
+
+    def __init__(self, choices: Sequence[Choice[T]]) -> None:
+        self.choices = tuple(choices)
+        self._by_label = {choice.label: choice for choice in reversed(self.choices)}
+        self._by_key: dict[str, Choice[T] | None] = {}
+        for choice in self.choices:
+            self._add_key(normalize(choice.label), choice)
+        # The label of one choice wins over the same text as an alias of another choice.
+        labels = frozenset(self._by_key)
+        self._standalone = {
+            normalize(text) for choice in self.choices for text in choice.standalone_aliases
+        } - labels
+        for choice in self.choices:
+            for alias in (*choice.aliases, *choice.standalone_aliases):
+                if normalize(alias) not in labels:
+                    self._add_key(normalize(alias), choice)
+
+    def _add_key(self, key: str, choice: Choice[T]) -> None:
+        existing = self._by_key.get(key, choice)
+        self._by_key[key] = choice if existing is choice else None  # None: the text means two choices
+
+    def find(self, text: str) -> tuple[Choice[T], str | None]:
+        """Return the choice that a text names, and the rule that found it; None if it is the label itself.
+
+        Raises NoMatch.
+        """
+        exact = self._by_label.get(text)
+        if exact is not None:
+            return exact, None
+        if len(text) < _MAX_EXACT_LENGTH:
+            key = normalize(text.strip(_EDGES))
+            if key in self._by_key and not _DENIED.search(text):
+                return self._choice_of(key), _CASE_OR_PUNCTUATION
+        return self._find_in_sentence(text), IN_A_SENTENCE
+
+    def _choice_of(self, key: str) -> Choice[T]:
+        choice = self._by_key[key]
+        if choice is None:
+            raise NoMatch(f"“{key}” means more than one")
+        return choice
+
+    @cached_property
+    def _mention_pattern(self) -> re.Pattern[str]:
+        keys = (
+            key for key in self._by_key if (len(key) > 1 or key.isdigit()) and key not in self._standalone
+        )
+        options = "|".join(map(_mention_of, sorted(keys, key=len, reverse=True))) or r"(?!)"
+        return re.compile(rf"(?<![\w.])(?<!\w[-‐‑])(?<!\d,)(?:{options})(?!\w)(?![-‐‑]\w)(?![.,]\d)")
+
+    def _find_in_sentence(self, text: str) -> Choice[T]:
+        original = unicodedata.normalize("NFKC", text)
+        folded = original.casefold()
+        mentioned: dict[int, Choice[T]] = {}
+        between: list[str] = []  # the text before each mention
+        end = 0
+        only_in_passing = True
+        first_end = None
+        for mention in self._mention_pattern.finditer(folded):
+            choice = self._choice_of(normalize(mention[0]))
+            if mention[0].isdigit() and _COUNTS.match(folded, mention.end()):
+                raise NoMatch(f"{mention[0]} may be a number of something")
+            mentioned[id(choice)] = choice
+            if len(mentioned) > 1:
+                raise NoMatch(f"it names {' and '.join(c.label for c in mentioned.values())}")
+            between.append(folded[end : mention.start()])
+            only_in_passing = only_in_passing and _is_in_passing(folded, mention, original)
+            end = mention.end()
+            first_end = end if first_end is None else first_end
+        if not mentioned:
+            raise NoMatch("it names none of them")
+        leads = not between[0].strip(_EDGES) and _LEADING_END.match(folded, first_end or 0)
+        denied = _TAKEN_BACK.match(folded, first_end or 0) or _DENIED.search(folded)
+        # A choice at the beginning of the reply is the answer; what follows explains it, in any words.
+        if denied or (not leads and _TURNING.search(" ".join((*between, folded[end:])))):
+            raise NoMatch("it says more than one thing about them")
+        if only_in_passing and not leads:
+            raise NoMatch("it uses the word in another sense")
+        return next(iter(mentioned.values()))
+
+
+def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
+    """Return True if a sentence uses the word of a choice in another sense, as in "on a positive note".
+
+    ``original`` is the text with its capital letters.
+    """
+    before = _BLANKS.sub(" ", folded[max(0, mention.start() - 60) : mention.start()])
+    after = folded[mention.end() : mention.end() + 40]
+    if _OF_A_PERSON.search(before):
+        return True
+    if _CERTAIN_BEFORE.search(before) and _CERTAIN_AFTER.match(after):
+        return True
+    if mention[0] not in _TRUTH and _NEED.search(before) and _NEED_AFTER.match(after):
+        return True
+    in_capitals = len(original) == len(folded) and original[mention.start() : mention.end()].isupper()
+    if not mention[0].isascii() or not mention[0].isalpha() or in_capitals:
+        return False  # a word that is not written like a word of a sentence is a label
+    following = _WORD_AFTER.match(after)
+    is_adjective = following is not None and following[1] not in _MAY_FOLLOW
+    in_idiom = _IDIOM_BEFORE.search(before) or _IDIOM_AFTER.match(after)
+    return is_adjective or in_idiom is not None
+
+
+def _mention_of(key: str) -> str:
+    """Return the pattern for a choice in a sentence. "no" before a word or a number is not an answer."""
+    pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
+    return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
+
+
+def normalize(text: str) -> str:
+    """Return a text without differences of case, of character width, and of space, hyphen and underscore."""
+    return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+# Words that may turn a statement about a choice into its opposite, limit it, or leave it open. The commonest
+# words of other languages are included, because returning a choice that the model denied is the worst mistake.
 _TURNING_WORDS = r"""
     not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|
     (?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|
@@ -44,14 +188,15 @@ _SEPARATORS = lazy_regex(r"[\s_\-‐‑–]+")
 _SEPARATOR = r"[\s_\-‐‑–]++"
 _LEADING_END = lazy_regex(r"[\"'`*”’)\]]*\s*(?:[.;!\n]|[,:]\s|[-–—]\s|\\n|$)")
 _COUNTS = lazy_regex(r"[ \t]++(?!is\b)\w")
-# After a choice that a reply begins with, these take it back at once, or give it a value of its own.
+# After a choice at the beginning of a reply, these take it back or give it a value of its own.
 _TAKEN_BACK = lazy_regex(
     r"[\"'`*”’)\]]*+\s*+[,.;:=–—-]*+\s*+(?:(?:only )?(?:if|unless|when)|but|except|or|maybe|perhaps|though"
     r"|although|assuming|provided|depending|not really|at least|sort of|kind of|no|wait|hmm|sorry"
     r"|on second thought|correction)(?!\w)"
     r"|[\"'`*”’)\]]*+\s*+[:=]\s*+[\"'`*]*+(?:[-+]?\.?\d|(?:false|not?|none|null|never|n/a)(?!\w))"
 )
-# A writer who is positive, or done, says so of himself; who is positive that something is so, is certain.
+# In "I am positive" or "we are done" a person speaks of themselves, and in "he is positive that" of
+# certainty: the word is not the answer.
 _ADVERBS = r"(?: (?:so|very|quite|pretty|rather|really|just|still|only|too|100%|\w+ly)){0,3} \Z"
 _OF_A_PERSON = lazy_regex(
     r"(?<!\w)(?:i|we)(?: |(?=['’]))(?:(?:must|should|will|would|can|have to|need to|try to|['’]ll) )?"
@@ -62,19 +207,20 @@ _CERTAIN_BEFORE = lazy_regex(
     rf"|seems?|remains?|['’](?:re|s)){_ADVERBS}"
 )
 _CERTAIN_AFTER = lazy_regex(r" (?:that|this|these|it|he|she|they|we|you|i|there)(?!\w)")
-# After these a word is part of a saying, or of what may be or shall be.
-_SAYING_BEFORE = lazy_regex(
+# After these a word is part of an idiom, or of something that may or shall be.
+_IDIOM_BEFORE = lazy_regex(
     r"(?<!\w)(?:(?:can|must|shall|will|may) be|test(?:s|ed|ing)?|have|has|had|having|came|come|comes|went"
     r"|extra|super|well|by and|feel|feeling|saw|too|please|let['’]s|let us|(?:i|we|they)(?: will|['’]ll)?) \Z"
     r"|(?:\A|[.!?] )(?:to \w+|be|think|stay|staying|remain|remaining|keep|keeping) \Z"
 )
-_SAYING_AFTER = lazy_regex(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")  # "hold on" is to wait
+# "hold on" means to wait.
+_IDIOM_AFTER = lazy_regex(r" (?:on|up|out|off|in|down|over|away|back)(?:[,.!;:]|\Z)")
 _TRUTH = ("true", "false", "correct", "incorrect")
 _NEED = lazy_regex(r"(?<!\w)it(?: is|['’]s) \Z")
 _NEED_AFTER = lazy_regex(r" (?:to|that (?:you|we|i))(?!\w)")
 _BLANKS = lazy_regex(r"\s+")
 _WORD_AFTER = lazy_regex(r" ([a-z]++)(?![-‐‑'’])")
-# What may follow a choice that a sentence names; before any other word it is an adjective: "false alarm".
+# The words that may follow a choice in a sentence. Before any other word it is an adjective: "false alarm".
 _MAY_FOLLOW = frozenset(
     """
     a about according across after again all also although among an and applies are as at based be
@@ -89,142 +235,15 @@ _MAY_FOLLOW = frozenset(
     """.split()
 )
 
-
-class NoMatch(ValueError):  # says what it is
-    """A text names no choice, or more than one."""
-
-
-class Choice(NamedTuple, Generic[T]):
-    """One thing that may be chosen: the label that prompts show, its value, and other texts that mean it.
-
-    ``alone`` mean it too, but not inside a sentence, where they may be any word.
-    """
-
-    label: str
-    value: T
-    others: tuple[str, ...] = ()
-    description: str | None = None
-    alone: tuple[str, ...] = ()
-
-
-class ChoiceMatcher(Generic[T]):
-    """The choices of one type, prepared for finding."""
-
-    def __init__(self, choices: Sequence[Choice[T]]) -> None:
-        self.choices = tuple(choices)
-        self._exact = {choice.label: choice for choice in reversed(self.choices)}
-        self._plain: dict[str, Choice[T] | None] = {}
-        for choice in self.choices:
-            self._enter(normalize(choice.label), choice)
-        labels = dict(self._plain)
-        self._alone = {normalize(text) for choice in self.choices for text in choice.alone} - labels.keys()
-        for choice in self.choices:
-            for other in (*choice.others, *choice.alone):
-                if normalize(other) not in labels:  # what one is called wins over what another is also called
-                    self._enter(normalize(other), choice)
-
-    def _enter(self, key: str, choice: Choice[T]) -> None:
-        known = self._plain.get(key, choice)
-        self._plain[key] = choice if known is choice else None  # None: the text means two of them
-
-    def find(self, text: str) -> tuple[Choice[T], str | None]:
-        """The choice that a text names, and the rule that found it (None for the label itself).
-
-        Raises NoMatch.
-        """
-        exact = self._exact.get(text)
-        if exact is not None:
-            return exact, None
-        if len(text) < 400:
-            key = normalize(text.strip(_EDGES))
-            if key in self._plain and not _DENIED.search(text):
-                return self._only(key), "case or punctuation"
-        return self._mentioned(text), IN_A_SENTENCE
-
-    def _only(self, key: str) -> Choice[T]:
-        choice = self._plain[key]
-        if choice is None:
-            raise NoMatch(f"“{key}” means more than one")
-        return choice
-
-    @cached_property
-    def _mention(self) -> re.Pattern[str]:
-        keys = (key for key in self._plain if (len(key) > 1 or key.isdigit()) and key not in self._alone)
-        options = "|".join(map(_spelled, sorted(keys, key=len, reverse=True))) or r"(?!)"
-        return re.compile(rf"(?<![\w.])(?<!\w[-‐‑])(?<!\d,)(?:{options})(?!\w)(?![-‐‑]\w)(?![.,]\d)")
-
-    def _mentioned(self, text: str) -> Choice[T]:
-        written = unicodedata.normalize("NFKC", text)
-        said = written.casefold()
-        named: dict[int, Choice[T]] = {}
-        rest: list[str] = []
-        end = 0
-        in_passing = True
-        first_end = None
-        for mention in self._mention.finditer(said):
-            choice = self._only(normalize(mention[0]))
-            if mention[0].isdigit() and _COUNTS.match(said, mention.end()):
-                raise NoMatch(f"{mention[0]} may be a number of something")
-            named[id(choice)] = choice
-            if len(named) > 1:
-                raise NoMatch(f"it names {' and '.join(c.label for c in named.values())}")
-            rest.append(said[end : mention.start()])
-            in_passing = in_passing and _in_passing(said, mention, written)
-            end = mention.end()
-            first_end = end if first_end is None else first_end
-        if not named:
-            raise NoMatch("it names none of them")
-        leads = not rest[0].strip(_EDGES) and _LEADING_END.match(said, first_end or 0)
-        turned = _TAKEN_BACK.match(said, first_end or 0) or _DENIED.search(said)
-        if turned or (not leads and _TURNING.search(" ".join((*rest, said[end:])))):
-            raise NoMatch("it says more than one thing about them")
-        if in_passing and not leads:
-            raise NoMatch("it has the word in another sense")
-        return next(iter(named.values()))
-
-
-def _in_passing(said: str, mention: re.Match[str], written: str) -> bool:
-    """Whether a sentence has the word of a choice and does not name the choice: "on a positive note".
-
-    ``written`` is the text before its capitals were taken from it.
-    """
-    before = _BLANKS.sub(" ", said[max(0, mention.start() - 60) : mention.start()])
-    after = said[mention.end() : mention.end() + 40]
-    if _OF_A_PERSON.search(before):
-        return True
-    if _CERTAIN_BEFORE.search(before) and _CERTAIN_AFTER.match(after):
-        return True
-    if mention[0] not in _TRUTH and _NEED.search(before) and _NEED_AFTER.match(after):
-        return True
-    capitals = len(written) == len(said) and written[mention.start() : mention.end()].isupper()
-    if not mention[0].isascii() or not mention[0].isalpha() or capitals:
-        return False  # what is spelt as no word of a sentence is, is a label
-    following = _WORD_AFTER.match(after)
-    attributive = following is not None and following[1] not in _MAY_FOLLOW
-    saying = _SAYING_BEFORE.search(before) or _SAYING_AFTER.match(after)
-    return attributive or saying is not None
-
-
-def _spelled(key: str) -> str:
-    """A pattern for a choice in a sentence, where "no" before a word or a number is no answer."""
-    pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
-    return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
-
-
-def normalize(text: str) -> str:
-    """A text without case, width and the difference between space, hyphen and underscore."""
-    return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
 _BULLET = lazy_regex(r"[ \t]*(?:[-*+•‣◦]|\d{1,4}[.)])[ \t]+(.*)")
 # One number with thousands separators, or several numbers without a space.
 _GROUPED = lazy_regex(r"(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 def split_items(text: str) -> list[str] | None:
-    """The items of a text in which every line is an item, or whose one line has commas; None for others.
+    """Split a list with one item per line, or one line with commas, into its items; None for other texts.
 
-    Either all lines carry a bullet or a number, or none does. ``1,234`` may be one item or two.
+    Either all lines begin with a bullet or a number, or none. ``1,234`` is refused, as one item or two.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:

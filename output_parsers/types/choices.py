@@ -123,8 +123,8 @@ class BoolNode(ChoiceNode[bool]):
         return super().read(data, cursor)
 
 
-_TRUE = Choice("true", True, ("yes",), alone=("y", "on", "1"))
-_FALSE = Choice("false", False, ("no",), alone=("n", "off", "0"))
+_TRUE = Choice("true", True, ("yes",), standalone_aliases=("y", "on", "1"))
+_FALSE = Choice("false", False, ("no",), standalone_aliases=("n", "off", "0"))
 
 
 class FlagNode(Node[Flag]):
@@ -190,13 +190,13 @@ def choices_of(cls: type[Enum]) -> list[Choice[Any]]:
     choices = []
     for member in members:
         label = member.value if by_value else member.name
-        aliases = [name for name, known in cls.__members__.items() if known is member]
-        others = [*aliases, f"{cls.__name__}.{member.name}"]
+        names = [name for name, aliased in cls.__members__.items() if aliased is member]
+        aliases = [*names, f"{cls.__name__}.{member.name}"]
         if isinstance(member.value, (str, int, float, Decimal)) and not isinstance(member.value, bool):
-            others.append(str(member.value))
+            aliases.append(str(member.value))
         own = getattr(member, "description", None)
         description = own if isinstance(own, str) else docs.get(member.name)
-        choices.append(Choice(label, member, tuple(o for o in others if o != label), description))
+        choices.append(Choice(label, member, tuple(a for a in aliases if a != label), description))
     return choices
 
 
@@ -248,11 +248,12 @@ def _literal(values: tuple[Any, ...]) -> Node[Any]:
     choices = []
     for value in values:
         label = value.name if isinstance(value, Enum) else _as_hint(Choice(str(value), value)).strip('"')
-        others: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
-        others = ("none",) if value is None else others
-        alone: tuple[str, ...] = ()
+        aliases: tuple[str, ...] = (str(value.value),) if isinstance(value, Enum) else ()
+        aliases = ("none",) if value is None else aliases
+        standalone: tuple[str, ...] = ()
         if isinstance(value, bool):
-            others, alone = (_TRUE if value else _FALSE).others, (_TRUE if value else _FALSE).alone
-        choices.append(Choice(label, value, others, alone=alone))
+            same = _TRUE if value else _FALSE
+            aliases, standalone = same.aliases, same.standalone_aliases
+        choices.append(Choice(label, value, aliases, standalone_aliases=standalone))
     exact = all(type(value) is str for value in values)  # pydantic accepts true and 1.0 for Literal[1]
     return ChoiceNode("literal", choices, exact=exact)

@@ -302,7 +302,7 @@ class Feeling(enum.Enum):
 Move = Literal["buy", "sell", "hold"]
 Urgency = Literal["critical", "minor"]
 Spam = Literal["spam", "ham"]
-OTHER_SENSE = "it has the word in another sense"
+OTHER_SENSE = "it uses the word in another sense"
 LEFT_OPEN = "it says more than one thing about them"
 
 
