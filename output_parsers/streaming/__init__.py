@@ -1,4 +1,7 @@
-"""Reads replies while they are written: snapshots of a value that grows, items of a list one by one."""
+"""Reads replies while they are written.
+
+``PartialReader`` gives snapshots of a value that grows. ``ItemReader`` gives the items of a list one by one.
+"""
 
 from __future__ import annotations
 

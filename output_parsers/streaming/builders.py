@@ -1,11 +1,21 @@
-"""The containers of a growing text, with what is closed in them, and how they stand at one moment."""
+"""Builds values from the containers of a growing text, member by member.
+
+The scanner produces ``Container`` objects, which hold the closed members as text. A builder reads them when
+a snapshot is looked at: ``ObjectBuilder`` for a record or a dict, ``ListBuilder`` for a list, ``JsonBuilder``
+for values that are read only when the container is closed::
+
+    text so far: {"name": "Ada", "tags": ["a       for a record with the fields name and tags
+    ObjectBuilder: has read name                  ListBuilder for tags: has read nothing, "a" may still grow
+
+Which builder a type needs is decided in ``factory``.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,27 +23,42 @@ from ..json.result import JsonSyntaxError, add_field
 from ..parser.fast_path import NOT_EXACT
 from ..result.reading import Cursor, Json, ValidationFailure
 from ..types.node import Node
-from .tokens import TextSoFar
+from .tokens import StringPrefix
 from .views import NO_TAIL, ListStore, ObjectStore, PartialList, PartialObject, Tail
+
+# --- what the scanner produces
 
 
 class Member(NamedTuple):
-    """A closed member that stands by itself. ``unfit``: its string cannot be read, and was shown so far."""
+    """A closed member that is not part of a run of exact JSON.
+
+    Attributes:
+        key: Its key, "" in a list.
+        value: Its value.
+        is_unreadable: True if it is a string that cannot be read. ``value`` is the part that was shown.
+    """
 
     key: str
     value: Json
-    unfit: bool
+    is_unreadable: bool
 
 
 class Container:
-    """An object or array: ``parts`` are its closed members in the order of the text, and are only added to.
+    """An object or array of the text, with its closed members.
 
-    A part is a run of members without anything odd in them, as text; one member; or one container. ``key``
-    is the key that it stands under; ``start`` and ``end`` say where in the whole text it stands. ``frame``
-    reads it, once somebody looks; ``sizes`` says how much was shown of it after so many parts.
+    Attributes:
+        bracket: The opening bracket.
+        closer: The closing bracket.
+        key: The key under which it stands in its parent.
+        start: Its position in the whole text.
+        end: The position after it, -1 while it is open.
+        parts: Its closed members in the order of the text: runs of exact JSON as text, single members, and
+            containers. Parts are only added.
+        builder: Reads the parts. It is attached when somebody looks at the value.
+        sizes: How many members the builder shows after 0, 1, 2 ... parts.
     """
 
-    __slots__ = ("bracket", "closer", "end", "frame", "key", "parts", "sizes", "start")
+    __slots__ = ("bracket", "builder", "closer", "end", "key", "parts", "sizes", "start")
 
     def __init__(self, bracket: str, key: str, start: int) -> None:
         self.bracket = bracket
@@ -42,441 +67,479 @@ class Container:
         self.start = start
         self.end = -1
         self.parts: list[Part] = []
-        self.frame: Frame | None = None
+        self.builder: Builder | None = None
         self.sizes: list[int] = []
 
-    def read_with(self, frame: Frame) -> Frame:
-        """Give it the frame that reads it."""
-        self.frame = frame
-        self.sizes = [frame.size]
-        return frame
+    def attach(self, builder: Builder) -> Builder:
+        """Set the builder that reads the parts."""
+        self.builder = builder
+        self.sizes = [builder.size]
+        return builder
 
 
 Part: TypeAlias = str | Member | Container
 
 
-def clean_text(container: Container) -> str | None:
-    """The JSON text of a closed container; None when there is something odd in it."""
+class ScanState(NamedTuple):
+    """The state of a scan at one moment.
+
+    Attributes:
+        stack: The open containers, each with the number of its parts.
+        key: The key of the string that is being written.
+        text: The string that is being written, if the scanner reads it piece by piece.
+        partial_member: Otherwise the match of PARTIAL_MEMBER for the member that is being written.
+    """
+
+    stack: list[tuple[Container, int]]
+    key: str = ""
+    text: StringPrefix | None = None
+    partial_member: re.Match[str] | None = None
+
+
+def exact_json(container: Container) -> str | None:
+    """Return the text of a closed container. None if it has a member that is not exact JSON."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
             members.append(part.rstrip(" \t\r\n,"))
             continue
-        inside = clean_text(part) if isinstance(part, Container) else None
-        if inside is None:
+        inner = exact_json(part) if isinstance(part, Container) else None
+        if inner is None:
             return None
-        members.append(f"{json.dumps(part.key)}:{inside}" if container.bracket == "{" else inside)
+        members.append(f"{json.dumps(part.key)}:{inner}" if container.bracket == "{" else inner)
     return f"{container.bracket}{','.join(members)}{container.closer}"
 
 
-class Moment(NamedTuple):
-    """The containers that are open, each with the number of its parts, and the member being written.
-
-    That member is the string ``text`` under ``key``, or it is still in ``cut``, a match of CUT_MEMBER.
-    """
-
-    spine: list[tuple[Container, int]]
-    key: str = ""
-    text: TextSoFar | None = None
-    cut: re.Match[str] | None = None
+_ITEMS = json.JSONDecoder(parse_float=Decimal)
+_MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 
-UNFIT: Any = object()  # what a container gives that does not fit its type
-SKIPPED: Any = object()  # what a container gives that nobody asked for
+def decode_items(run: str) -> list[Json]:
+    """Decode a run of exact JSON in an array."""
+    items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
+    return items
 
 
-class Slot(NamedTuple):
-    """Where a value goes: the node that reads it, the frame for a container in it, whether its text grows.
+# --- builders
 
-    ``as_is`` is the type of JSON that the node gives just as it is; ``clean`` reads the exact text of a
-    container, or gives NOT_EXACT, and is None where it always would. ``exact`` says that the key is the
-    field's very name; ``hidden`` that the value is shown only with the whole object, for the class may
-    change it.
+INVALID: Any = object()  # the result of a builder whose members do not fit the type
+IGNORED: Any = object()  # the result of a builder for a member that the type does not have
+
+
+class MemberSpec(NamedTuple):
+    """How the value of a member is read and shown.
+
+    Attributes:
+        node: Reads the value.
+        identity_type: The type of JSON values that the node returns unchanged. None if there is none.
+        read_exact: Reads the exact text of a container, or returns NOT_EXACT. None if it always would.
+        make_builder: Makes the builder for a container, from its bracket and the cursor of the reply.
+        shows_partial_text: True if a string is shown while it is being written.
+        name: The name of the field, or the key of a dict.
+        is_exact_key: True if the key in the text is the name of the field, False for another spelling.
+        is_hidden: True if the value is shown only with the whole object, because its class may change it.
     """
 
     node: Node[Any]
-    as_is: type | None
-    clean: Callable[[str], Any] | None
-    open: Callable[[str], Frame]
-    grows: bool
+    identity_type: type | None
+    read_exact: Callable[[str], Any] | None
+    make_builder: Callable[[str, Cursor], Builder]
+    shows_partial_text: bool
     name: Any = None
-    exact: bool = True
-    hidden: bool = False
+    is_exact_key: bool = True
+    is_hidden: bool = False
 
 
-class Frame:
-    """Reads one container, told its members in the order of the text; this one ignores them.
+class Builder:
+    """Builds the value of one container from its members, in the order of the text.
 
-    ``unread`` says that what it gives is JSON, which the container around it has yet to read.
+    This class ignores all members: it is used where the type has no such member.
+
+    Attributes:
+        returns_json: True if ``build`` returns a JSON value, which the parent still has to read.
     """
 
-    unread = False
+    returns_json = False
 
-    def key(self, key: str) -> None:
-        """The key of the member that comes next."""
+    def start_member(self, key: str) -> None:
+        """Set the key of the next member."""
 
-    def take(self, found: Json) -> None:
-        """A JSON value that is closed."""
+    def add_value(self, value: Json) -> None:
+        """Add the JSON value of the next member."""
 
-    def take_run(self, run: list[tuple[str, Json]]) -> None:
-        """Keys and values that follow one another."""
-        for key, found in run:
-            self.key(key)
-            self.take(found)
+    def add_members(self, members: list[tuple[str, Json]]) -> None:
+        """Add several members."""
+        for key, value in members:
+            self.start_member(key)
+            self.add_value(value)
 
-    def fail(self, shown: str) -> None:
-        """A string that is closed and cannot be read, with what was shown of it."""
+    def add_unreadable(self, shown: str) -> None:
+        """Add a string that cannot be read. ``shown`` is the part that was shown."""
 
-    def open(self, bracket: str) -> Frame:
-        """The frame for the container that comes next."""
-        return _SKIP
+    def child_builder(self, bracket: str) -> Builder:
+        """Return a builder for the next member, which is a container."""
+        return _IGNORING
 
-    def read_whole(self, container: Container) -> bool:
-        """Read the container that came next, and is closed, from its text; False when that cannot be."""
+    def add_exact(self, container: Container) -> bool:
+        """Add the next member, a closed container, by reading its text at once.
+
+        Returns False if that is not possible.
+        """
         return False
 
-    def adopt(self, child: Frame) -> None:
-        """The container that came next is closed."""
+    def add_built(self, child: Builder) -> None:
+        """Add the next member, a closed container, from its builder."""
 
-    def close(self) -> Any:
-        """The value, now that the container is closed; UNFIT, SKIPPED."""
-        return SKIPPED
+    def build(self) -> Any:
+        """Return the value of the closed container, or INVALID, or IGNORED."""
+        return IGNORED
 
     @property
     def size(self) -> int:
-        """How many members it shows; less than 0 where not even that it is there."""
+        """The number of members that are shown. Negative if not even the container is shown."""
         return 0
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        """Where a member goes that is being written, ``index`` members being shown before it."""
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        """Return the spec of a member that is being written after ``index`` members. None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> Any:
-        """What is shown of it: its first ``size`` members and the one being written; None: nothing."""
+        """Return a view of the first ``size`` members and the one that is being written. None for nothing."""
         return None
 
 
-_SKIP = Frame()
+_IGNORING = Builder()
 
 
-def skip() -> Frame:
-    """The frame for a container that is only to be passed over."""
-    return _SKIP
+class JsonBuilder(Builder):
+    """Collects a container as JSON, for types whose value is shown only when it is complete.
 
+    Attributes:
+        fields: The members of an object.
+    """
 
-class JsonFrame(Frame):
-    """A container that is read as a whole when it is closed; nothing of it is shown before."""
-
-    unread = True
+    returns_json = True
 
     def __init__(self, bracket: str) -> None:
         self.fields: dict[str, Json] = {}
         self._items: list[Json] | None = [] if bracket == "[" else None
         self._key = ""
-        self._unfit = False
+        self._is_invalid = False
 
-    def key(self, key: str) -> None:
+    def start_member(self, key: str) -> None:
         self._key = key
 
-    def take(self, found: Json) -> None:
+    def add_value(self, value: Json) -> None:
         if self._items is not None:
-            self._items.append(found)
+            self._items.append(value)
             return
         try:
-            add_field(self.fields, self._key, found, 0)
-        except JsonSyntaxError:
-            self._unfit = True
+            add_field(self.fields, self._key, value, 0)
+        except JsonSyntaxError:  # a repeated key with another value
+            self._is_invalid = True
 
-    def fail(self, shown: str) -> None:
-        self._unfit = True
+    def add_unreadable(self, shown: str) -> None:
+        self._is_invalid = True
 
-    def open(self, bracket: str) -> Frame:
-        return JsonFrame(bracket)
+    def child_builder(self, bracket: str) -> Builder:
+        return JsonBuilder(bracket)
 
-    def adopt(self, child: Frame) -> None:
-        found = child.close()
-        if found is UNFIT:
-            self._unfit = True
+    def add_built(self, child: Builder) -> None:
+        value = child.build()
+        if value is INVALID:
+            self._is_invalid = True
         else:
-            self.take(found)
+            self.add_value(value)
 
-    def close(self) -> Json:
-        if self._unfit:
-            return UNFIT
+    def build(self) -> Json:
+        if self._is_invalid:
+            return INVALID
         return self.fields if self._items is None else self._items
 
 
-_ITEMS = json.JSONDecoder(parse_float=Decimal)
-_PAIRS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
+class MemberBuilder(Builder, ABC):
+    """A builder that reads and shows its members one by one."""
 
-
-def decoded_items(run: str) -> list[Json]:
-    """The items of a clean run in an array."""
-    items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
-    return items
-
-
-def settle(container: Container, count: int) -> None:
-    """Tell the frame of a container its first ``count`` parts, those that it does not know yet.
-
-    The containers closed in it are read from their text, or told to frames of their own. Without recursion,
-    for they may be deep.
-    """
-    open_parts = [(container, count)]
-    while open_parts:
-        current, count = open_parts[-1]
-        inside = _tell(current, count)
-        if inside is not None:
-            open_parts.append((inside, 0 if inside.frame is _SKIP else len(inside.parts)))
-            continue
-        open_parts.pop()
-        if open_parts:
-            around = open_parts[-1][0]
-            frame = _frame_of(around)
-            frame.adopt(_frame_of(current))
-            around.sizes.append(frame.size)
-
-
-def _frame_of(container: Container) -> Frame:
-    assert container.frame is not None, "a container is told before it has a frame"
-    return container.frame
-
-
-def _tell(container: Container, count: int) -> Container | None:
-    """Tell the frame of a container its parts; None at the end, or a closed one in it to be told before."""
-    frame, sizes = _frame_of(container), container.sizes
-    for part in container.parts[len(sizes) - 1 : count]:
-        if isinstance(part, str):
-            if container.bracket == "{":
-                frame.take_run(_PAIRS.raw_decode("{" + part.rstrip(" \t\r\n,") + "}")[0])
-            else:
-                frame.take_run([("", found) for found in decoded_items(part)])
-        else:
-            frame.key(part.key)
-            if isinstance(part, Container):
-                if part.frame is None and not frame.read_whole(part):
-                    part.read_with(frame.open(part.bracket))
-                if part.frame is not None:
-                    return part
-            elif part.unfit:
-                frame.fail(str(part.value))
-            else:
-                frame.take(part.value)
-        sizes.append(frame.size)
-    return None
-
-
-class MemberFrame(Frame, ABC):
-    """A container whose members are read and shown one by one, each in the slot that is its own."""
-
-    def __init__(self, place: Cursor) -> None:
-        self._place = place
-        self._slot: Slot | None = None
-        self._unfit = False
+    _cursor: Cursor
+    _spec: MemberSpec | None = None  # of the next member
+    _is_invalid = False
 
     @abstractmethod
-    def _add(self, value: Any, *, fits: bool) -> None:
-        """Show a value in the slot, for good."""
+    def _show(self, value: Any, *, is_valid: bool) -> None:
+        """Show the value of the next member. It is never taken back."""
 
-    def take(self, found: Json) -> None:
-        slot = self._slot
-        if slot is None:
+    def add_value(self, value: Json) -> None:
+        spec = self._spec
+        if spec is None:
             return
-        if type(found) is slot.as_is:
-            self._add(found, fits=True)
+        if type(value) is spec.identity_type:
+            self._show(value, is_valid=True)
             return
-        place = self._place
+        cursor = self._cursor
         try:
-            value = slot.node.read(found, place)
+            result = spec.node.read(value, cursor)
         except (ValidationFailure, RecursionError):
-            self._unfit = True
-            if slot.grows and isinstance(found, str):  # so it was shown while it was being written
-                self._add(found, fits=False)
+            self._is_invalid = True
+            if spec.shows_partial_text and isinstance(value, str):  # it was shown while it was being written
+                self._show(value, is_valid=False)
             return
-        if place.coercions:
-            place.coercions.clear()
-        if place.union_cache:
-            place.union_cache.clear()
-        self._add(value, fits=True)
+        # one cursor serves all members, so nothing may be left in it
+        if cursor.coercions:
+            cursor.coercions.clear()
+        if cursor.union_cache:
+            cursor.union_cache.clear()
+        self._show(result, is_valid=True)
 
-    def fail(self, shown: str) -> None:
-        self._unfit = True
-        if self._slot is not None and self._slot.grows:
-            self._add(shown, fits=False)
+    def add_unreadable(self, shown: str) -> None:
+        self._is_invalid = True
+        if self._spec is not None and self._spec.shows_partial_text:
+            self._show(shown, is_valid=False)
 
-    def open(self, bracket: str) -> Frame:
-        return skip() if self._slot is None else self._slot.open(bracket)
+    def child_builder(self, bracket: str) -> Builder:
+        return _IGNORING if self._spec is None else self._spec.make_builder(bracket, self._cursor)
 
-    def read_whole(self, container: Container) -> bool:
-        slot = self._slot
-        if slot is None or slot.clean is None:
+    def add_exact(self, container: Container) -> bool:
+        spec = self._spec
+        if spec is None or spec.read_exact is None:
             return False
-        text = clean_text(container)
-        value = NOT_EXACT if text is None else slot.clean(text)
+        text = exact_json(container)
+        value = NOT_EXACT if text is None else spec.read_exact(text)
         if value is not NOT_EXACT:
-            self._add(value, fits=True)
+            self._show(value, is_valid=True)
         return value is not NOT_EXACT
 
-    def adopt(self, child: Frame) -> None:
-        value = child.close()
-        if value is SKIPPED:
+    def add_built(self, child: Builder) -> None:
+        value = child.build()
+        if value is IGNORED:
             return
-        if value is UNFIT:
-            self._unfit = True
+        if value is INVALID:
+            self._is_invalid = True
             shown = child.view(child.size, NO_TAIL)
             if shown is not None:
-                self._add(shown, fits=False)
-        elif child.unread:
-            self.take(value)
+                self._show(shown, is_valid=False)
+        elif child.returns_json:
+            self.add_value(value)
         else:
-            self._add(value, fits=True)
+            self._show(value, is_valid=True)
 
 
-class ObjectFrame(MemberFrame):
-    """An object: a record, a dict, or one with any members.
+class ObjectPlan(NamedTuple):
+    """How the objects of one type are built.
 
-    ``slot_of`` gives the slot of a key, None where there is none; ``make`` the value of the members, by
-    name, and of the keys that have no slot, and raises Misfit.
+    Attributes:
+        fields: The names of the fields. None if any key is possible.
+        specs: The specs of the usual keys.
+        find_spec: Finds the spec of another key. Returns None if the type has no such member.
+        make: Makes the value from the members by name and the members without a spec. Raises
+            ValidationFailure.
+        extra: What to do with members that have no spec: ``"ignore"``, ``"forbid"`` or ``"allow"``.
     """
 
-    def __init__(
-        self,
-        place: Cursor,
-        store: ObjectStore,
-        slot_of: Callable[[str], Slot | None],
-        make: Callable[[dict[Any, Any], dict[str, Json]], Any],
-        *,
-        extra: str = "ignore",
-    ) -> None:
-        super().__init__(place)
-        self._store = store
-        self._slot_of = slot_of
-        self._make = make
-        self._extra = extra
-        self._others: dict[str, Json] = {}
+    fields: Collection[str] | None
+    specs: Mapping[str, MemberSpec]
+    find_spec: Callable[[str, Cursor], MemberSpec | None]
+    make: Callable[[dict[Any, Any], dict[str, Json], Cursor], Any]
+    extra: str
+
+
+class ObjectBuilder(MemberBuilder):
+    """Builds a record, a dict, or any JSON object."""
+
+    def __init__(self, plan: ObjectPlan, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._plan = plan
+        self._store = ObjectStore(plan.fields)
+        self._extras: dict[str, Json] = {}
         self._hidden: dict[Any, Any] = {}
-        self._key: str | None = None  # the last key, where it has no slot
-        self._inexact: set[Any] = set()
+        self._extra_key: str | None = None  # the key of the next member, if it has no spec
+        self._inexact: set[Any] = set()  # the names of members whose key was spelled differently
 
-    def key(self, key: str) -> None:
-        slot = self._slot_of(key)
-        self._key = None
-        if slot is None:
-            self._key = key
-            self._unfit |= self._extra == "forbid"
-        elif slot.name in self._store.places or slot.name in self._hidden:
-            # its first value stays; the whole reading prefers a field's very name to another form of it
-            self._unfit |= slot.exact and slot.name in self._inexact
-            slot = None
-        elif not slot.exact:
-            self._inexact.add(slot.name)
-        self._slot = slot
+    def start_member(self, key: str) -> None:
+        plan = self._plan
+        spec = plan.specs.get(key) or plan.find_spec(key, self._cursor)
+        self._extra_key = None
+        if spec is None:
+            self._extra_key = key
+            self._is_invalid |= plan.extra == "forbid"
+        elif spec.name in self._store.positions or spec.name in self._hidden:
+            # The first value stays. The reader of the whole text prefers the exact name of a field to
+            # another spelling, so an exact name that comes second would change what was shown.
+            self._is_invalid |= spec.is_exact_key and spec.name in self._inexact
+            spec = None
+        elif not spec.is_exact_key:
+            self._inexact.add(spec.name)
+        self._spec = spec
 
-    def take_run(self, run: list[tuple[str, Json]]) -> None:
-        store, slot_of = self._store, self._slot_of
-        for key, found in run:
-            slot = slot_of(key)
+    def add_members(self, members: list[tuple[str, Json]]) -> None:
+        store, specs, find_spec, cursor = self._store, self._plan.specs, self._plan.find_spec, self._cursor
+        for key, value in members:
+            spec = specs.get(key) or find_spec(key, cursor)
             if (
-                slot is not None  # the usual member, for which the two steps below do no more than this
-                and type(found) is slot.as_is
-                and slot.exact
-                and not slot.hidden
-                and slot.name not in store.places
+                spec is not None  # the usual member: the two steps below would do the same, more slowly
+                and type(value) is spec.identity_type
+                and spec.is_exact_key
+                and not spec.is_hidden
+                and spec.name not in store.positions
             ):
-                store.add(slot.name, found)
+                store.add(spec.name, value)
             else:
-                self.key(key)
-                self.take(found)
+                self.start_member(key)
+                self.add_value(value)
 
-    def take(self, found: Json) -> None:
-        if self._key is not None and self._extra == "allow":
-            self._others[self._key] = found
+    def add_value(self, value: Json) -> None:
+        if self._extra_key is not None and self._plan.extra == "allow":
+            self._extras[self._extra_key] = value
         else:
-            super().take(found)
+            super().add_value(value)
 
-    def open(self, bracket: str) -> Frame:
-        if self._key is not None and self._extra == "allow":
-            return JsonFrame(bracket)
-        return super().open(bracket)
+    def child_builder(self, bracket: str) -> Builder:
+        if self._extra_key is not None and self._plan.extra == "allow":
+            return JsonBuilder(bracket)
+        return super().child_builder(bracket)
 
-    def adopt(self, child: Frame) -> None:
-        if self._key is not None and child.unread:
-            found = child.close()
-            self._unfit |= found is UNFIT
-            self._others[self._key] = found
+    def add_built(self, child: Builder) -> None:
+        if self._extra_key is not None and child.returns_json:
+            value = child.build()
+            self._is_invalid |= value is INVALID
+            self._extras[self._extra_key] = value
         else:
-            super().adopt(child)
+            super().add_built(child)
 
-    def _add(self, value: Any, *, fits: bool) -> None:
-        slot = self._slot
-        if slot is None:
+    def _show(self, value: Any, *, is_valid: bool) -> None:
+        spec = self._spec
+        if spec is None:
             return
-        if slot.hidden:
-            self._hidden[slot.name] = value
+        if spec.is_hidden:
+            self._hidden[spec.name] = value
             return
-        if not fits:
-            self._store.unfit.add(slot.name)
-        self._store.add(slot.name, value)
+        if not is_valid:
+            self._store.invalid.add(spec.name)
+        self._store.add(spec.name, value)
 
-    def close(self) -> Any:
-        if self._unfit:
-            return UNFIT
-        values = dict(zip(self._store.places, self._store.values, strict=True))
+    def build(self) -> Any:
+        if self._is_invalid:
+            return INVALID
+        values = dict(zip(self._store.positions, self._store.values, strict=True))
         values.update(self._hidden)
         try:
-            return self._make(values, self._others)
+            return self._plan.make(values, self._extras, self._cursor)
         except (ValidationFailure, RecursionError):
-            return UNFIT
+            return INVALID
 
     @property
     def size(self) -> int:
         return len(self._store.values)
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        slot = self._slot_of(key)
-        return None if slot is None or slot.hidden else slot
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        plan = self._plan
+        spec = plan.specs.get(key) or plan.find_spec(key, self._cursor)
+        return None if spec is None or spec.is_hidden else spec
 
     def view(self, size: int, tail: Tail) -> PartialObject:
         return PartialObject(self._store, size, tail)
 
 
-class ListFrame(MemberFrame):
-    """An array. ``slots`` are those of its first items, ``rest`` that of all others, None for none."""
+class ListPlan(NamedTuple):
+    """How the arrays of one type are built.
 
-    def __init__(
-        self, place: Cursor, slots: tuple[Slot, ...], rest: Slot | None, make: Callable[[list[Any]], Any]
-    ) -> None:
-        super().__init__(place)
-        self._slots = slots
-        self._rest = rest
-        self._make = make
+    Attributes:
+        first: The specs of the positional items.
+        rest: The spec of all other items. None if there are none.
+        make: Makes the value from the items. Raises ValidationFailure.
+    """
+
+    first: tuple[MemberSpec, ...]
+    rest: MemberSpec | None
+    make: Callable[[list[Any], Cursor], Any]
+
+
+class ListBuilder(MemberBuilder):
+    """Builds a list, a set, a tuple, or any JSON array."""
+
+    def __init__(self, plan: ListPlan, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._plan = plan
         self._store = ListStore()
-        self._count = 0  # of the items that were told
+        self._count = 0  # of the items so far, also those that are not shown
 
-    def key(self, key: str) -> None:
-        self._slot = self.peek(key, self._count)
-        self._unfit |= self._slot is None
+    def start_member(self, key: str) -> None:
+        self._spec = self.member_spec(key, self._count)
+        self._is_invalid |= self._spec is None
         self._count += 1
 
-    def _add(self, value: Any, *, fits: bool) -> None:
-        if not fits:
-            self._store.unfit.add(len(self._store.items))
+    def _show(self, value: Any, *, is_valid: bool) -> None:
+        if not is_valid:
+            self._store.invalid.add(len(self._store.items))
         self._store.items.append(value)
 
-    def close(self) -> Any:
-        if self._unfit:
-            return UNFIT
+    def build(self) -> Any:
+        if self._is_invalid:
+            return INVALID
         try:
-            return self._make(self._store.items[:])
+            return self._plan.make(self._store.items[:], self._cursor)
         except (ValidationFailure, RecursionError):
-            return UNFIT
+            return INVALID
 
     @property
     def size(self) -> int:
         return len(self._store.items)
 
-    def peek(self, key: str, index: int) -> Slot | None:
-        return self._slots[index] if index < len(self._slots) else self._rest
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        first = self._plan.first
+        return first[index] if index < len(first) else self._plan.rest
 
     def view(self, size: int, tail: Tail) -> PartialList:
         return PartialList(self._store, size, tail)
+
+
+# --- giving the parts of containers to their builders
+
+
+def build_parts(container: Container, count: int) -> None:
+    """Give the first ``count`` parts of a container to its builder, without those that it already has.
+
+    Closed containers in it are read from their text, or built by builders of their own.
+    """
+    # a stack instead of recursion, because the containers may be nested deeply
+    pending = [(container, count)]
+    while pending:
+        current, count = pending[-1]
+        nested = _add_parts(current, count)
+        if nested is not None:
+            pending.append((nested, 0 if nested.builder is _IGNORING else len(nested.parts)))
+            continue
+        pending.pop()
+        if pending:
+            parent = pending[-1][0]
+            parent_builder = _builder_of(parent)
+            parent_builder.add_built(_builder_of(current))
+            parent.sizes.append(parent_builder.size)
+
+
+def _builder_of(container: Container) -> Builder:
+    assert container.builder is not None, "a container is built before it has a builder"
+    return container.builder
+
+
+def _add_parts(container: Container, count: int) -> Container | None:
+    """Give parts to a builder. Return a closed container that must be built first, None at the end."""
+    builder, sizes = _builder_of(container), container.sizes
+    for part in container.parts[len(sizes) - 1 : count]:
+        if isinstance(part, str):
+            if container.bracket == "{":
+                builder.add_members(_MEMBERS.raw_decode("{" + part.rstrip(" \t\r\n,") + "}")[0])
+            else:
+                builder.add_members([("", item) for item in decode_items(part)])
+        else:
+            builder.start_member(part.key)
+            if isinstance(part, Container):
+                if part.builder is None and not builder.add_exact(part):
+                    part.attach(builder.child_builder(part.bracket))
+                if part.builder is not None:
+                    return part
+            elif part.is_unreadable:
+                builder.add_unreadable(str(part.value))
+            else:
+                builder.add_value(part.value)
+        sizes.append(builder.size)
+    return None

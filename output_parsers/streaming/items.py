@@ -1,4 +1,13 @@
-"""Hands over the items of a list while the list is being written, each as soon as it is complete."""
+"""Reads a list while it is written and returns each item as soon as it is complete.
+
+::
+
+    reader = ItemReader(Person)
+    reader.feed('[{"name": "Ada", "age": 36}, {"name"')   ->   [Person("Ada", 36)]
+    reader.feed(': "Bob", "age": 7}]')                    ->   [Person("Bob", 7)]
+
+``ItemListParser`` reads a complete reply to the same items.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +30,23 @@ from ..result.reading import Cursor, Json, Leniency, Reading, ValidationFailure,
 from ..types.containers import ListNode
 from ..types.node import Node
 from ..types.target import Target
-from .builders import Container, decoded_items
-from .scanner import Growing, KeptText, ReplyHead, RootSeeker
-from .targets import knows
+from .builders import Container, decode_items
+from .factory import may_have_key
+from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
 
 T = TypeVar("T")
-_BETWEEN = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
+# what may stand between objects that are not in a list: commas, and the marks of a Markdown list
+_BETWEEN_OBJECTS = re.compile(r"[\s,;]*+(?:(?:[-*]|\d{1,4}[.)])\s++)?")
 
 
 class ItemPolicy(Enum):
-    """What becomes of an item that does not fit: an error, nothing, or an ItemError in its place."""
+    """What to do with an item that does not fit its type.
+
+    Attributes:
+        RAISE: Raise OutputParsingError.
+        SKIP: Leave the item out.
+        KEEP: Return an ItemError in its place.
+    """
 
     RAISE = "raise"
     SKIP = "skip"
@@ -39,7 +55,13 @@ class ItemPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """An item that does not fit: its place in the list, its text, and why."""
+    """An item that does not fit its type.
+
+    Attributes:
+        index: Its position in the list.
+        text: Its text.
+        problems: Why it does not fit.
+    """
 
     index: int
     text: str
@@ -47,11 +69,11 @@ class ItemError:
 
 
 class ItemReader(Generic[T]):
-    """A reply that is a list, chunk by chunk → its items.
+    """Reads a reply that is a list, chunk by chunk, and returns its items.
 
-    The list may stand bare, under the one key of an object, or as one object after the other (JSON Lines).
-    Items come in their order, each once. With RAISE the items before a bad one are handed over first; the
-    next call raises, and the call after that goes on behind it.
+    The reply may be a list, an object with the list under its only key, or one object after the other
+    (JSON Lines). Each item is returned once, in order. With ``ItemPolicy.RAISE`` the items before a bad one
+    are returned first; the next call raises, and the call after that continues behind the bad item.
     """
 
     def __init__(
@@ -61,21 +83,28 @@ class ItemReader(Generic[T]):
         *,
         leniency: Leniency = Leniency.SAFE,
     ) -> None:
+        """Create a reader for one reply.
+
+        Args:
+            item: The type of the items, or its parser.
+            on_error: What to do with an item that does not fit.
+            leniency: How far the text may differ from exact JSON.
+        """
         parser: TypeParser[T] = item if isinstance(item, TypeParser) else parser_for(item)
         self._node: Node[T] = parser.node
-        self._clean = parser.fast_reader
+        self._fast_reader = parser.fast_reader
         self._on_error = on_error
         self._leniency = leniency
         self._chunks: list[str] = []
-        self._head = ReplyHead()
-        self._kept = KeptText()
-        self._growing = Growing(RootSeeker(self._suits), self._close)
+        self._reasoning = ReasoningFilter()
+        self._window = TextWindow()
+        self._scanner = IncrementalScanner(RootFinder(self._accepts_root), self._on_root_closed)
         self._list: Container | None = None
-        self._taken = 0  # parts of the list
-        self._closed = False
-        self._lines_end = -1  # where the last of several objects in a row ends
-        self._fault = ""
-        self._count = 0
+        self._read_parts = 0  # of the list
+        self._is_closed = False
+        self._last_object_end = -1  # of objects that are not in a list
+        self._error = ""
+        self._count = 0  # of the items so far, bad ones included
         self._ready: deque[T | ItemError | OutputParsingError] = deque()
 
     @property
@@ -86,17 +115,17 @@ class ItemReader(Generic[T]):
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> list[T | ItemError]:
-        """The items that are complete with this part of the text.
+        """Add the next chunk of the text and return the items that are complete now.
 
-        With RAISE, raises OutputParsingError with the text of the item for one that does not fit.
+        With ``ItemPolicy.RAISE``, raises OutputParsingError with the text of an item that does not fit.
         """
         self._chunks.append(chunk)
-        answer = self._head.feed(chunk)
-        if answer and not self._closed:
-            self._kept.add(answer)
-            self._growing.feed(answer)
-            self._find_list(self._growing.spine)
-            self._collect()
+        answer = self._reasoning.feed(chunk)
+        if answer and not self._is_closed:
+            self._window.append(answer)
+            self._scanner.feed(answer)
+            self._find_list(self._scanner.stack)
+            self._read_closed_items()
         items: list[T | ItemError] = []
         while self._ready:
             first = self._ready[0]
@@ -109,147 +138,154 @@ class ItemReader(Generic[T]):
         return items
 
     def finish(self) -> list[T | ItemError]:
-        """The items that were not handed over yet, now that the text is complete: mostly none.
+        """Return the items that were not returned yet, when the text is complete. Usually there are none.
 
-        Raises OutputParsingError for a bad item as ``feed`` does, and where the list is cut off, or there is
-        none.
+        Raises OutputParsingError for a bad item as ``feed`` does, and if the list is cut off or missing.
         """
-        if self._growing.lost and not self._fault:
-            self._recover()
+        if self._scanner.gave_up and not self._error:
+            self._read_remaining()
         for first in self._ready:
             if isinstance(first, OutputParsingError):
                 self._ready.remove(first)
                 raise first
-        fault = self._fault or self._missing()
-        if fault:
-            raise OutputParsingError(self.text, [Problem("$", fault)])
+        error = self._error or self._find_missing()
+        if error:
+            raise OutputParsingError(self.text, [Problem("$", error)])
         items = [item for item in self._ready if not isinstance(item, OutputParsingError)]
         self._ready.clear()
         return items
 
-    def _missing(self) -> str:
-        """What is missing for a whole list; "" for nothing."""
-        if self._growing.lost:
+    def _find_missing(self) -> str:
+        """Return what is missing for a complete list, "" if it is complete."""
+        if self._scanner.gave_up:
             return ""
-        if self._growing.spine:
+        if self._scanner.stack:
             return "the JSON is cut off: the list is not closed"
-        found = self._closed or self._lines_end >= 0
-        return "" if found else f"expected a list of items, each {self._node.kind}; the reply holds none"
+        has_list = self._is_closed or self._last_object_end >= 0
+        return "" if has_list else f"expected a list of items, each {self._node.kind}; the reply holds none"
 
-    def _suits(self, bracket: str) -> bool:
-        return bracket == "{" or self._lines_end < 0
+    def _accepts_root(self, bracket: str) -> bool:
+        # after an object that is not in a list, only further objects can follow
+        return bracket == "{" or self._last_object_end < 0
 
-    def _find_list(self, spine: list[Container]) -> None:
-        """Tell the list from what is around it, once that is seen."""
-        if self._list is not None or not spine or self._lines_end >= 0:
+    def _find_list(self, stack: list[Container]) -> None:
+        """Find the container of the items as soon as it has begun."""
+        if self._list is not None or not stack or self._last_object_end >= 0:
             return
-        first = spine[0]
-        if first.bracket == "{":
-            inside = first.parts[0] if first.parts else (spine[1] if len(spine) > 1 else None)
-            if not isinstance(inside, Container) or inside.bracket == "{" or knows(self._node, inside.key):
+        candidate = stack[0]
+        if candidate.bracket == "{":
+            inner = candidate.parts[0] if candidate.parts else (stack[1] if len(stack) > 1 else None)
+            if (
+                not isinstance(inner, Container)
+                or inner.bracket == "{"
+                or may_have_key(self._node, inner.key)
+            ):
                 return
-            first = inside
-        self._list = first
+            candidate = inner
+        self._list = candidate
 
-    def _close(self, root: Container) -> bool:
+    def _on_root_closed(self, root: Container) -> bool:
+        """Read the items of a closed container. Return True to look for another one."""
         self._find_list([root])
         if self._list is not None:
-            self._collect()
-            self._closed = True
+            self._read_closed_items()
+            self._is_closed = True
             if root.bracket == "{" and len(root.parts) > 1:
-                self._fault = "the object around the list has other keys too"
+                self._error = "the object around the list has other keys too"
             return False
-        if self._lines_end >= 0 and not _BETWEEN.fullmatch(self._kept.cut(self._lines_end, root.start)):
-            self._fault = "text stands between the items"
-            self._closed = True
-            return False
-        self._lines_end = root.end
-        self._read(self._kept.cut(root.start, root.end))
+        if self._last_object_end >= 0:
+            between = self._window.cut(self._last_object_end, root.start)
+            if not _BETWEEN_OBJECTS.fullmatch(between):
+                self._error = "text stands between the items"
+                self._is_closed = True
+                return False
+        self._last_object_end = root.end
+        self._read_item(self._window.cut(root.start, root.end))
         return True
 
-    def _collect(self) -> None:
-        """Read the items of the list that have been closed since the last time."""
-        end = self._lines_end
+    def _read_closed_items(self) -> None:
+        """Read the items of the list that were closed since the last call."""
+        end = self._last_object_end
         if self._list is not None:
-            for part in self._list.parts[self._taken :]:
-                self._taken += 1
+            for part in self._list.parts[self._read_parts :]:
+                self._read_parts += 1
                 if isinstance(part, Container):
                     end = part.end
-                    self._read(self._kept.cut(part.start, part.end))
+                    self._read_item(self._window.cut(part.start, part.end))
                 elif isinstance(part, str):
-                    for found in decoded_items(part):
-                        self._align(found, dump_json(found))
-                elif part.unfit:
-                    self._refuse(dump_json(part.value), (self._problem("the string cannot be read"),))
+                    for value in decode_items(part):
+                        self._read_value(value, dump_json(value))
+                elif part.is_unreadable:
+                    self._add_error(dump_json(part.value), (self._problem("the string cannot be read"),))
                 else:
-                    self._align(part.value, dump_json(part.value))
-        self._kept.drop(end)
+                    self._read_value(part.value, dump_json(part.value))
+        self._window.drop_before(end)
 
     def _problem(self, message: str) -> Problem:
         return Problem(f"$[{self._count}]", message)
 
-    def _read(self, text: str) -> None:
-        value = NOT_EXACT if self._clean is None else self._clean(text)
-        if value is not NOT_EXACT:  # most items are exact JSON
-            self._ready.append(value)
+    def _read_item(self, text: str) -> None:
+        item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
+        if item is not NOT_EXACT:  # most items are exact JSON
+            self._ready.append(item)
             self._count += 1
             return
         try:
-            found = _json_of(text)
-        except JsonSyntaxError as fault:
-            self._refuse(text, (self._problem(f"the JSON is broken: {fault.message}"),))
+            value = _read_json(text)
+        except JsonSyntaxError as error:
+            self._add_error(text, (self._problem(f"the JSON is broken: {error.message}"),))
         else:
-            self._align(found, text)
+            self._read_value(value, text)
 
-    def _align(self, found: Json, text: str) -> None:
+    def _read_value(self, value: Json, text: str) -> None:
         try:
-            value = self._node.read(found, Cursor(self._leniency, f"$[{self._count}]"))
-        except ValidationFailure as misfit:
-            self._refuse(text, misfit.problems)
+            item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
+        except ValidationFailure as failure:
+            self._add_error(text, failure.problems)
         except RecursionError:
-            self._refuse(text, (self._problem("it is nested too deeply"),))
+            self._add_error(text, (self._problem("it is nested too deeply"),))
         else:
-            self._ready.append(value)
+            self._ready.append(item)
             self._count += 1
 
-    def _refuse(self, text: str, problems: tuple[Problem, ...]) -> None:
+    def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
             self._ready.append(ItemError(self._count, text, problems))
         self._count += 1
 
-    def _recover(self) -> None:
-        """Read the whole reply where the scan of it was given up, and go on behind the last item found."""
+    def _read_remaining(self) -> None:
+        """Read the whole reply after the scanner gave up, and add the items after those already read."""
         try:
             reply = strip_reasoning(self.text, Cursor(self._leniency))
             whole = reply.read_whole()
-            found = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
-        except ValidationFailure as misfit:
-            raise OutputParsingError(self.text, misfit.problems) from misfit
+            values = [candidate.value for candidate in ([whole] if whole else reply.find_candidates())]
+        except ValidationFailure as failure:
+            raise OutputParsingError(self.text, failure.problems) from failure
         except RecursionError as error:
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
-        lists = [items for value in found if (items := _list_in(value)) is not None]
-        items = found if self._lines_end >= 0 else next(iter(lists), None)
+        lists = [items for value in values if (items := _list_in(value)) is not None]
+        items = values if self._last_object_end >= 0 else next(iter(lists), None)
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
-        for item in items[self._count :]:
-            self._align(item, dump_json(item))
+        for value in items[self._count :]:
+            self._read_value(value, dump_json(value))
 
 
-def _list_in(found: Json) -> list[Json] | None:
-    """The list that a value is, or that it holds under its one key."""
-    if isinstance(found, dict) and len(found) == 1:
-        found = next(iter(found.values()))
-    return found if isinstance(found, list) else None
+def _list_in(value: Json) -> list[Json] | None:
+    """Return a value that is a list, or the list under the only key of an object."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, list) else None
 
 
-def _json_of(text: str) -> Json:
-    """The one JSON value that a text is. Raises JsonSyntaxError."""
+def _read_json(text: str) -> Json:
+    """Read a text that is one JSON value. Raises JsonSyntaxError."""
     try:
         return read_exact(text)
     except JsonSyntaxError:
-        # in brackets, for there a quote inside a string can be told from its end
+        # inside of brackets, quotes in a string can be distinguished from those that end it
         items = read_tolerant(f"[{text}]").value
     if len(items) != 1:
         raise JsonSyntaxError("it is more than one value", 0)
@@ -257,32 +293,39 @@ def _json_of(text: str) -> Json:
 
 
 class ItemListParser(TypeParser[list[Any]]):
-    """Reads a whole reply as an ``ItemReader`` does that is fed with it, so that both give the same items.
+    """A parser for a whole list that returns the same items as an ``ItemReader`` for the same text.
 
-    What is no JSON, as a list with bullets, is read as any list is. With ``ItemPolicy.KEEP`` an item that
-    does not fit stands in the list as an ItemError.
+    A reply that is not JSON, such as a bulleted list, is read like any list. With ``ItemPolicy.KEEP`` the
+    list contains an ItemError for each item that does not fit.
     """
 
     def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
+        """Create a parser.
+
+        Args:
+            item: The parser of the items.
+            policy: What to do with an item that does not fit.
+            field: The key of the envelope in which the list is sent. None for no envelope.
+        """
         target = Target(list[Any], alias=f"list[{item.name}]")
         super().__init__(target, ListNode(item.node, list, exact=False), field=field)
         self._item = item
         self._policy = policy
 
     def with_envelope(self, field: str = "value") -> ItemListParser:
-        """The parser of the same list inside an object under one key."""
+        """Return a parser for the same list under the only key of an object."""
         return ItemListParser(self._item, self._policy, field=field)
 
     def reader(self) -> ItemReader[Any]:
-        """What hands the items over."""
+        """Return a reader that reads the list item by item."""
         return ItemReader(self._item, self._policy)
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> list[Any]:
-        """The items. Raises OutputParsingError, and nothing else, when the text is unfit."""
+        """Return the items. Raises OutputParsingError if the text does not fit."""
         return self.read(text, leniency).value
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[list[Any]]:
-        """The items. Raises OutputParsingError, and nothing else, when the text is unfit."""
+        """Return the items as a ``Reading``. Raises OutputParsingError if the text does not fit."""
         reader = ItemReader(self._item, self._policy, leniency=leniency)
         try:
             items = reader.feed(text)

@@ -1,4 +1,11 @@
-"""Reads a reply while it is written: chunks of text → typed snapshots that only ever grow."""
+"""Reads a reply while it is written: chunks of text in, typed snapshots out.
+
+For a record with the fields ``name`` and ``age``::
+
+    reader.feed('{"name": "Ad')   ->   reader.snapshot().value == {"name": "Ad"}
+    reader.feed('a", "age": 36')  ->   reader.snapshot().value == {"name": "Ada"}      36 may still grow
+    reader.feed("}")              ->   reader.snapshot().value == Person("Ada", 36)    done
+"""
 
 from __future__ import annotations
 
@@ -11,69 +18,48 @@ from typing_extensions import TypeForm
 from ..parser.registry import parser_for
 from ..parser.type_parser import TypeParser
 from ..result.errors import OutputParsingError
-from ..result.reading import Leniency, Reading
+from ..result.reading import Cursor, Leniency, Reading
 from ..types.scalars import TextNode
-from .builders import Container, Moment
-from .scanner import Growing, KeptText, ReplyHead, RootSeeker
-from .targets import Root
-from .tokens import TextPieces, TextSoFar
+from .builders import Container, ScanState
+from .factory import factory_for, make_view
+from .scanner import IncrementalScanner, ReasoningFilter, RootFinder, TextWindow
+from .tokens import StringBuffer, StringPrefix
 from .views import PartialList, PartialObject, plain
-
-
-class GrowingText:
-    """The answer of a growing reply. Behind reasoning, the white space around it is no part of it."""
-
-    def __init__(self, head: ReplyHead) -> None:
-        self._head = head
-        self._pieces = TextPieces()
-        self._held: list[str] = []  # white space that may be the end of the text
-
-    def feed(self, answer: str) -> None:
-        """Take the next part of what stands behind the reasoning."""
-        bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip() if self._head.reasoned else answer
-        if bare:
-            self._pieces.parts += [*self._held, bare]
-            self._held = []
-        if len(bare) < len(answer):
-            self._held.append(answer[len(bare) :])
-
-    def so_far(self) -> TextSoFar | None:
-        """What can be shown of it now; None when nothing has come."""
-        return self._pieces.so_far() if self._pieces.parts else None
-
 
 T = TypeVar("T")
 
 
 class Snapshot(Generic[T]):
-    """What can be told of a value at one moment. It never changes.
+    """The value of a reply at one moment. It never changes.
 
-    ``done`` says that the value is complete.
+    Attributes:
+        done: True if the value is complete.
     """
 
-    __slots__ = ("_look", "_shown", "done")
+    __slots__ = ("_make_value", "_value", "done")
 
-    def __init__(self, look: Callable[[], Any], *, done: bool) -> None:
-        self._look: Callable[[], Any] | None = look
-        self._shown: Any = None
+    def __init__(self, make_value: Callable[[], Any], *, done: bool) -> None:
+        self._make_value: Callable[[], Any] | None = make_value
+        self._value: Any = None
         self.done = done
 
     @property
     def value(self) -> T | PartialObject | PartialList | None:
-        """The value, once it is complete; a view while an object or a list is being written; else None.
+        """The value so far.
 
-        Text is shown as far as it has come.
+        While an object or a list is being written, it is a ``PartialObject`` or a ``PartialList``. Text is
+        a string. Other values are None until they are complete.
         """
-        if self._look is not None:
-            shown = self._look()
-            self._shown = shown.join() if isinstance(shown, TextSoFar) else shown
-            self._look = None
-        return cast("T | PartialObject | PartialList | None", self._shown)
+        if self._make_value is not None:
+            value = self._make_value()
+            self._value = value.join() if isinstance(value, StringPrefix) else value
+            self._make_value = None
+        return cast("T | PartialObject | PartialList | None", self._value)
 
     def is_done(self, *path: str | int) -> bool:
-        """Whether the part under these names of fields and indexes of items is complete.
+        """Return True if the part at a path of field names and list indexes is complete.
 
-        ``snapshot.is_done("skills", 0)``; a part of what is complete is complete.
+        Example: ``snapshot.is_done("skills", 0)``. All parts of a complete value are complete.
         """
         part: Any = self.value
         done = self.done
@@ -88,12 +74,12 @@ class Snapshot(Generic[T]):
         return done
 
     def to_python(self) -> Any:
-        """What is shown as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``.
+        """Return the value as dicts, lists, strings, numbers, booleans and None, ready for ``json.dumps``.
 
-        Members and items that are complete are turned into them once, and all snapshots share what came of
-        it: copy what you want to change.
+        Complete members and items are converted once and shared by all snapshots: copy what you want to
+        change.
 
-        Raises ValueError for a complete value that is nested deeper than pydantic dumps.
+        Raises ValueError for a complete value that is nested too deeply for pydantic.
         """
         return plain(self.value)
 
@@ -102,27 +88,37 @@ class Snapshot(Generic[T]):
 
 
 class PartialReader(Generic[T]):
-    """Text of a reply, chunk by chunk → snapshots of its value, in time linear in the text.
+    """Reads a reply chunk by chunk and gives snapshots of its value, in time linear in the text.
 
-    Strings grow, objects and lists are shown as views that grow, and become instances of their classes when
-    they are closed; all else appears when it is complete. What was shown stays: nothing is taken back, and a
-    part that does not fit its type is not shown. ``finish`` reads the whole text as ``read`` does, and has
-    the last word: a snapshot is what the text says so far, not yet a value that was checked as a whole.
+    Strings grow. Objects and lists are shown as views that grow, and become instances of their classes when
+    they are closed. Other values appear when they are complete. What a snapshot has shown is never taken
+    back; a part that does not fit its type is not shown.
+
+    A snapshot is not validated as a whole. ``finish`` reads the complete text as ``TypeParser.read`` does,
+    and its result decides.
     """
 
     def __init__(self, form: TypeForm[T] | TypeParser[T], *, leniency: Leniency = Leniency.SAFE) -> None:
+        """Create a reader for one reply.
+
+        Args:
+            form: The type of the value, or its parser.
+            leniency: How far the text may differ from exact JSON.
+        """
         self._parser: TypeParser[T] = form if isinstance(form, TypeParser) else parser_for(form)
         self._leniency = leniency
         self._chunks: list[str] = []
-        self._head = ReplyHead()
+        self._reasoning = ReasoningFilter()
         self._reading: Reading[T] | None = None
         node = self._parser.node
-        self._growing_text = GrowingText(self._head) if isinstance(node, TextNode) else None
-        self._kept = KeptText()
-        self._answer = ""
-        self._root = Root(node, leniency)
-        self._last: Moment | None = None  # of the outermost container that was closed last
-        self._growing = Growing(RootSeeker(self._root.suits), self._close)
+        self._plain_text = PlainTextReader(self._reasoning) if isinstance(node, TextNode) else None
+        self._window = TextWindow()
+        self._text_of_reading = ""  # the text of ``_reading``
+        self._factory = factory_for(node)
+        self._cursor = Cursor(leniency)
+        self._last_closed: ScanState | None = None  # the state when the outermost container was closed
+        finder = RootFinder(self._factory.root_brackets.__contains__)
+        self._scanner = IncrementalScanner(finder, self._on_root_closed)
 
     @property
     def text(self) -> str:
@@ -132,48 +128,70 @@ class PartialReader(Generic[T]):
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, chunk: str) -> None:
-        """Take the next part of the text. Raises nothing, whatever the text."""
+        """Add the next chunk of the text. Never raises an error because of the text."""
         self._chunks.append(chunk)
-        answer = self._head.feed(chunk)
-        if self._growing_text is not None:
-            self._growing_text.feed(answer)
+        answer = self._reasoning.feed(chunk)
+        if self._plain_text is not None:
+            self._plain_text.feed(answer)
         elif answer and self._reading is None:
-            self._kept.add(answer)
-            self._growing.feed(answer)
-            if self._last is not None:
-                self._kept.drop(self._last.spine[0][0].end)
+            self._window.append(answer)
+            self._scanner.feed(answer)
+            if self._last_closed is not None:
+                self._window.drop_before(self._last_closed.stack[0][0].end)
 
-    def _close(self, container: Container) -> bool:
-        """Read the answer; one that does not fit, and of which nothing was shown, makes way for another."""
-        moment = Moment([(container, len(container.parts))])
-        self._last = moment
-        self._answer = self._kept.cut(container.start, container.end)
+    def _on_root_closed(self, container: Container) -> bool:
+        """Read the answer. Return True to look for another one: this one is invalid and was never shown."""
+        self._last_closed = ScanState([(container, len(container.parts))])
+        self._text_of_reading = self._window.cut(container.start, container.end)
         try:
-            self._reading = self._parser.read(self._answer, self._leniency)
+            self._reading = self._parser.read(self._text_of_reading, self._leniency)
         except OutputParsingError:
-            return not self._root.view(moment)
+            return not make_view(self._last_closed, self._factory, self._cursor)
         return False
 
     def snapshot(self) -> Snapshot[T]:
-        """What can be told of the value now."""
+        """Return the value so far."""
         reading = self._reading
         if reading is not None:
             return Snapshot(lambda: reading.value, done=True)
-        if self._growing_text is not None:
-            shown = self._growing_text.so_far()
-            return Snapshot(lambda: shown, done=False)
-        moment = self._growing.moment()
-        if not moment.spine and self._last is not None:
-            moment = self._last
-        return Snapshot(partial(self._root.view, moment), done=False)
+        if self._plain_text is not None:
+            text = self._plain_text.so_far()
+            return Snapshot(lambda: text, done=False)
+        state = self._scanner.state()
+        if not state.stack and self._last_closed is not None:
+            state = self._last_closed
+        return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)
 
     def finish(self) -> Reading[T]:
-        """The value of the whole text, with the steps that reading it took, just as ``read`` gives them.
+        """Read the complete text and return the value with its coercions, as ``TypeParser.read`` does.
 
-        Raises OutputParsingError, and nothing else, when the text is unfit. From then on ``snapshot`` gives
-        the value.
+        Afterwards ``snapshot`` returns this value. Raises OutputParsingError if the text does not fit.
         """
         reading = self._reading
-        if reading is None or self._answer != self.text:  # else the very same text was read when it closed
+        if reading is None or self._text_of_reading != self.text:  # the same text is not read twice
             reading = self._reading = self._parser.read(self.text, self._leniency)
         return reading
+
+
+class PlainTextReader:
+    """Collects a reply that is plain text. White space around an answer after reasoning is removed."""
+
+    def __init__(self, reasoning: ReasoningFilter) -> None:
+        self._reasoning = reasoning
+        self._buffer = StringBuffer()
+        self._trailing_space: list[str] = []  # it is part of the text only if more text follows
+
+    def feed(self, answer: str) -> None:
+        """Add the next part of the text after the reasoning."""
+        bare = answer
+        if self._reasoning.found_reasoning:
+            bare = answer.rstrip().rstrip("\ufeff\u200b\u2060\0").rstrip()
+        if bare:
+            self._buffer.pieces += [*self._trailing_space, bare]
+            self._trailing_space = []
+        if len(bare) < len(answer):
+            self._trailing_space.append(answer[len(bare) :])
+
+    def so_far(self) -> StringPrefix | None:
+        """Return the text so far. None if there is none."""
+        return self._buffer.prefix() if self._buffer.pieces else None

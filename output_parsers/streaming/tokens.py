@@ -1,4 +1,11 @@
-"""A growing string as it was at one moment, joined only when somebody looks."""
+r"""Regular expressions and small functions that read the tokens of a growing JSON text.
+
+Tokens are judged before the text is complete, so each function distinguishes three results: a token, a text
+that cannot be read, and a text that needs more input. ``scan_bare_value("12", 0, "]")`` needs more input,
+because the next chunk may begin with another digit; ``scan_bare_value("12, ", 0, "]")`` returns 12.
+
+``StringBuffer`` collects the text of a string that grows.
+"""
 
 from __future__ import annotations
 
@@ -10,41 +17,47 @@ from ..json.strings import decode_string, read_bare_value
 from ..result.reading import Json
 
 
-class TextPieces:
-    """The pieces of a growing string. They are only ever added to; the last text that was made is kept."""
+class StringBuffer:
+    """The pieces of a growing string. Pieces are only added; the text is joined when it is needed.
 
-    __slots__ = ("_joined", "_joined_of", "parts")
+    Attributes:
+        pieces: The pieces so far.
+    """
+
+    __slots__ = ("_joined", "_joined_count", "pieces")
 
     def __init__(self) -> None:
-        self.parts: list[str] = []
+        self.pieces: list[str] = []
         self._joined = ""
-        self._joined_of = 0  # how many parts are in it
+        self._joined_count = 0  # how many pieces are in it
 
     def join(self, count: int) -> str:
-        """The text of the first ``count`` pieces: of those that a look adds to the last one, once."""
-        if count < self._joined_of:
-            return "".join(self.parts[:count])
-        if count > self._joined_of:
-            self._joined = "".join((self._joined, *self.parts[self._joined_of : count]))
-            self._joined_of = count
+        """Return the text of the first ``count`` pieces."""
+        if count < self._joined_count:
+            return "".join(self.pieces[:count])
+        if count > self._joined_count:
+            # only the new pieces are added: joining all of them for each snapshot takes quadratic time
+            self._joined = "".join((self._joined, *self.pieces[self._joined_count : count]))
+            self._joined_count = count
         return self._joined
 
-    def so_far(self) -> TextSoFar:
-        """The text as it stands now."""
-        return TextSoFar(self, len(self.parts))
+    def prefix(self) -> StringPrefix:
+        """Return the text so far, not yet joined."""
+        return StringPrefix(self, len(self.pieces))
 
 
-class TextSoFar:
-    """A growing string at one moment: the first pieces of those that others go on adding to."""
+class StringPrefix:
+    """A growing string as it was at one moment."""
 
-    __slots__ = ("_count", "_pieces")
+    __slots__ = ("_buffer", "_count")
 
-    def __init__(self, pieces: TextPieces, count: int) -> None:
-        self._pieces = pieces
+    def __init__(self, buffer: StringBuffer, count: int) -> None:
+        self._buffer = buffer
         self._count = count
 
     def join(self) -> str:
-        return self._pieces.join(self._count)
+        """Return the text."""
+        return self._buffer.join(self._count)
 
 
 _SPACE = r"[ \t\r\n]*+"
@@ -59,9 +72,9 @@ _NUMBER = r"-?(?:0|[1-9][0-9]{0,400}+)(?:\.[0-9]{1,400}+)?(?:[eE][+-]?[0-9]{1,4}
 _SCALAR = rf"(?:{_NUMBER}|true|false|null)"
 _CUT_SCALAR = r"[-+.0-9a-zA-Z]*+"
 
-# Members with nothing odd in them, up to where the next one begins. A string ends only where a key or an
-# item follows, so that no quote inside it is taken for its end. The third group of OPENING closes, the
-# fourth is the comma after that.
+# All complete members of exact JSON, up to where the next one begins: most of a reply is read by this one
+# expression. A string counts as closed only if a key or an item follows, because models forget to escape
+# quotes. Indexed by the bracket of the container.
 CLEAN_RUN = {
     "{": re.compile(
         rf'(?:{_SPACE}"{_PLAIN}"{_SPACE}:{_SPACE}(?:"{_STRING}"|{_SCALAR}){_SPACE}(?:,{_SPACE}(?=")|(?=}})))*+'
@@ -70,14 +83,15 @@ CLEAN_RUN = {
         rf'(?:{_SPACE}(?:"{_STRING}"{_SPACE}(?:,{_SPACE}(?=["{{\[])|(?=\]))|{_SCALAR}{_SPACE}(?:,|(?=\]))))*+'
     ),
 }
-OPENING = {
+# Groups: the key and the bracket of a nested container, or the closing bracket and the comma after it.
+OPEN_OR_CLOSE = {
     "{": re.compile(rf'{_SPACE}(?:"({_PLAIN})"{_SPACE}:{_SPACE}([{{\[])|([}}\]])(?:{_SPACE}(,))?)'),
     "[": re.compile(rf"{_SPACE}(?:()([{{\[])|([}}\]])(?:{_SPACE}(,))?)"),
 }
-NEXT = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
-# The beginning of such a member, up to the end of the text: its key, and its string as far as it has come.
+COMMA_OR_CLOSE = re.compile(rf"{_SPACE}(?:([}}\]])|,)")
+# An incomplete member at the end of the text. Groups: its key, and its string as far as it has come.
 _CUT_STRING = rf'"({_STRING})(?:{_CUT_ESCAPE}|"{_SPACE}(?:,{_SPACE})?)'
-CUT_MEMBER = {
+PARTIAL_MEMBER = {
     "{": re.compile(
         rf'{_SPACE}(?:"{_PLAIN}|"({_PLAIN})"{_SPACE}(?::{_SPACE}(?:{_CUT_STRING}|{_CUT_SCALAR})?)?)?\Z'
     ),
@@ -88,117 +102,126 @@ _BLANK = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*+")
 _QUOTED = re.compile(r""""((?:[^"\\]++|\\.)*+)"|'((?:[^'\\]++|\\.)*+)'""", re.DOTALL)
 _BARE = r"""[^\s,:{}\[\]()"'`“”‘’=\\\x00-\x1f\ud800-\udfff]++"""
 _BARE_KEY = re.compile(rf"{_BARE}(?:[ \t]++{_BARE})*+")
-_WORD = re.compile(r'[^,{}\[\]"\r\n]*+')
-_COMMENT_AFTER = re.compile(r"[ \t](?://|/\*|#\s)")
-_COMMENTED = re.compile(rf"{_SCALAR}(?=//|/\*)")
-_EXACT = re.compile(rf"{_SCALAR}[ \t]++")
+_BARE_VALUE = re.compile(r'[^,{}\[\]"\r\n]*+')
+_COMMENT_AFTER_SPACE = re.compile(r"[ \t](?://|/\*|#\s)")
+_SCALAR_BEFORE_COMMENT = re.compile(rf"{_SCALAR}(?=//|/\*)")
+_SCALAR_AND_SPACE = re.compile(rf"{_SCALAR}[ \t]++")
 _MAYBE_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}")
 
 
-class Token(NamedTuple):
-    """What a key or a word means, and the index after it (of a key: after its colon)."""
+class ScannedToken(NamedTuple):
+    """A token of a growing text.
+
+    Attributes:
+        value: Its value.
+        end: The index after it; for a key, after its colon.
+    """
 
     value: Json
     end: int
 
 
-class Unread(Exception):  # it never leaves the scanner
-    """A key or a word cannot be told: ``cut``, more text may help."""
+class UnreadableToken(Exception):
+    """A token cannot be read. It is caught by the scanner.
 
-    def __init__(self, *, cut: bool) -> None:
-        super().__init__("cut" if cut else "odd")
-        self.cut = cut
+    Attributes:
+        needs_more: True if more text may help. False if only a reader of the whole text can decide.
+    """
+
+    def __init__(self, *, needs_more: bool) -> None:
+        super().__init__("cut" if needs_more else "odd")
+        self.needs_more = needs_more
 
 
-def cut_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """The key of a match of CUT_MEMBER, and its string as far as it has come, None when none has begun."""
+def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
+    """Return the key of a match of PARTIAL_MEMBER and its string so far. None if no string has begun."""
     key, body = member.groups()
     if body is None:
         return "", None
     return key, decode_string(body, 0, RepairLog()) if "\\" in body else body
 
 
-def end_of_blank(text: str, at: int) -> int:
-    """The index of the next character that is no white space."""
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+def skip_blank(text: str, position: int) -> int:
+    """Return the index of the next character that is not white space."""
+    match = _BLANK.match(text, position)
+    return match.end() if match else position
 
 
-def find_comment(text: str, at: int) -> str | None:
-    """What opens a comment at ``child``, "" where none begins, None where more text must tell."""
-    mark = text[at]
+def comment_opening(text: str, position: int) -> str | None:
+    """Return the characters that open a comment at a position. "" if there is none, None to wait for more."""
+    mark = text[position]
     if mark not in "/#":
         return ""
-    if at + 1 == len(text):
+    if position + 1 == len(text):
         return None
     if mark == "#":
-        return "#" if text[at + 1].isspace() else ""
-    return text[at : at + 2] if text[at + 1] in "/*" else ""
+        return "#" if text[position + 1].isspace() else ""
+    return text[position : position + 2] if text[position + 1] in "/*" else ""
 
 
-def read_growing_key(text: str, at: int) -> Token:
-    """Read the key that begins at ``child`` and its colon. Raises Unread."""
-    if text[at] in "\"'":
-        found = _QUOTED.match(text, at)
-        if found is None:
-            raise Unread(cut=True)
+def scan_key(text: str, position: int) -> ScannedToken:
+    """Read the key at a position and its colon. Raises UnreadableToken."""
+    if text[position] in "\"'":
+        match = _QUOTED.match(text, position)
+        if match is None:
+            raise UnreadableToken(needs_more=True)
         try:
-            key = decode_string(found[0][1:-1], at + 1, RepairLog(), python=text[at] == "'")
+            key = decode_string(match[0][1:-1], position + 1, RepairLog(), python=text[position] == "'")
         except JsonSyntaxError:
-            raise Unread(cut=False) from None
+            raise UnreadableToken(needs_more=False) from None
     else:
-        found = _BARE_KEY.match(text, at)
-        if found is None:
-            raise Unread(cut=False)
-        key = found[0]
-    end = end_of_blank(text, found.end())
+        match = _BARE_KEY.match(text, position)
+        if match is None:
+            raise UnreadableToken(needs_more=False)
+        key = match[0]
+    end = skip_blank(text, match.end())
     if end == len(text):
-        raise Unread(cut=True)
+        raise UnreadableToken(needs_more=True)
     if text[end] != ":":
-        raise Unread(cut=False)
-    return Token(key, end + 1)
+        raise UnreadableToken(needs_more=False)
+    return ScannedToken(key, end + 1)
 
 
-def read_growing_word(text: str, at: int, closer: str) -> Token:
-    """Read the number, the literal or the words without quotes at ``child``. Raises Unread.
+def scan_bare_value(text: str, position: int, closer: str) -> ScannedToken:
+    """Read the number, the literal or the words without quotes at a position. Raises UnreadableToken.
 
-    ``closer`` closes the container. A word ends where a comma, a bracket or a comment follows; a line's end
-    counts only once it is seen what follows it.
+    The value ends at a comma, a bracket, a comment, or a line's end that is followed by more text.
+    ``closer`` is the bracket that closes the container.
     """
-    if text[at] in "(`“”„‘’":
-        raise Unread(cut=False)
-    commented = _COMMENTED.match(text, at)
-    found = _WORD.match(text, at)
-    end = found.end() if found else at
-    comment = _COMMENT_AFTER.search(text, at, end)
-    if commented:
-        word = commented[0]
+    if text[position] in "(`“”„‘’":
+        raise UnreadableToken(needs_more=False)
+    before_comment = _SCALAR_BEFORE_COMMENT.match(text, position)
+    match = _BARE_VALUE.match(text, position)
+    end = match.end() if match else position
+    comment = _COMMENT_AFTER_SPACE.search(text, position, end)
+    if before_comment:
+        word = before_comment[0]
     elif comment:
-        word = text[at : comment.start()].rstrip()
+        word = text[position : comment.start()].rstrip()
     else:
-        word = text[at:end].rstrip()
-        _check_end(text, at, end, word, closer)
+        word = text[position:end].rstrip()
+        _check_end(text, position, end, word, closer)
     try:
-        read = read_bare_value(word, 0, closer)
+        bare = read_bare_value(word, 0, closer)
     except JsonSyntaxError:
-        raise Unread(cut=False) from None
-    if read.end != len(word):
-        raise Unread(cut=False)
-    return Token(read.value, at + len(word))
+        raise UnreadableToken(needs_more=False) from None
+    if bare.end != len(word):
+        raise UnreadableToken(needs_more=False)
+    return ScannedToken(bare.value, position + len(word))
 
 
-def _check_end(text: str, at: int, end: int, word: str, closer: str) -> None:
-    """Raise Unread where a word need not end at ``end``."""
+def _check_end(text: str, position: int, end: int, word: str, closer: str) -> None:
+    """Raise UnreadableToken if it is not certain that a value without quotes ends at ``end``."""
     if end == len(text):
-        raise Unread(cut=True)
+        raise UnreadableToken(needs_more=True)
     mark = text[end]
     if mark == "," and closer == "}" and _MAYBE_GROUPED.fullmatch(word):
         if end + 1 == len(text):
-            raise Unread(cut=True)
+            raise UnreadableToken(needs_more=True)
         if text[end + 1].isdigit():  # 1,000
-            raise Unread(cut=False)
+            raise UnreadableToken(needs_more=False)
     elif mark in "\r\n":
-        if end_of_blank(text, end) == len(text):
-            raise Unread(cut=True)
-    elif mark in "{[" or (mark == '"' and not _EXACT.fullmatch(text, at, end)):
-        raise Unread(cut=False)
+        if skip_blank(text, end) == len(text):
+            raise UnreadableToken(needs_more=True)
+    elif mark in "{[" or (mark == '"' and not _SCALAR_AND_SPACE.fullmatch(text, position, end)):
+        raise UnreadableToken(needs_more=False)

@@ -1,4 +1,12 @@
-"""Read-only views of objects and lists that are still being written."""
+"""Read-only views of objects and lists that are still being written.
+
+All snapshots of one value share a store, to which members are only added. A view is a store and the number of
+members that it shows, so a snapshot costs the same however large the value is::
+
+    store: {"name": "Ada", "age": 36}      a view of 1 member: PartialObject({'name': 'Ada'})
+
+``LazyObject`` and ``LazyList`` are views that read the text only when they are looked at.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +16,43 @@ from typing import Any, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
 
-from .tokens import TextSoFar
+from .tokens import StringPrefix
 
-Tail: TypeAlias = tuple[Any, Any]  # the name of the member that is being written, and what it shows, or None
+# The name of the member that is being written, and its value so far. None if nothing of it can be shown.
+Tail: TypeAlias = tuple[Any, Any]
 NO_TAIL: Tail = (None, None)
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class ObjectStore:
-    """The members of one object in the order in which they were closed. Members are only ever added.
+    """The members of one object in the order in which they were closed. Members are only added.
 
-    ``fields`` holds the names that the object can have, None when any name will do; ``unfit`` those
-    whose value stays as it was shown, for what it became does not fit.
+    Attributes:
+        fields: The names that the object can have. None if any name is possible.
+        positions: The position of each member, by name.
+        values: The values of the members.
+        invalid: The names of members that did not fit their types. They stay as they were shown.
     """
 
-    __slots__ = ("_plain", "fields", "places", "unfit", "values")
+    __slots__ = ("_plain", "fields", "invalid", "positions", "values")
 
     def __init__(self, fields: Collection[str] | None) -> None:
         self.fields = fields
-        self.places: dict[Any, int] = {}
+        self.positions: dict[Any, int] = {}
         self.values: list[Any] = []
-        self.unfit: set[Any] = set()
+        self.invalid: set[Any] = set()
         self._plain: list[tuple[str, Any]] = []
 
     def add(self, name: Any, value: Any) -> None:
-        self.places[name] = len(self.values)
+        """Add a member."""
+        self.positions[name] = len(self.values)
         self.values.append(value)
 
     def plain(self, count: int) -> dict[str, Any]:
-        """The first ``count`` members as plain data, which is made of each member once."""
-        told = len(self._plain)
-        if told < count:
-            members = zip(islice(self.places, told, count), self.values[told:count], strict=True)
+        """Return the first ``count`` members as plain data. Each member is converted once."""
+        converted = len(self._plain)
+        if converted < count:
+            members = zip(islice(self.positions, converted, count), self.values[converted:count], strict=True)
             self._plain += [(_plain_key(name), plain(value)) for name, value in members]
         return dict(self._plain[:count])
 
@@ -47,8 +60,8 @@ class ObjectStore:
 class PartialObject:
     """An object of which only a part has been written, as it was when the snapshot was taken.
 
-    Members go by the names of their fields: ``view.name`` gives None while nothing of the field is there,
-    ``view["name"]`` raises KeyError then. A field that is called ``keys`` or ``done`` is reached as an item.
+    ``view.name`` is None and ``view["name"]`` raises KeyError while the field has no value yet. Use
+    ``view["keys"]`` for fields that are named like a method: ``keys``, ``done``.
     """
 
     __slots__ = ("_count", "_name", "_store", "_tail")
@@ -57,22 +70,22 @@ class PartialObject:
         self._store = store
         self._count = size
         self._name, self._tail = tail
-        if store.places.get(self._name, size) < size:
-            self._tail = None  # the same key again: the first value stays
+        if store.positions.get(self._name, size) < size:
+            self._tail = None  # a repeated key: the first value stays
 
     def __getitem__(self, name: Any) -> Any:
-        place = self._store.places.get(name, self._count)
-        if place < self._count:
-            return self._store.values[place]
+        position = self._store.positions.get(name, self._count)
+        if position < self._count:
+            return self._store.values[position]
         tail = self._tail
         if tail is None or name != self._name:
             raise KeyError(name)
-        if isinstance(tail, TextSoFar):
+        if isinstance(tail, StringPrefix):
             tail = self._tail = tail.join()
         return tail
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # no field is meant: copy and pickle ask for such names
+        if name.startswith("_"):  # not a field: copy and pickle ask for such names
             raise AttributeError(name)
         try:
             return self[name]
@@ -83,13 +96,14 @@ class PartialObject:
         raise AttributeError(f"there is no field {name!r}; the fields are: {', '.join(fields)}")
 
     def keys(self) -> list[Any]:
-        """The names of what is shown, in the order of the text."""
-        names = list(islice(self._store.places, self._count))
+        """Return the names of the members so far, in the order of the text."""
+        names = list(islice(self._store.positions, self._count))
         return names if self._tail is None else [*names, self._name]
 
     def done(self, name: Any) -> bool:
-        """Whether the value of a field is complete."""
-        return self._store.places.get(name, self._count) < self._count and name not in self._store.unfit
+        """Return True if the value of a field is complete."""
+        store = self._store
+        return store.positions.get(name, self._count) < self._count and name not in store.invalid
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
@@ -111,27 +125,32 @@ class PartialObject:
             members[_plain_key(self._name)] = plain(self[self._name])
         return members
 
-    __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
+    __hash__ = None  # type: ignore[assignment]  # it equals dicts, which have no hash either
 
     def __repr__(self) -> str:
         return f"PartialObject({{{', '.join(f'{key!r}: {self[key]!r}' for key in self)}}})"
 
 
 class ListStore:
-    """The items of one list. Items are only ever added; ``unfit`` holds places as in ObjectStore."""
+    """The items of one list. Items are only added.
 
-    __slots__ = ("_plain", "items", "unfit")
+    Attributes:
+        items: The items.
+        invalid: The positions of items that did not fit their types. They stay as they were shown.
+    """
+
+    __slots__ = ("_plain", "invalid", "items")
 
     def __init__(self) -> None:
         self.items: list[Any] = []
-        self.unfit: set[int] = set()
+        self.invalid: set[int] = set()
         self._plain: list[Any] = []
 
     def plain(self, count: int) -> list[Any]:
-        """The first ``count`` items as plain data, which is made of each item once."""
-        told = len(self._plain)
-        if told < count:
-            self._plain += map(plain, self.items[told:count])
+        """Return the first ``count`` items as plain data. Each item is converted once."""
+        converted = len(self._plain)
+        if converted < count:
+            self._plain += map(plain, self.items[converted:count])
         return self._plain[:count]
 
 
@@ -154,21 +173,21 @@ class PartialList(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
             raise IndexError(f"there is no item {index} yet")
-        if place < self._count:
-            return self._store.items[place]
+        if position < self._count:
+            return self._store.items[position]
         tail = self._tail
-        if isinstance(tail, TextSoFar):
+        if isinstance(tail, StringPrefix):
             tail = self._tail = tail.join()
         return tail
 
     def done(self, index: int) -> bool:
-        """Whether an item is complete."""
-        place = index + len(self) if index < 0 else index
-        return 0 <= place < self._count and place not in self._store.unfit
+        """Return True if an item is complete."""
+        position = index + len(self) if index < 0 else index
+        return 0 <= position < self._count and position not in self._store.invalid
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (PartialList, list, tuple)):
@@ -181,20 +200,60 @@ class PartialList(Sequence[Any]):
             items.append(plain(self[self._count]))
         return items
 
-    __hash__ = None  # type: ignore[assignment]  # what it is equal to has no hash either
+    __hash__ = None  # type: ignore[assignment]  # it equals lists, which have no hash either
 
     def __repr__(self) -> str:
         return f"PartialList([{', '.join(map(repr, self))}])"
 
 
-def plain(shown: Any) -> Any:
-    """What is shown as dicts, lists, strings, numbers, booleans and None, as JSON is made of."""
-    kind = type(shown)
-    if kind in _SCALARS:
-        return shown
-    if issubclass(kind, (PartialObject, PartialList)):
-        return shown._plain()
-    return to_jsonable_python(shown, by_alias=False, fallback=_members)
+class LazyObject(PartialObject):
+    """A view of an object that is built when it is looked at.
+
+    Most snapshots of a stream are never looked at, or only the last one is.
+    """
+
+    __slots__ = ("_build",)
+
+    def __init__(self, build: Callable[[], PartialObject]) -> None:
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:
+        # called for the slots of the base class as long as they are not set
+        if name not in _OBJECT_SLOTS:
+            return super().__getattr__(name)
+        view = self._build()
+        self._store, self._count, self._name, self._tail = view._store, view._count, view._name, view._tail
+        return getattr(self, name)
+
+
+class LazyList(PartialList):
+    """A view of a list that is built when it is looked at."""
+
+    __slots__ = ("_build",)
+
+    def __init__(self, build: Callable[[], PartialList]) -> None:
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LIST_SLOTS:
+            raise AttributeError(name)
+        view = self._build()
+        self._store, self._count, self._tail = view._store, view._count, view._tail
+        return getattr(self, name)
+
+
+_OBJECT_SLOTS = frozenset(PartialObject.__slots__)
+_LIST_SLOTS = frozenset(PartialList.__slots__)
+
+
+def plain(value: Any) -> Any:
+    """Convert a view or a value to dicts, lists, strings, numbers, booleans and None."""
+    cls = type(value)
+    if cls in _SCALARS:
+        return value
+    if issubclass(cls, (PartialObject, PartialList)):
+        return value._plain()
+    return to_jsonable_python(value, by_alias=False, fallback=_plain_fields)
 
 
 def _plain_key(key: Any) -> str:
@@ -203,51 +262,10 @@ def _plain_key(key: Any) -> str:
     return str(next(iter(to_jsonable_python({key: None}, fallback=str))))
 
 
-def _members(value: Any) -> Any:
-    """What pydantic does not take apart: instances of attrs classes and Structs by field, else text."""
+def _plain_fields(value: Any) -> Any:
+    """Convert an instance that pydantic cannot convert: attrs and msgspec by field, others to text."""
     cls = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):
         names = [attribute.name for attribute in cls.__attrs_attrs__]
     return str(value) if names is None else {name: plain(getattr(value, name)) for name in names}
-
-
-class LateObject(PartialObject):
-    """A view of an object; ``look`` builds the one that it is to be."""
-
-    __slots__ = ("_look",)
-
-    def __init__(self, look: Callable[[], PartialObject]) -> None:
-        self._look = look
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _OF_OBJECTS:
-            return super().__getattr__(name)
-        built = self._look()
-        self._store, self._count, self._name, self._tail = (
-            built._store,
-            built._count,
-            built._name,
-            built._tail,
-        )
-        return getattr(self, name)
-
-
-class LateList(PartialList):
-    """A view of a list; ``look`` builds the one that it is to be."""
-
-    __slots__ = ("_look",)
-
-    def __init__(self, look: Callable[[], PartialList]) -> None:
-        self._look = look
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _OF_LISTS:
-            raise AttributeError(name)
-        built = self._look()
-        self._store, self._count, self._tail = built._store, built._count, built._tail
-        return getattr(self, name)
-
-
-_OF_OBJECTS = frozenset(PartialObject.__slots__)
-_OF_LISTS = frozenset(PartialList.__slots__)

@@ -1,4 +1,4 @@
-"""The scanner of growing text finds closed members, whatever the chunks, and gives up rather than guess."""
+"""The scanner of growing text finds closed members in any chunks, and gives up rather than guess."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from output_parsers.streaming.builders import Container, Member, clean_text
+from output_parsers.streaming.builders import Container, Member, exact_json
 from output_parsers.streaming.scanner import (
-    Growing,
-    GrowingString,
-    KeptText,
-    Quote,
-    ReplyHead,
-    RootSeeker,
-    judge_quote,
+    IncrementalScanner,
+    PartialString,
+    QuoteRole,
+    ReasoningFilter,
+    RootFinder,
+    TextWindow,
+    classify_quote,
 )
 from output_parsers.streaming.tokens import (
-    CUT_MEMBER,
-    Unread,
-    cut_string,
-    read_growing_key,
-    read_growing_word,
+    PARTIAL_MEMBER,
+    UnreadableToken,
+    partial_string,
+    scan_bare_value,
+    scan_key,
 )
 
 
-def scan(*chunks: str, more: bool = False) -> tuple[Growing, list[Container]]:
+def scan(*chunks: str, more: bool = False) -> tuple[IncrementalScanner, list[Container]]:
     closed: list[Container] = []
 
     def close(container: Container) -> bool:
         closed.append(container)
         return more
 
-    growing = Growing(RootSeeker(lambda _: True), close)
+    scanner = IncrementalScanner(RootFinder(lambda _: True), close)
     for chunk in chunks:
-        growing.feed(chunk)
-    return growing, closed
+        scanner.feed(chunk)
+    return scanner, closed
 
 
 def members(container: Container) -> Any:
-    """What a container holds, from its parts."""
-    found: list[tuple[str, Any]] = []
+    """Read the members of a container from its parts."""
+    pairs: list[tuple[str, Any]] = []
     for part in container.parts:
         if isinstance(part, str):
             text = part.rstrip(" \r\n\t,")
             if container.bracket == "{":
-                found += json.loads(f"{{{text}}}", object_pairs_hook=list)
+                pairs += json.loads(f"{{{text}}}", object_pairs_hook=list)
             else:
-                found += [("", item) for item in json.loads(f"[{text}]")]
+                pairs += [("", item) for item in json.loads(f"[{text}]")]
         else:
-            found.append((part.key, part.value if isinstance(part, Member) else members(part)))
-    return dict(found) if container.bracket == "{" else [value for _, value in found]
+            pairs.append((part.key, part.value if isinstance(part, Member) else members(part)))
+    return dict(pairs) if container.bracket == "{" else [value for _, value in pairs]
 
 
 READ: list[tuple[str, Any]] = [
@@ -79,8 +79,8 @@ READ: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("text", "expected"), READ)
 def test_closed_members_are_found_in_any_chunks(text: str, expected: Any) -> None:
     for chunks in ([text], list(text), [text[:7], text[7:]], [text[:-4], text[-4:]]):
-        growing, closed = scan(*chunks)
-        assert not growing.lost
+        scanner, closed = scan(*chunks)
+        assert not scanner.gave_up
         assert [members(container) for container in closed] == [expected]
         assert text[closed[0].start : closed[0].end] == text[text.index(closed[0].bracket) :]
 
@@ -103,20 +103,20 @@ def test_closed_members_are_found_in_any_chunks(text: str, expected: Any) -> Non
         "[" * 101,
     ],
 )
-def test_what_is_not_plain_is_left_to_the_reading_of_the_whole(text: str) -> None:
-    for chunks in ([text], [text[at : at + 50] for at in range(0, len(text), 50)]):
-        growing, closed = scan(*chunks)
-        assert growing.lost
+def test_the_scanner_gives_up_where_only_the_whole_text_can_decide(text: str) -> None:
+    for chunks in ([text], [text[start : start + 50] for start in range(0, len(text), 50)]):
+        scanner, closed = scan(*chunks)
+        assert scanner.gave_up
         assert not closed
-        growing.feed('"}]}')
+        scanner.feed('"}]}')
         assert not closed
 
 
-def test_one_root_after_the_other_is_found_when_asked_for() -> None:
+def test_the_scanner_finds_several_roots_on_request() -> None:
     text = 'a {"a": 1}\n- {"a": 2} [3] end'
     for chunks in ([text], list(text)):
-        assert [members(found) for found in scan(*chunks, more=True)[1]] == [{"a": 1}, {"a": 2}, [3]]
-        assert [members(found) for found in scan(*chunks)[1]] == [{"a": 1}]
+        assert [members(root) for root in scan(*chunks, more=True)[1]] == [{"a": 1}, {"a": 2}, [3]]
+        assert [members(root) for root in scan(*chunks)[1]] == [{"a": 1}]
 
 
 JSON = st.recursive(
@@ -136,53 +136,53 @@ def test_exact_json_comes_out_as_it_went_in(value: Any, data: st.DataObject) -> 
     )
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=30)))
     chunks = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    growing, closed = scan(*chunks)
-    assert not growing.lost
+    scanner, closed = scan(*chunks)
+    assert not scanner.gave_up
     assert [members(container) for container in closed] == [value]
-    clean = clean_text(closed[0])
-    assert clean is None or json.loads(clean) == value
+    exact = exact_json(closed[0])
+    assert exact is None or json.loads(exact) == value
 
 
 @pytest.mark.parametrize(
     ("text", "closer", "expected"),
     [
-        ('"', "}", Quote.UNSEEN),
-        ('" ', "}", Quote.UNSEEN),
-        ('"}', "}", Quote.ENDS),
-        ('"]', "]", Quote.ENDS),
-        ('"] x', "}", Quote.INSIDE),
-        ('"],', "}", Quote.DOUBTFUL),
-        ('",', "}", Quote.UNSEEN),
-        ('", "', "}", Quote.ENDS),
-        ('", key', "}", Quote.UNSEEN),
-        ('", key:', "}", Quote.UNSEEN),  # it may become an address
-        ('", key: ', "}", Quote.ENDS),
-        ('", he said "', "}", Quote.INSIDE),
-        ('", 5', "]", Quote.UNSEEN),
-        ('", 5,', "]", Quote.ENDS),
-        ('", /', "}", Quote.UNSEEN),
-        ('", // ', "}", Quote.ENDS),
-        ('" /', "}", Quote.UNSEEN),
-        ('" // ', "}", Quote.ENDS),
-        ('"//', "}", Quote.INSIDE),
-        ('"x', "}", Quote.INSIDE),
-        ('"\nkey: ', "}", Quote.ENDS),
-        ('"\nand so', "}", Quote.UNSEEN),
-        ('"\nand so.', "}", Quote.INSIDE),
-        ('" {', "]", Quote.DOUBTFUL),
+        ('"', "}", QuoteRole.UNDECIDED),
+        ('" ', "}", QuoteRole.UNDECIDED),
+        ('"}', "}", QuoteRole.CLOSES),
+        ('"]', "]", QuoteRole.CLOSES),
+        ('"] x', "}", QuoteRole.INSIDE),
+        ('"],', "}", QuoteRole.DOUBTFUL),
+        ('",', "}", QuoteRole.UNDECIDED),
+        ('", "', "}", QuoteRole.CLOSES),
+        ('", key', "}", QuoteRole.UNDECIDED),
+        ('", key:', "}", QuoteRole.UNDECIDED),  # it may become an address
+        ('", key: ', "}", QuoteRole.CLOSES),
+        ('", he said "', "}", QuoteRole.INSIDE),
+        ('", 5', "]", QuoteRole.UNDECIDED),
+        ('", 5,', "]", QuoteRole.CLOSES),
+        ('", /', "}", QuoteRole.UNDECIDED),
+        ('", // ', "}", QuoteRole.CLOSES),
+        ('" /', "}", QuoteRole.UNDECIDED),
+        ('" // ', "}", QuoteRole.CLOSES),
+        ('"//', "}", QuoteRole.INSIDE),
+        ('"x', "}", QuoteRole.INSIDE),
+        ('"\nkey: ', "}", QuoteRole.CLOSES),
+        ('"\nand so', "}", QuoteRole.UNDECIDED),
+        ('"\nand so.', "}", QuoteRole.INSIDE),
+        ('" {', "]", QuoteRole.DOUBTFUL),
     ],
 )
-def test_a_quote_is_judged_by_what_follows_it(text: str, closer: str, expected: Quote) -> None:
-    string = GrowingString('"')
+def test_a_quote_is_classified_by_the_text_after_it(text: str, closer: str, expected: QuoteRole) -> None:
+    string = PartialString('"')
     string.advance("a", 0)
-    assert judge_quote(text, 0, closer, string) is expected
+    assert classify_quote(text, 0, closer, string) is expected
 
 
-def test_a_doubtful_escape_holds_the_rest_back_until_the_end() -> None:
-    string = GrowingString('"')
+def test_nothing_is_shown_after_a_doubtful_escape_until_the_string_ends() -> None:
+    string = PartialString('"')
     text = "a\\nB\\bc\\d"
     assert string.advance(text, 0) == len(text)
-    assert string.shown.so_far().join() == "a\nB"
+    assert string.buffer.prefix().join() == "a\nB"
     assert string.value() == "a\nB\\bc\\d"
 
 
@@ -199,25 +199,25 @@ def test_a_doubtful_escape_holds_the_rest_back_until_the_end() -> None:
         ('"a', ("", None)),
     ],
 )
-def test_a_member_that_is_cut_shows_its_string(text: str, expected: tuple[str, str | None]) -> None:
-    member = CUT_MEMBER["{"].match(text)
+def test_an_incomplete_member_shows_its_string(text: str, expected: tuple[str, str | None]) -> None:
+    member = PARTIAL_MEMBER["{"].match(text)
     assert member is not None
-    assert cut_string(member) == expected
+    assert partial_string(member) == expected
 
 
-def test_keys_and_words_wait_for_what_ends_them() -> None:
-    assert read_growing_key("a b : 1", 0) == ("a b", 5)
-    assert read_growing_word("12 ,", 0, "]") == (12, 2)
+def test_keys_and_bare_values_need_the_character_after_them() -> None:
+    assert scan_key("a b : 1", 0) == ("a b", 5)
+    assert scan_bare_value("12 ,", 0, "]") == (12, 2)
     cut = [
-        (read_growing_key, ('"ab', 0)),
-        (read_growing_key, ("ab ", 0)),
-        (read_growing_word, ("12", 0, "]")),
+        (scan_key, ('"ab', 0)),
+        (scan_key, ("ab ", 0)),
+        (scan_bare_value, ("12", 0, "]")),
     ]
     for read, arguments in cut:
-        with pytest.raises(Unread, match="cut"):
+        with pytest.raises(UnreadableToken, match="cut"):
             read(*arguments)  # type: ignore[operator]
-    with pytest.raises(Unread, match="odd"):
-        read_growing_key('"ab" 1', 0)
+    with pytest.raises(UnreadableToken, match="odd"):
+        scan_key('"ab" 1', 0)
 
 
 @pytest.mark.parametrize(
@@ -231,15 +231,15 @@ def test_keys_and_words_wait_for_what_ends_them() -> None:
         ("<thin", "", False),
     ],
 )
-def test_reasoning_is_set_aside(text: str, answer: str, reasoned: bool) -> None:
+def test_reasoning_is_removed(text: str, answer: str, reasoned: bool) -> None:
     for chunks in ([text], list(text)):
-        head = ReplyHead()
-        assert "".join(map(head.feed, chunks)) == answer
-        assert head.reasoned is reasoned
+        reasoning = ReasoningFilter()
+        assert "".join(map(reasoning.feed, chunks)) == answer
+        assert reasoning.found_reasoning is reasoned
 
 
 @pytest.mark.parametrize(
-    ("text", "suits", "position"),
+    ("text", "accepted", "expected"),
     [
         ('{"a', "{", 0),
         ('json```{"a', "{", 7),
@@ -251,16 +251,16 @@ def test_reasoning_is_set_aside(text: str, answer: str, reasoned: bool) -> None:
         ("so {", "{", -1),
     ],
 )
-def test_a_root_begins_where_json_of_the_right_kind_does(text: str, suits: str, position: int) -> None:
-    opening = RootSeeker(suits.__contains__).seek(text, 0)
-    assert (opening.position if opening.found else -1) == position
+def test_a_root_begins_where_json_of_the_right_kind_does(text: str, accepted: str, expected: int) -> None:
+    position, found = RootFinder(accepted.__contains__).find(text, 0)
+    assert (position if found else -1) == expected
 
 
-def test_kept_text_is_cut_by_the_indexes_of_the_whole() -> None:
-    kept = KeptText()
+def test_a_text_window_is_cut_by_positions_in_the_whole_text() -> None:
+    window = TextWindow()
     for chunk in ("abc", "def", "ghi"):
-        kept.add(chunk)
-    assert kept.cut(2, 5) == "cde"
-    kept.drop(4)
-    kept.add("jkl")
-    assert kept.cut(4, 12) == "efghijkl"
+        window.append(chunk)
+    assert window.cut(2, 5) == "cde"
+    window.drop_before(4)
+    window.append("jkl")
+    assert window.cut(4, 12) == "efghijkl"

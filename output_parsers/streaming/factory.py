@@ -1,0 +1,515 @@
+"""Decides how the values of a type are built from a growing text, and makes the views of snapshots.
+
+A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
+item by item. A union of two records without a tag is built only when it is closed, because the last key may
+decide. A string of an enum is not shown while it is written, because only the whole string is a member.
+
+``BuilderFactory`` works this out once for each type. ``make_view`` combines the builders of the open
+containers with the string that is being written::
+
+    text so far:  {"name": "Ada", "tags": ["x", "y      view: {"name": "Ada", "tags": ["x", "y"]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+from ..json.reader import read_exact
+from ..json.result import JsonSyntaxError
+from ..parser.fast_path import NOT_EXACT, compile_fast_reader
+from ..result.reading import Cursor, Json, ValidationFailure
+from ..types.choices import BoolNode, ChoiceNode, FlagNode
+from ..types.constraints import ConstrainedNode
+from ..types.containers import DictNode, ListNode, TupleNode
+from ..types.node import Node, RecursiveNode
+from ..types.records import EnvelopeNode, ObjectNode, RootModelNode
+from ..types.scalars import (
+    AnyNode,
+    DecimalNode,
+    FloatNode,
+    IntNode,
+    NoneNode,
+    NumberNode,
+    StringNode,
+    TemporalNode,
+    TextNode,
+)
+from ..types.unions import UnionNode
+from .builders import (
+    INVALID,
+    Builder,
+    JsonBuilder,
+    ListBuilder,
+    ListPlan,
+    MemberBuilder,
+    MemberSpec,
+    ObjectBuilder,
+    ObjectPlan,
+    ScanState,
+    build_parts,
+)
+from .tokens import StringPrefix, partial_string
+from .views import NO_TAIL, LazyList, LazyObject, Tail
+
+Check = Callable[[Any, Cursor], Any]
+MakeBuilder = Callable[[Cursor], Builder]
+
+
+@lru_cache(maxsize=256)
+def factory_for(node: Node[Any]) -> BuilderFactory:
+    """Return the factory for replies of a type."""
+    return BuilderFactory(node)
+
+
+class BuilderFactory:
+    """Makes the builders for the replies of one type. Readers share it, so it has no state of a reply.
+
+    Attributes:
+        root: The node of the type.
+        root_brackets: The brackets with which a reply may begin.
+    """
+
+    def __init__(self, root: Node[Any]) -> None:
+        self.root = root
+        self._makers: dict[tuple[Node[Any], str], MakeBuilder] = {}
+        self._exact_readers: dict[Node[Any], Callable[[str], Any] | None] = {}
+        inner = root.inner if isinstance(root, EnvelopeNode) else root
+        accepted = (bracket for bracket in "{[" if accepts_bracket(inner, bracket))
+        self.root_brackets = frozenset(accepted) | ({"{"} if isinstance(root, EnvelopeNode) else set())
+
+    def builder(self, node: Node[Any], bracket: str, cursor: Cursor) -> Builder:
+        """Make a builder for a container that belongs to a node and begins with a bracket."""
+        make = self._makers.get((node, bracket))
+        if make is None:
+            make = self._makers[node, bracket] = self._maker(node, bracket, ())
+        return make(cursor)
+
+    def spec(
+        self, node: Node[Any], name: Any = None, *, is_exact_key: bool = True, is_hidden: bool = False
+    ) -> MemberSpec:
+        """Return the spec of a member that a node reads."""
+        return MemberSpec(
+            node,
+            _IDENTITY_TYPES.get(type(resolve_recursive(node))),
+            self._exact_reader(node),
+            partial(self.builder, node),
+            shows_partial_text(node) and not is_hidden,
+            name,
+            is_exact_key,
+            is_hidden,
+        )
+
+    def _exact_reader(self, node: Node[Any]) -> Callable[[str], Any] | None:
+        record = resolve_recursive(node)
+        if isinstance(record, AnyNode):
+            return _read_any
+        if not isinstance(record, ObjectNode):
+            return None
+
+        def read(text: str) -> Any:
+            if record not in self._exact_readers:  # compiled for the first closed record, because it is slow
+                self._exact_readers[record] = compile_fast_reader(record.spec.cls, record)
+            reader = self._exact_readers[record]
+            return NOT_EXACT if reader is None else reader(text)
+
+        return read
+
+    def _maker(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
+        """Return the function that makes builders for a node. ``checks`` are applied to the built value."""
+        if isinstance(node, EnvelopeNode):
+            if bracket == "{":
+                return partial(EnvelopeBuilder, self, node)
+            return self._maker(node.inner, bracket, checks)
+        if isinstance(node, RecursiveNode):
+            return self._maker(node.target, bracket, checks)
+        if isinstance(node, RootModelNode) or (isinstance(node, ConstrainedNode) and not node.converts):
+            return self._maker(node.parts[0], bracket, (node.check, *checks))
+        if isinstance(node, UnionNode):
+            return self._union_maker(node, bracket, checks)
+        if bracket == "[" and isinstance(node, TupleNode):
+            return partial(ListBuilder, self._tuple_plan(node, checks))
+        if bracket == "[" and isinstance(node, (ListNode, AnyNode)):
+            return partial(ListBuilder, self._list_plan(node, checks))
+        if bracket == "{" and isinstance(node, (DictNode, AnyNode)):
+            return partial(ObjectBuilder, self._dict_plan(node, checks))
+        if bracket == "{" and isinstance(node, ObjectNode) and not may_change_any_field(node):
+            return partial(ObjectBuilder, self._record_plan(node, checks))
+        return lambda cursor: JsonBuilder(bracket)
+
+    def _union_maker(self, node: UnionNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
+        options = [option for option in node.options if accepts_bracket(option, bracket)]
+        if len(options) == 1:
+            return self._maker(options[0], bracket, checks)
+        if bracket == "{" and not checks and node.tag_keys():
+            return partial(TaggedUnionBuilder, self, node)
+        return lambda cursor: JsonBuilder(bracket)
+
+    def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
+        specs = tuple(map(self.spec, node.items))
+
+        def make(items: list[Any], cursor: Cursor) -> Any:
+            if len(items) != len(specs):
+                raise cursor.failure(f"expected {node.kind}", items)
+            return _apply(checks, tuple(items), cursor)
+
+        return ListPlan(specs, None, make)
+
+    def _list_plan(self, node: Node[Any], checks: tuple[Check, ...]) -> ListPlan:
+        make_list: Callable[[Any], Any] = node.make if isinstance(node, ListNode) else list
+
+        def make(items: list[Any], cursor: Cursor) -> Any:
+            try:
+                value = make_list(items)
+            except TypeError as error:
+                raise cursor.failure("expected items that a set can hold", items) from error
+            return _apply(checks, value, cursor)
+
+        return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
+
+    def _dict_plan(self, node: Node[Any], checks: tuple[Check, ...]) -> ObjectPlan:
+        value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
+
+        def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
+            if not isinstance(node, DictNode):
+                return MemberSpec(*value_spec, key)
+            try:
+                return MemberSpec(*value_spec, node.read_key(key, cursor))
+            except ValidationFailure:
+                return None
+
+        def make(values: dict[Any, Any], _: dict[str, Json], cursor: Cursor) -> Any:
+            value = node.make(values) if isinstance(node, DictNode) else values
+            return _apply(checks, value, cursor)
+
+        return ObjectPlan(None, {}, find_spec, make, extra="forbid")
+
+    def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
+        record, nodes = node.spec, node.nodes
+        hidden = validated_fields(node)
+        names = tuple(field.name for field in record.fields)
+        specs = {
+            key: self.spec(nodes[field.name], field.name, is_hidden=field.name in hidden)
+            for field in record.fields
+            for key in field.keys
+        }
+        inexact_specs = {
+            name: self.spec(nodes[name], name, is_exact_key=False, is_hidden=name in hidden) for name in names
+        }
+        required = {field.name for field in record.fields if field.required}
+        keys = [(field.name, field.keys[0] if record.by_key else field.name) for field in record.fields]
+
+        def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
+            field, _ = node.field_for_key(key)
+            return None if field is None else inexact_specs[field.name]
+
+        def make(values: dict[Any, Any], extras: dict[str, Json], cursor: Cursor) -> Any:
+            if not required <= values.keys():
+                raise cursor.failure("a required field is missing", {})
+            given = {key: values[name] for name, key in keys if name in values}
+            if extras:
+                given = {**{key: AnyNode().read(value, cursor) for key, value in extras.items()}, **given}
+            return _apply(checks, node.make(given, {}, cursor), cursor)
+
+        return ObjectPlan(names, specs, find_spec, make, record.extra)
+
+
+def _read_any(text: str) -> Any:
+    try:
+        return AnyNode().read(read_exact(text), Cursor())
+    except (JsonSyntaxError, ValidationFailure, RecursionError):
+        return NOT_EXACT
+
+
+def _apply(checks: tuple[Check, ...], value: Any, cursor: Cursor) -> Any:
+    for check in checks:
+        value = check(value, cursor)
+    return value
+
+
+# --- builders that choose another builder
+
+
+class TaggedUnionBuilder(Builder):
+    """Builds an object of one of several classes. Nothing is shown until its tag tells which."""
+
+    def __init__(self, factory: BuilderFactory, union: UnionNode, cursor: Cursor) -> None:
+        self._factory = factory
+        self._union = union
+        self._cursor = cursor
+        self._builder: Builder = JsonBuilder("{")  # until the class is known
+        self._tag_keys = union.tag_keys()
+
+    @property
+    def returns_json(self) -> bool:  # type: ignore[override]  # it changes when the class is known
+        return self._builder.returns_json
+
+    def start_member(self, key: str) -> None:
+        self._builder.start_member(key)
+
+    def add_value(self, value: Json) -> None:
+        self._builder.add_value(value)
+        if self._tag_keys and isinstance(self._builder, JsonBuilder):
+            self._choose(self._builder)
+
+    def _choose(self, members: JsonBuilder) -> None:
+        """Choose the builder if a tag is known now, and give it the members so far."""
+        while self._tag_keys and self._tag_keys[0] in members.fields:
+            tag = self._tag_keys.pop(0)
+            options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
+            if options is not None and members.build() is not INVALID:
+                self._tag_keys.clear()
+                self._builder = self._factory.builder(options[0], "{", self._cursor)
+                for key, value in members.fields.items():
+                    self._builder.start_member(key)
+                    self._builder.add_value(value)
+
+    def child_builder(self, bracket: str) -> Builder:
+        return self._builder.child_builder(bracket)
+
+    def add_unreadable(self, shown: str) -> None:
+        self._builder.add_unreadable(shown)
+
+    def add_built(self, child: Builder) -> None:
+        self._builder.add_built(child)
+
+    def build(self) -> Any:
+        return self._builder.build()
+
+    @property
+    def size(self) -> int:
+        return -1 if isinstance(self._builder, JsonBuilder) else self._builder.size
+
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        return self._builder.member_spec(key, index)
+
+    def view(self, size: int, tail: Tail) -> Any:
+        return None if size == -1 else self._builder.view(size, tail)
+
+
+class EnvelopeBuilder(Builder):
+    """Builds the value in an envelope such as ``{"value": ...}``, or an object that came without it.
+
+    The first key tells which of both it is.
+    """
+
+    def __init__(self, factory: BuilderFactory, node: EnvelopeNode[Any], cursor: Cursor) -> None:
+        self._factory = factory
+        self._node = node
+        self._cursor = cursor
+        self._builder: Builder | None = None
+
+    def _choose(self, key: str = "") -> Builder:
+        if self._builder is None:
+            inner = self._node.inner
+            if key == self._node.field:
+                self._builder = _EnvelopeFieldBuilder(self._cursor, key, self._factory.spec(inner))
+            else:
+                self._builder = self._factory.builder(inner, "{", self._cursor)
+        return self._builder
+
+    @property
+    def returns_json(self) -> bool:  # type: ignore[override]  # it is known after the first key
+        return self._choose().returns_json
+
+    def start_member(self, key: str) -> None:
+        self._choose(key).start_member(key)
+
+    def add_value(self, value: Json) -> None:
+        self._choose().add_value(value)
+
+    def add_unreadable(self, shown: str) -> None:
+        self._choose().add_unreadable(shown)
+
+    def child_builder(self, bracket: str) -> Builder:
+        return self._choose().child_builder(bracket)
+
+    def add_built(self, child: Builder) -> None:
+        self._choose().add_built(child)
+
+    def build(self) -> Any:
+        return self._choose().build()
+
+    @property
+    def size(self) -> int:
+        return 0 if self._builder is None else self._builder.size
+
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        return self._choose(key).member_spec(key, index)
+
+    def view(self, size: int, tail: Tail) -> Any:
+        return None if self._builder is None else self._builder.view(size, tail)
+
+
+class _EnvelopeFieldBuilder(MemberBuilder):
+    """Builds the value under the only key of an envelope."""
+
+    def __init__(self, cursor: Cursor, key: str, value_spec: MemberSpec) -> None:
+        self._cursor = cursor
+        self._key = key
+        self._value_spec = value_spec
+        self._value: Any = INVALID
+
+    def start_member(self, key: str) -> None:
+        self._is_invalid |= key != self._key
+        self._spec = self._value_spec if self._value is INVALID and key == self._key else None
+
+    def _show(self, value: Any, *, is_valid: bool) -> None:
+        self._value = value
+        self._is_invalid |= not is_valid
+
+    def build(self) -> Any:
+        return INVALID if self._is_invalid else self._value
+
+    @property
+    def size(self) -> int:
+        return int(self._value is not INVALID)
+
+    def member_spec(self, key: str, index: int) -> MemberSpec | None:
+        return self._value_spec if key == self._key else None
+
+    def view(self, size: int, tail: Tail) -> Any:
+        return self._value if size else tail[1]
+
+
+# --- views
+
+_Level: TypeAlias = tuple[Builder, int, Any]  # a builder, how many members it shows, its name in its parent
+
+
+def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> Any:
+    """Return what a reply shows in a state of its scan. None if nothing can be shown yet.
+
+    The view of a list or a record is built only when it is looked at.
+    """
+    if not state.stack:
+        return None
+    container, _ = state.stack[0]
+    builder = container.builder or container.attach(factory.builder(factory.root, container.bracket, cursor))
+    if type(builder) is ObjectBuilder:
+        return LazyObject(partial(_build_view, state, cursor))
+    return (
+        LazyList(partial(_build_view, state, cursor))
+        if type(builder) is ListBuilder
+        else _build_view(state, cursor)
+    )
+
+
+def _build_view(state: ScanState, cursor: Cursor) -> Any:
+    levels = _visible_levels(state, cursor)
+    tail = _string_being_written(state, levels[-1]) if len(levels) == len(state.stack) else NO_TAIL
+    for builder, size, name in reversed(levels):
+        tail = (name, builder.view(size, tail))
+    return tail[1]
+
+
+def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
+    """Return the open containers, from the outermost one down to where nothing is shown any more."""
+    levels: list[_Level] = []
+    for container, count in state.stack:
+        name = None
+        builder = container.builder
+        if levels:
+            parent, size, _ = levels[-1]
+            spec = parent.member_spec(container.key, size)
+            if spec is None:
+                break
+            name = spec.name
+            if builder is None:
+                builder = container.attach(spec.make_builder(container.bracket, cursor))
+        assert builder is not None, "the outermost container has no builder"
+        if len(container.sizes) <= count:
+            build_parts(container, count)
+        levels.append((builder, container.sizes[count], name))
+    return levels
+
+
+def _string_being_written(state: ScanState, level: _Level) -> Tail:
+    """Return the name and the text so far of the string that is being written in the innermost container."""
+    text: StringPrefix | str | None
+    if state.text is not None:
+        key, text = state.key, state.text
+    elif state.partial_member is not None:
+        key, text = partial_string(state.partial_member)
+    else:
+        return NO_TAIL
+    builder, size, _ = level
+    spec = None if text is None else builder.member_spec(key, size)
+    return (spec.name, text) if spec is not None and spec.shows_partial_text else NO_TAIL
+
+
+# --- questions about nodes
+
+_NEVER_CONTAINERS = (TextNode, NumberNode, NoneNode, StringNode, ChoiceNode)
+_NEVER_ARRAYS = (ObjectNode, DictNode, TemporalNode)
+_NEVER_OBJECTS = (ListNode, TupleNode, FlagNode)
+# members of a union that never read a JSON string if the union has text as well
+_NEVER_STRINGS = (
+    NoneNode,
+    IntNode,
+    FloatNode,
+    DecimalNode,
+    BoolNode,
+    ObjectNode,
+    DictNode,
+    ListNode,
+    TupleNode,
+)
+_ENVELOPE_KEYS = ("value", "items")  # keys of an object around a list, rather than of an item of the list
+# JSON values of these types are returned unchanged, so that no node has to be called
+_IDENTITY_TYPES: dict[type, type] = {TextNode: str, AnyNode: str, IntNode: int, BoolNode: bool}
+_TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
+
+
+def resolve_recursive(node: Node[Any]) -> Node[Any]:
+    """Return the node that a placeholder in a recursive type stands for."""
+    while isinstance(node, RecursiveNode):
+        node = node.target
+    return node
+
+
+def shows_partial_text(node: Node[Any]) -> bool:
+    """Return True if the beginning of a string is the beginning of the value."""
+    if isinstance(node, RecursiveNode):
+        return shows_partial_text(node.target)
+    if isinstance(node, UnionNode):
+        options = [resolve_recursive(option) for option in node.options]
+        has_text = any(isinstance(option, TextNode) for option in options)
+        return has_text and all(isinstance(option, (TextNode, *_NEVER_STRINGS)) for option in options)
+    return isinstance(node, (TextNode, AnyNode))
+
+
+def accepts_bracket(node: Node[Any], bracket: str) -> bool:
+    """Return True if a container that begins with a bracket may be of this type."""
+    node = resolve_recursive(node)
+    if isinstance(node, (RootModelNode, ConstrainedNode)):
+        return accepts_bracket(node.parts[0], bracket)
+    if isinstance(node, UnionNode):
+        return any(accepts_bracket(option, bracket) for option in node.options)
+    other = _NEVER_OBJECTS if bracket == "{" else _NEVER_ARRAYS
+    return not isinstance(node, (*_NEVER_CONTAINERS, *other))
+
+
+def may_change_any_field(node: ObjectNode) -> bool:
+    """Return True if a class may change the values of its fields when all of them are known."""
+    config: Any = getattr(node.spec.cls, "model_config", None) or {}
+    return node.spec.sees_whole_object or any(config.get(name) for name in _TEXT_SETTINGS)
+
+
+def validated_fields(node: ObjectNode) -> frozenset[str]:
+    """Return the fields that a validator of their class may change."""
+    decorators = getattr(node.spec.cls, "__pydantic_decorators__", None)
+    validators = decorators.field_validators.values() if decorators else ()
+    names = {name for validator in validators for name in validator.info.fields}
+    return frozenset(node.nodes if "*" in names else names)
+
+
+def may_have_key(node: Node[Any], key: str) -> bool:
+    """Return True if an object of this type probably has a key."""
+    node = resolve_recursive(node)
+    if isinstance(node, UnionNode):
+        return any(may_have_key(option, key) for option in node.options)
+    if isinstance(node, ObjectNode):
+        return node.field_for_key(key)[0] is not None
+    return accepts_bracket(node, "{") and key not in _ENVELOPE_KEYS
