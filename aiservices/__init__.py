@@ -8,22 +8,19 @@ from typing import Any
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
+        "Coercion Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
     ),
     ".engine.approval": "ApprovalRequiredError SuspendedCall",
-    ".engine.budget": "Budget CallState Price",
-    ".engine.effects": "CallModel Emit Flow Gather Run Sleep",
+    ".engine.budget": "Budget Price",
     ".engine.events": (
-        "AnswerRejected CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived ToolFinished "
-        "ToolStarted"
+        "AnswerRejected AttemptStarted CallCompleted CallFailed CallStarted ReplyFailed ReplyReceived "
+        "ToolFinished ToolStarted"
     ),
-    ".engine.pipeline": "Answer Interceptor Listener Proceed",
-    ".engine.plan": "Invocation",
+    ".engine.pipeline": "Listener",
     ".engine.results": "Result",
     ".engine.retry": "Retry",
-    ".engine.streams": "AsyncStream AttemptStarted Completed FieldCompleted Stream",
-    ".engine.tool_execution": "ToolErrors ToolRun",
+    ".engine.streams": "AsyncStream Completed FieldCompleted Stream",
     ".interface.decorators": (
         "History MemoryId ToolContext UserName example options structured_prompt system_message user_message"
     ),
@@ -43,13 +40,13 @@ _NAMES = {
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
+        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat ToolSpecification Tooling"
     ),
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",
     ".service.create": "create resume",
     ".service.preview": "Preview preview",
-    ".tools.tool": "ReturnBehavior Tool ToolException ToolProvider tool",
+    ".tools.tool": "ReturnBehavior Tool ToolErrors ToolException ToolProvider ToolRun tool",
     ".tools.toolbox": "ToolLimits",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

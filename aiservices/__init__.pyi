@@ -22,19 +22,11 @@ from .engine.approval import (
 )
 from .engine.budget import (
     Budget as Budget,
-    CallState as CallState,
     Price as Price,
-)
-from .engine.effects import (
-    CallModel as CallModel,
-    Emit as Emit,
-    Flow as Flow,
-    Gather as Gather,
-    Run as Run,
-    Sleep as Sleep,
 )
 from .engine.events import (
     AnswerRejected as AnswerRejected,
+    AttemptStarted as AttemptStarted,
     CallCompleted as CallCompleted,
     CallFailed as CallFailed,
     CallStarted as CallStarted,
@@ -43,25 +35,14 @@ from .engine.events import (
     ToolFinished as ToolFinished,
     ToolStarted as ToolStarted,
 )
-from .engine.pipeline import (
-    Answer as Answer,
-    Interceptor as Interceptor,
-    Listener as Listener,
-    Proceed as Proceed,
-)
-from .engine.plan import Invocation as Invocation
+from .engine.pipeline import Listener as Listener
 from .engine.results import Result as Result
 from .engine.retry import Retry as Retry
 from .engine.streams import (
     AsyncStream as AsyncStream,
-    AttemptStarted as AttemptStarted,
     Completed as Completed,
     FieldCompleted as FieldCompleted,
     Stream as Stream,
-)
-from .engine.tool_execution import (
-    ToolErrors as ToolErrors,
-    ToolRun as ToolRun,
 )
 from .interface.decorators import (
     History as History,
@@ -147,8 +128,10 @@ from .service.preview import (
 from .tools.tool import (
     ReturnBehavior as ReturnBehavior,
     Tool as Tool,
+    ToolErrors as ToolErrors,
     ToolException as ToolException,
     ToolProvider as ToolProvider,
+    ToolRun as ToolRun,
     tool as tool,
 )
 from .tools.toolbox import ToolLimits as ToolLimits

@@ -1,1 +1,1 @@
-"""What the library costs, measured beside what it is built on: ``python -m benchmarks``."""
+"""Benchmarks of time, instructions and accuracy, run by ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [STAGE] [--rounds N] [--out FILE] [--why] [--peers DIR] [--model MODEL]``.
+"""``python -m benchmarks [STAGE] [--rounds N] [--out FILE] [--show_imports] [--peers DIR] [--model MODEL]``.
 
 Or ``python -m benchmarks plot FILE --to FILE``, or ``python -m benchmarks instructions [--accept]``.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from . import (
     accuracy,
     call_stage,
-    cold_stage,
+    cold_start_stage,
     conversation_stage,
     create_stage,
     import_stage,
@@ -31,63 +31,62 @@ from . import (
     stream_stage,
 )
 from .accuracy import Scores
-from .cores import pin, two_cores
+from .cpu_pinning import pin_to_core, choose_cores
 from .measure import QUICK, Effort
 from .results import Stage, lines
 
-__all__ = ["main"]
-
 _STAGES = ("import", "create", "call", "conversation", "stream", "parse", "cold", "accuracy", "all")
-_APART = "accuracy"  # asks a model for many minutes, and is about answers instead of times
+_ACCURACY = "accuracy"  # takes many minutes, and measures answers instead of times
 _COMMANDS: dict[str, Callable[[list[str]], None]] = {"plot": plot.main, "instructions": instructions.main}
-_MEASURED_WITH = ("openai", "pydantic", "pydantic_core", "json_repair")
+_PACKAGES = ("openai", "pydantic", "pydantic_core", "json_repair")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] in _COMMANDS:
-        _COMMANDS[given[0]](given[1:])
+    """Run a stage, or one of the commands ``plot`` and ``instructions``."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in _COMMANDS:
+        _COMMANDS[words[0]](words[1:])
     else:
-        _measure(_options().parse_args(given))
+        _measure(_options().parse_args(words))
 
 
-def _measure(asked: argparse.Namespace) -> None:
-    effort = QUICK if asked.quick else Effort()
-    if asked.rounds is not None:
-        effort = replace(effort, rounds=asked.rounds)
-    cores = None if asked.quick or asked.stage == _APART else two_cores()
+def _measure(options: argparse.Namespace) -> None:
+    effort = QUICK if options.quick else Effort()
+    if options.rounds is not None:
+        effort = replace(effort, rounds=options.rounds)
+    cores = None if options.quick or options.stage == _ACCURACY else choose_cores()
     if cores is not None:
-        pin(cores[0])
+        pin_to_core(cores[0])
     server_core = None if cores is None else cores[1]
     stages: dict[str, tuple[Callable[[], Stage | Scores], ...]] = {
-        "import": (lambda: import_stage.run(effort, why=asked.why, peers=asked.peers),),
+        "import": (lambda: import_stage.run(effort, show_imports=options.why, peers=options.peers),),
         "create": (lambda: create_stage.run(effort),),
-        "call": (lambda: call_stage.run(effort, server_core=server_core, peers=asked.peers),),
+        "call": (lambda: call_stage.run(effort, server_core=server_core, peers=options.peers),),
         "conversation": (lambda: conversation_stage.run(effort, server_core=server_core),),
-        "stream": (lambda: stream_stage.run(effort, server_core=server_core, peers=asked.peers),),
+        "stream": (lambda: stream_stage.run(effort, server_core=server_core, peers=options.peers),),
         "parse": (lambda: parse_stage.run(effort), lambda: scaling.run(effort)),
-        "cold": (lambda: cold_stage.run(effort, server_core=server_core),),
-        _APART: (lambda: accuracy.run(asked.model, progress=partial(print, flush=True)),),
+        "cold": (lambda: cold_start_stage.run(effort, server_core=server_core),),
+        _ACCURACY: (lambda: accuracy.run(options.model, progress=partial(print, flush=True)),),
     }
-    done = []
-    for name in [name for name in stages if name != _APART] if asked.stage == "all" else [asked.stage]:
+    results = []
+    for name in [name for name in stages if name != _ACCURACY] if options.stage == "all" else [options.stage]:
         for run in stages[name]:
-            done.append(run())
-            print("\n".join(_lines(done[-1])), flush=True)
-    if asked.out is not None:
-        told = {**_machine(effort), "stages": {stage.name: stage.as_data() for stage in done}}
-        asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            results.append(run())
+            print("\n".join(_lines(results[-1])), flush=True)
+    if options.out is not None:
+        figures = {**_machine(effort), "stages": {stage.name: stage.as_data() for stage in results}}
+        options.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmarks", description="Ratios of cost, with their spread.")
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Time ratios with their spread.")
     parser.add_argument("stage", nargs="?", default="all", choices=_STAGES)
-    parser.add_argument("--rounds", type=_positive, help="how often each pair is measured (15)")
-    parser.add_argument("--out", type=Path, help="a file for all figures as JSON")
-    parser.add_argument("--why", action="store_true", help="the modules that importing spends its time on")
-    parser.add_argument("--peers", type=Path, help="a directory of environments that have other libraries")
-    parser.add_argument("--model", default="local", help="the model whose answers are judged (local)")
-    parser.add_argument("--quick", action="store_true", help="one tiny round: shows that it runs, no more")
+    parser.add_argument("--rounds", type=_positive, help="how often each pair is measured (default: 15)")
+    parser.add_argument("--out", type=Path, help="write all figures to this JSON file")
+    parser.add_argument("--why", action="store_true", help="also list the modules that take the most import time")
+    parser.add_argument("--peers", type=Path, help="the directory with the environments of other libraries")
+    parser.add_argument("--model", default="local", help="the model for the accuracy stage (default: local)")
+    parser.add_argument("--quick", action="store_true", help="one tiny round, to check that the stages run")
     return parser
 
 
@@ -108,7 +107,7 @@ def _machine(effort: Effort) -> dict[str, object]:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "rounds": effort.rounds,
-        "versions": {name: _version(name) for name in _MEASURED_WITH},
+        "versions": {name: _version(name) for name in _PACKAGES},
     }
 
 

@@ -11,19 +11,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from aiservices import AiServiceError, ChatModel, ChatOptions, Strategy, create
 
-from .questions import Questions, ShownQuestions
-from .right_answers import RIGHT_ANSWERS
-
-__all__ = ["STRATEGIES", "Answered", "Score", "Scores", "is_of_the_type", "run"]
+from .accuracy_methods import Methods, MethodsWithExamples
+from .accuracy_cases import ACCURACY_CASES
 
 STRATEGIES = (Strategy.GRAMMAR, Strategy.JSON_MODE, Strategy.PROMPT)
 _OPTIONS = ChatOptions(max_tokens=256)  # no right answer is nearly as long
-_WAYS: tuple[tuple[str, type[Any]], ...] = (("none", Questions), ("two", ShownQuestions))
+_INTERFACES: tuple[tuple[str, type[Any]], ...] = (("none", Methods), ("two", MethodsWithExamples))
 _HEAD = ("strategy", "examples", "right", "other value", "error", "of the type", "asked again", "s a call")
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCase:
     """One question as it was answered. ``value`` is what came, an error included.
 
     ``typed``: what came is of the type of the method, and no error. ``attempts`` counts the requests.
@@ -52,7 +50,7 @@ class Score:
 
     strategy: Strategy
     examples: str
-    answers: Sequence[Answered]
+    answers: Sequence[AnsweredCase]
 
     @property
     def right(self) -> int:
@@ -67,7 +65,7 @@ class Score:
         return sum(answer.typed for answer in self.answers)
 
     @property
-    def again(self) -> int:
+    def retried(self) -> int:
         return sum(answer.attempts > 1 for answer in self.answers)
 
     @property
@@ -75,16 +73,16 @@ class Score:
         return sum(answer.seconds for answer in self.answers) / len(self.answers)
 
     def cells(self) -> tuple[str, ...]:
-        asked = len(self.answers)
-        given = asked - self.failed
+        request = len(self.answers)
+        given = request - self.failed
         return (
             str(self.strategy),
             self.examples,
-            f"{self.right} / {asked}",
+            f"{self.right} / {request}",
             str(given - self.right),
             str(self.failed),
             f"{self.typed} / {given}",
-            str(self.again),
+            str(self.retried),
             f"{self.seconds:.1f}",
         )
 
@@ -108,7 +106,7 @@ class Scores:
                     "right": score.right,
                     "errors": score.failed,
                     "typed": score.typed,
-                    "asked_again": score.again,
+                    "asked_again": score.retried,
                     "by_method": self._by_method(score),
                     "not_right": [
                         {"method": one.method, "text": one.text, "answer": repr(one.value)}
@@ -149,42 +147,42 @@ def run(
     model: ChatModel | str,
     *,
     strategies: Sequence[Strategy] = STRATEGIES,
-    cases: Mapping[str, Mapping[str, Any]] = RIGHT_ANSWERS,
+    cases: Mapping[str, Mapping[str, Any]] = ACCURACY_CASES,
     progress: Callable[[str], None] = print,
 ) -> Scores:
     """Ask all questions in all ways; ``progress`` is told of each way that is done."""
     scores = []
     for strategy in strategies:
-        for examples, interface in _WAYS:
+        for examples, interface in _INTERFACES:
             service = create(interface, model, strategy=strategy, options=_OPTIONS)
-            asked = [
+            request = [
                 _ask(service, method, text, expected)
                 for method, answers in cases.items()
                 for text, expected in answers.items()
             ]
-            scores.append(Score(strategy, examples, asked))
-            took = sum(answer.seconds for answer in asked)
-            progress(f"  {strategy}, examples: {examples}: {scores[-1].right} of {len(asked)}, {took:.0f} s")
+            scores.append(Score(strategy, examples, request))
+            took = sum(answer.seconds for answer in request)
+            progress(f"  {strategy}, examples: {examples}: {scores[-1].right} of {len(request)}, {took:.0f} s")
     return Scores(model if isinstance(model, str) else model.name, scores)
 
 
-def _ask(service: Any, method: str, text: str, expected: Any) -> Answered:
+def _ask(service: Any, method: str, text: str, expected: Any) -> AnsweredCase:
     began = perf_counter()
     try:
         result = getattr(service, method)(text)
     except AiServiceError as error:
         attempts = getattr(error, "attempts", ())
-        return Answered(method, text, expected, error, False, len(attempts), perf_counter() - began)
+        return AnsweredCase(method, text, expected, error, False, len(attempts), perf_counter() - began)
     value, attempts = result.value, result.attempts
-    typed = is_of_the_type(method, value)
-    return Answered(method, text, expected, value, typed, len(attempts), perf_counter() - began)
+    typed = has_method_type(method, value)
+    return AnsweredCase(method, text, expected, value, typed, len(attempts), perf_counter() - began)
 
 
-def is_of_the_type(method: str, value: Any) -> bool:
+def has_method_type(method: str, value: Any) -> bool:
     """Whether pydantic takes the value as it is for the type that the method names."""
-    form = get_args(get_type_hints(getattr(Questions, method))["return"])[0]
+    tp = get_args(get_type_hints(getattr(Methods, method))["return"])[0]
     try:
-        TypeAdapter(form).validate_python(value, strict=True)
+        TypeAdapter(tp).validate_python(value, strict=True)
     except ValidationError:
         return False
     return True

@@ -17,10 +17,8 @@ from aiservices import OpenAiChatModel, Stream, create, user_message
 from output_parsers import parser_for
 
 from .clerk import KEY
-from .fresh import serving
+from .new_process import running_server
 from .records import Customers
-
-__all__ = ["Count", "call_counts"]
 
 _ROOT = str(Path(output_parsers.__file__).parents[1])
 _PACKAGES = tuple(f"{_ROOT}/{package}/" for package in ("aiservices", "output_parsers"))
@@ -63,13 +61,13 @@ def weather(city: str) -> str:
 
 def call_counts() -> Iterator[Count]:
     """Count a blocking call, a stream, a call with one round of tools, and the reading of broken JSON."""
-    with serving() as base_url, OpenAiChatModel("person", base_url=base_url, api_key=KEY) as model:
+    with running_server() as base_url, OpenAiChatModel("person", base_url=base_url, api_key=KEY) as model:
         service = create(Service, model)
         yield _count("a blocking call to a dataclass", lambda: service.person("Ada is 36."))
-    with serving() as base_url, OpenAiChatModel("records-1000-20", base_url=base_url, api_key=KEY) as model:
+    with running_server() as base_url, OpenAiChatModel("records-1000-20", base_url=base_url, api_key=KEY) as model:
         streaming = create(Service, model)
         yield _count("a stream", lambda: [snapshot.value for snapshot in streaming.streamed("Ada is 36.")])
-    tool_server = serving(module="benchmarks.conversation_stage")
+    tool_server = running_server(module="benchmarks.conversation_stage")
     with tool_server as base_url, OpenAiChatModel("truth", base_url=base_url, api_key=KEY) as model:
         with_tools = create(Service, model, tools=[weather])
         yield _count("a round of tools", lambda: with_tools.talk("How is the weather in Delft?"))

@@ -8,18 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import hand
+from . import sdk_calls
 from .clerk import Clerk, clerk
 from .concurrent_calls import concurrent_calls
-from .fresh import serving
-from .measure import Effort, Work, block, compare
-from .peer import PEERS, Peer, beside
+from .new_process import running_server
+from .measure import Effort, Work, measure_block, compare
+from .peer import PEERS, Peer, compare_with_peer
 from .records import Customers, Person, Truth
 from .results import Comparison, Skipped, Stage
 from .server import CUSTOMERS
 from .values import PERSON
-
-__all__ = ["run"]
 
 _TEXT = "Grace Hopper, 45 years old and married, is 1.68 m tall."
 _CREATE = "SDK create + validate_json"
@@ -30,13 +28,13 @@ _OWN = "our own Person"
 
 def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
     """The stage ``call``; ``peers`` is a directory of environments that have other libraries."""
-    with serving(server_core) as base_url:
+    with running_server(server_core) as base_url:
         return Stage("call", list(_rows(effort, base_url, peers)))
 
 
 def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Comparison | Skipped]:
     with ExitStack() as opened:
-        client = opened.enter_context(hand.sdk(base_url))
+        client = opened.enter_context(sdk_calls.sdk_client(base_url))
 
         def of(model: str) -> Clerk:
             service, chat = clerk(model, base_url)
@@ -46,39 +44,39 @@ def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Compari
         people, truths, customers = map(of, ("person", "truth", "customers"))
         person: Work = partial(people.person, _TEXT)
         many: Work = partial(customers.customers, _TEXT)
-        create: Callable[..., Work] = partial(partial, hand.create_typed, client)
-        parse: Callable[..., Work] = partial(partial, hand.parse_typed, client)
+        create: Callable[..., Work] = partial(partial, sdk_calls.create_and_validate, client)
+        parse: Callable[..., Work] = partial(partial, sdk_calls.parse, client)
         cases: tuple[tuple[str, Work, str, Work, float | None], ...] = (
             ("Person", person, _CREATE, create(Person, "person", _TEXT), 0.40),
-            ("Result[Person]", partial(people.person_with_all, _TEXT), _OWN, person, 1.05),
+            ("Result[Person]", partial(people.person_result, _TEXT), _OWN, person, 1.05),
             ("bool", partial(truths.truth, _TEXT), _CREATE, create(Truth, "truth", _TEXT), 0.40),
             (_MANY, many, _CREATE, create(Customers, "customers", _TEXT), 0.45),
             ("Person", person, _PARSE, parse(Person, "person", _TEXT), None),
             (_MANY, many, _PARSE, parse(Customers, "customers", _TEXT), None),
         )
-        for case, ours, against, floor, target in cases:
-            _check(case, ours, floor)
-            yield Comparison.of(case, against, compare(ours, floor, effort), target)
+        for case, ours, baseline, baseline_run, target in cases:
+            _check_equal(case, ours, baseline_run)
+            yield Comparison.of(case, baseline, compare(ours, baseline_run, effort), target)
         yield from concurrent_calls(effort, base_url, _TEXT)
         for peer in PEERS:
             for case, ours, model in (("Person", person, "person"), (_MANY, many, "customers")):
-                yield _beside(peer, peer.python(peers), case, ours, (base_url, model), effort)
+                yield _compare_with_peer(peer, peer.python(peers), case, ours, (base_url, model), effort)
 
 
-def _beside(
-    peer: Peer, python: str | None, case: str, ours: Work, asked: tuple[str, str], effort: Effort
+def _compare_with_peer(
+    peer: Peer, python: str | None, case: str, ours: Work, request: tuple[str, str], effort: Effort
 ) -> Comparison | Skipped:
     """Ours in this process, the peer in its own."""
     seconds = effort.block_seconds
-    theirs = peer.timed(python, "call", *asked, str(seconds))
-    return beside(peer, python, case, peer.call, partial(block, ours, seconds), theirs, effort)
+    theirs = peer.measure(python, "call", *request, str(seconds))
+    return compare_with_peer(peer, python, case, peer.call, partial(measure_block, ours, seconds), theirs, effort)
 
 
-def _check(case: str, ours: Work, floor: Work) -> None:
+def _check_equal(case: str, ours: Work, baseline_run: Work) -> None:
     """Both sides must have got the same answer, or there is nothing to compare."""
-    mine, other = (_plain(work()) for work in (ours, floor))
-    if mine != other or (case == "Person" and mine != PERSON):
-        raise AssertionError(f"{case}: {mine!r} and {other!r} should be equal")
+    ours_value, other = (_plain(work()) for work in (ours, baseline_run))
+    if ours_value != other or (case == "Person" and ours_value != PERSON):
+        raise AssertionError(f"{case}: {ours_value!r} and {other!r} should be equal")
 
 
 def _plain(value: Any) -> Any:

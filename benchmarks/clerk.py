@@ -1,4 +1,4 @@
-"""A service of this library that asks for one kind of answer."""
+"""The service that the benchmarks call: one method for each type and shape of answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from aiservices import OpenAiChatModel, Result, Stream, create, user_message
 
 from .records import Customer, Customers, Person
 
-__all__ = ["KEY", "AsyncClerk", "Clerk", "async_clerk", "clerk"]
-
 KEY = "none-is-needed"
 
 
@@ -18,7 +16,7 @@ class Clerk(Protocol):
     @user_message("Who is meant? {{text}}")
     def person(self, text: str) -> Person: ...
     @user_message("Who is meant? {{text}}")
-    def person_with_all(self, text: str) -> Result[Person]: ...
+    def person_result(self, text: str) -> Result[Person]: ...
     @user_message("Is that so? {{text}}")
     def truth(self, text: str) -> bool: ...
     @user_message("Which customers are named? {{text}}")
@@ -37,11 +35,12 @@ class AsyncClerk(Protocol):
 
 
 def clerk(model: str, base_url: str) -> tuple[Clerk, OpenAiChatModel]:
-    """A service, and its model, which is to be closed."""
+    """Create the service, and return it with its model, which the caller must close."""
     chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
     return create(Clerk, chat), chat
 
 
 def async_clerk(model: str, base_url: str) -> tuple[AsyncClerk, OpenAiChatModel]:
+    """Create the async service, and return it with its model, which the caller must close."""
     chat = OpenAiChatModel(model, base_url=base_url, api_key=KEY)
     return create(AsyncClerk, chat), chat

@@ -10,13 +10,11 @@ from statistics import median
 import openai
 
 from .clerk import KEY, async_clerk
-from .hand import acreate_person
-from .measure import Effort, Sample, in_pairs, timed
+from .sdk_calls import create_person_async
+from .measure import Effort, Sample, measure_pairs, measure
 from .records import Person
 from .results import Comparison
 from .values import PERSON
-
-__all__ = ["concurrent_calls"]
 
 _TARGET, _CPU_TARGET = 0.25, 0.30
 _CALLS_EACH = 5
@@ -29,41 +27,41 @@ def concurrent_calls(effort: Effort, base_url: str, text: str) -> Iterator[Compa
     """
     service, model = async_clerk("person", base_url)
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY)
-    few, many = effort.at_a_time, effort.crowd
+    few, many = effort.concurrency, effort.high_concurrency
     with asyncio.Runner() as runner:
         take: Callable[..., Callable[[], Sample]] = partial(partial, _timed, runner)
-        person, by_hand = partial(service.person, text), partial(acreate_person, client, text)
+        person, by_hand = partial(service.person, text), partial(create_person_async, client, text)
         calls = few * _CALLS_EACH
-        ours, floor = take(person, few, calls), take(by_hand, few, calls)
-        ours(), floor()  # the connections are made
-        pairs = in_pairs(ours, floor, effort.rounds)
-        mine, other = (calls / median(sample.wall for sample in side) for side in zip(*pairs, strict=True))
+        ours, baseline_run = take(person, few, calls), take(by_hand, few, calls)
+        ours(), baseline_run()  # the connections are made
+        pairs = measure_pairs(ours, baseline_run, effort.rounds)
+        ours_value, other = (calls / median(sample.wall for sample in side) for side in zip(*pairs, strict=True))
         yield Comparison.of(
             f"Person, async, {few:,} at a time",
             "SDK create + validate_json",
             pairs,
             _TARGET,
             cpu_target=_CPU_TARGET,
-            note=f"{mine:.0f} and {other:.0f} calls/s",
+            note=f"{ours_value:.0f} and {other:.0f} calls/s",
         )
         calls = many * _CALLS_EACH
-        crowd, fewer = take(person, many, calls), take(person, few, calls)
-        crowd()
-        pairs = in_pairs(crowd, fewer, effort.rounds)
+        high_concurrency, fewer = take(person, many, calls), take(person, few, calls)
+        high_concurrency()
+        pairs = measure_pairs(high_concurrency, fewer, effort.rounds)
         note = f"{calls * effort.rounds:,} calls, none failed"
-        case, against = f"Person, async, {many:,} at a time", f"our own, {few:,} at a time"
-        yield Comparison.of(case, against, pairs, note=note)
+        case, baseline = f"Person, async, {many:,} at a time", f"our own, {few:,} at a time"
+        yield Comparison.of(case, baseline, pairs, note=note)
         runner.run(model.aclose())
         runner.run(client.close())
 
 
 def _timed(
-    runner: asyncio.Runner, call: Callable[[], Awaitable[Person]], at_a_time: int, calls: int
+    runner: asyncio.Runner, call: Callable[[], Awaitable[Person]], concurrency: int, calls: int
 ) -> Sample:
-    return timed(lambda: runner.run(_many(call, at_a_time, calls)))
+    return measure(lambda: runner.run(_many(call, concurrency, calls)))
 
 
-async def _many(call: Callable[[], Awaitable[Person]], at_a_time: int, calls: int) -> None:
+async def _many(call: Callable[[], Awaitable[Person]], concurrency: int, calls: int) -> None:
     left = iter(range(calls))
 
     async def one_after_another() -> None:
@@ -72,4 +70,4 @@ async def _many(call: Callable[[], Awaitable[Person]], at_a_time: int, calls: in
             if answer.name != PERSON["name"]:
                 raise AssertionError(f"another person was to come than {answer!r}")
 
-    await asyncio.gather(*(one_after_another() for _ in range(at_a_time)))
+    await asyncio.gather(*(one_after_another() for _ in range(concurrency)))

@@ -29,11 +29,9 @@ from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 
 from . import server
 from .clerk import KEY
-from .fresh import serving
+from .new_process import running_server
 from .measure import Effort, Work, compare
 from .results import Comparison, Stage
-
-__all__ = ["run"]
 
 _ID, _TEXT = "conversation-1", "How is the weather in Delft, and what should I wear?"
 _MODEL, _ANSWER = "truth", '{"value": true}'  # it is short, and taken as a text
@@ -57,7 +55,7 @@ def weather(city: str) -> str:
 def run(effort: Effort, *, server_core: int | None = None) -> Stage:
     """The stage ``conversation``."""
     with (
-        serving(server_core, module=_SERVER) as base_url,
+        running_server(server_core, module=_SERVER) as base_url,
         OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model,
     ):
         return Stage("conversation", list(_rows(effort, model)))
@@ -65,7 +63,7 @@ def run(effort: Effort, *, server_core: int | None = None) -> Stage:
 
 def _rows(effort: Effort, model: OpenAiChatModel) -> Iterator[Comparison]:
     for case, past in (("first turn", ()), (f"after {_LONGER} turns", _TURN * _LONGER)):
-        _check(past)
+        _check_equal(past)
         ours, bare = _ours(model, past), _bare(model, past)
         if ours() != bare():
             raise AssertionError(f"{case}: {ours()!r} and {bare()!r} should be equal")
@@ -107,16 +105,16 @@ def _with_messages(messages: tuple[Message, ...]) -> Callable[[ChatRequest], Cha
     return lambda request: replace(request, messages=messages)
 
 
-def _check(past: tuple[Message, ...]) -> None:
+def _check_equal(past: tuple[Message, ...]) -> None:
     """Both sides must send the same messages, or there is nothing to compare."""
 
     def script() -> ScriptedChatModel:
         return ScriptedChatModel([ChatReply(AiMessage("", (_CALL,)), FinishReason.TOOL_CALLS), _ANSWER])
 
-    mine, other = script(), script()
-    _ours(mine, past)()
+    ours_value, other = script(), script()
+    _ours(ours_value, past)()
     _bare(other, past)()
-    said, also = ([request.messages for request in side.requests] for side in (mine, other))
+    said, also = ([request.messages for request in side.requests] for side in (ours_value, other))
     if said != also:
         raise AssertionError(f"{said!r} and {also!r} should be equal")
 
@@ -137,9 +135,9 @@ def _calling(answer: bytes) -> bytes:
 def _serve() -> None:
     plain = server._completion
 
-    def completion(asked: dict[str, Any]) -> bytes:
-        answer = plain(asked)
-        calls = bool(asked.get("tools")) and asked["messages"][-1]["role"] == "user"
+    def completion(request: dict[str, Any]) -> bytes:
+        answer = plain(request)
+        calls = bool(request.get("tools")) and request["messages"][-1]["role"] == "user"
         return _calling(answer) if calls else answer
 
     server._completion = completion

@@ -1,4 +1,4 @@
-"""``create`` of an interface that it has not seen, beside the schemas that pydantic makes of its types."""
+"""The stage ``create``: ``create`` with a new interface, compared to pydantic generating the schemas."""
 
 from __future__ import annotations
 
@@ -12,41 +12,39 @@ from pydantic import BaseModel, TypeAdapter
 from aiservices import OpenAiChatModel, create
 
 from .clerk import KEY
-from .measure import Effort, Sample, in_pairs, timed
+from .measure import Effort, Sample, measure_pairs, measure
 from .results import Comparison, Stage
 from .ten_methods import new_interface
 
-__all__ = ["run"]
-
-_NOWHERE = "http://127.0.0.1:9/v1"  # nothing is sent
-_BLOCK = 5  # interfaces of which one sample is the median
+_UNUSED_URL = "http://127.0.0.1:9/v1"  # no request is sent
+_INTERFACES_PER_SAMPLE = 5  # a sample is the median over so many new interfaces
 _TARGET = 10.0
 
 
 def run(effort: Effort) -> Stage:
-    """The stage ``create``."""
-    with OpenAiChatModel("none", base_url=_NOWHERE, api_key=KEY) as model:
+    """Run the stage."""
+    with OpenAiChatModel("none", base_url=_UNUSED_URL, api_key=KEY) as model:
 
         def ours() -> Sample:
-            return _each_new(lambda interface, _: create(interface, model))
+            return _measure_with_new_interfaces(lambda interface, _: create(interface, model))
 
-        def floor() -> Sample:
-            return _each_new(lambda _, forms: _schemas(forms))
+        def baseline_run() -> Sample:
+            return _measure_with_new_interfaces(lambda _, types: _schemas(types))
 
-        ours(), floor()  # all modules are loaded
-        pairs = in_pairs(ours, floor, effort.rounds)
-    case, against = "create, 10 methods with 10 record types", "10 × TypeAdapter(…).json_schema()"
-    return Stage("create", [Comparison.of(case, against, pairs, _TARGET)])
-
-
-def _schemas(forms: Sequence[type[BaseModel]]) -> list[dict[str, Any]]:
-    return [TypeAdapter(form).json_schema() for form in forms]
+        ours(), baseline_run()  # imports all modules
+        pairs = measure_pairs(ours, baseline_run, effort.rounds)
+    case, baseline = "create, 10 methods with 10 record types", "10 × TypeAdapter(…).json_schema()"
+    return Stage("create", [Comparison.of(case, baseline, pairs, _TARGET)])
 
 
-def _each_new(work: Callable[[type[Any], Sequence[type[BaseModel]]], object]) -> Sample:
-    """What the work takes; making the types is not part of it."""
+def _schemas(types: Sequence[type[BaseModel]]) -> list[dict[str, Any]]:
+    return [TypeAdapter(tp).json_schema() for tp in types]
+
+
+def _measure_with_new_interfaces(work: Callable[[type[Any], Sequence[type[BaseModel]]], object]) -> Sample:
+    """Measure the work on new interfaces; their creation is not included in the time."""
     samples = []
-    for _ in range(_BLOCK):
-        interface, forms = new_interface()
-        samples.append(timed(partial(work, interface, forms)))
+    for _ in range(_INTERFACES_PER_SAMPLE):
+        interface, types = new_interface()
+        samples.append(measure(partial(work, interface, types)))
     return Sample(median(sample.wall for sample in samples), median(sample.cpu for sample in samples))

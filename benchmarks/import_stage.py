@@ -1,4 +1,4 @@
-"""The time of importing the packages in fresh processes, beside pydantic alone and the SDK."""
+"""The stage ``import``: importing the packages in new processes, compared to pydantic and the SDK."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from .fresh import run_fresh, timed_fresh
-from .measure import Effort, Sample, in_pairs
-from .peer import PEERS, beside
+from .new_process import run_in_new_process, time_in_new_process
+from .measure import Effort, Sample, measure_pairs
+from .peer import PEERS, compare_with_peer
 from .results import Comparison, Skipped, Stage
-
-__all__ = ["biggest", "run"]
 
 _PYDANTIC = "from pydantic import BaseModel, Field, TypeAdapter"
 _SDK = "import openai"
@@ -34,38 +32,38 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 """
 
 
-def run(effort: Effort, *, why: bool = False, peers: Path | None = None) -> Stage:
-    """The stage ``import``; with ``why``, the modules that cost most; ``peers`` as in ``stream``."""
+def run(effort: Effort, *, show_imports: bool = False, peers: Path | None = None) -> Stage:
+    """The stage ``import``; with ``show_imports``, the modules that cost most; ``peers`` as in ``stream``."""
     rows: list[Comparison | Skipped] = []
-    for statement, against, target in _CASES:
-        ours, floor = partial(_sample, statement), partial(_sample, against)
-        ours(), floor()  # compiled and in the page cache
-        rows.append(Comparison.of(statement, against, in_pairs(ours, floor, effort.rounds), target))
+    for statement, baseline, target in _CASES:
+        ours, baseline_run = partial(_sample, statement), partial(_sample, baseline)
+        ours(), baseline_run()  # writes the .pyc files and fills the page cache
+        rows.append(Comparison.of(statement, baseline, measure_pairs(ours, baseline_run, effort.rounds), target))
     ours = partial(_sample, _DECLARE)
     for peer in PEERS:
         python = peer.python(peers)
         theirs = partial(_sample, peer.imports, python=python or "")
-        rows.append(beside(peer, python, _DECLARE, f"import of {peer.title}", ours, theirs, effort))
-    remarks = list(biggest(_DECLARE)) if why else []
+        rows.append(compare_with_peer(peer, python, _DECLARE, f"import of {peer.title}", ours, theirs, effort))
+    remarks = list(slowest_imports(_DECLARE)) if show_imports else []
     return Stage("import", rows, remarks)
 
 
 def _sample(statement: str, *, python: str = sys.executable) -> Sample:
-    """What a statement takes in a fresh process, without the start of the interpreter."""
-    return timed_fresh("-c", _TIMED.format(statement=statement), python=python)
+    """Time a statement in a new process, without the start of the interpreter."""
+    return time_in_new_process("-c", _TIMED.format(statement=statement), python=python)
 
 
-def biggest(statement: str, count: int = 20) -> Iterator[str]:
-    """The modules whose own code takes longest, by -X importtime, and those that take longest in all."""
-    found = []
-    for line in run_fresh("-X", "importtime", "-c", statement)[1].splitlines():
+def slowest_imports(statement: str, count: int = 20) -> Iterator[str]:
+    """Yield the modules with the longest own and total import times, from ``-X importtime``."""
+    times = []
+    for line in run_in_new_process("-X", "importtime", "-c", statement)[1].splitlines():
         own, _, rest = line.removeprefix("import time:").partition("|")
         whole, _, name = rest.partition("|")
         if own.strip().isdecimal():
-            found.append((int(own), int(whole), name.strip()))
+            times.append((int(own), int(whole), name.strip()))
     yield f"{statement}: the modules whose own code takes longest (µs)"
-    for own_time, _, module in sorted(found, reverse=True)[:count]:
+    for own_time, _, module in sorted(times, reverse=True)[:count]:
         yield f"{own_time:10}  {module}"
     yield f"{statement}: the modules that take longest with what they import (µs)"
-    for _, whole_time, module in sorted(found, key=lambda row: row[1], reverse=True)[:count]:
+    for _, whole_time, module in sorted(times, key=lambda row: row[1], reverse=True)[:count]:
         yield f"{whole_time:10}  {module}"

@@ -19,18 +19,16 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .counted import CASES, MARK
-from .fresh import environment
+from .instruction_cases import CASES, MARK
+from .new_process import environment
 
-__all__ = ["MOST", "REFERENCE", "Count", "NoCallgrindError", "counts", "main"]
-
-MOST = 1.10  # of the reference
+MAX_RATIO = 1.10  # of the reference
 REFERENCE = Path(__file__).with_name("instructions.json")
 _TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 _HEAD = ("case", "of a call", "of reading", "ratio", "reference", "change")
 
 
-class NoCallgrindError(Exception):
+class CallgrindMissingError(Exception):
     """There is nothing to count with."""
 
 
@@ -51,12 +49,12 @@ def counts(cases: Sequence[str] = tuple(CASES)) -> list[Count]:
     """Counts them in a process of its own. Raises NoCallgrindError where valgrind is not installed."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise NoCallgrindError("valgrind is not installed: it counts the instructions")
+        raise CallgrindMissingError("valgrind is not installed: it counts the instructions")
     with TemporaryDirectory() as folder:
         command = [
             *(valgrind, "--tool=callgrind", f"--dump-before={MARK}", "--combine-dumps=no"),
             f"--callgrind-out-file={folder}/counted",
-            *(sys.executable, "-m", "benchmarks.counted", *cases),
+            *(sys.executable, "-m", "benchmarks.instruction_cases", *cases),
         ]
         done = subprocess.run(
             command, env={**environment(), "PYTHONHASHSEED": "0"}, capture_output=True, text=True
@@ -91,14 +89,14 @@ def main(arguments: list[str]) -> None:
     accept = parser.parse_args(arguments).accept
     try:
         found = counts()
-    except NoCallgrindError as error:
+    except CallgrindMissingError as error:
         raise SystemExit(str(error)) from None
     kept = json.loads(REFERENCE.read_text(encoding="utf-8"))["ratios"] if REFERENCE.exists() else {}
     print("\n".join(_lines(found, kept)))
     if accept:
         REFERENCE.write_text(json.dumps(_as_data(found), indent=1) + "\n", encoding="utf-8")
-    elif slower := [count.case for count in found if count.ratio > MOST * kept.get(count.case, 0.0)]:
-        raise SystemExit(f"more than {MOST - 1:.0%} above the reference: {', '.join(slower)}")
+    elif slower := [count.case for count in found if count.ratio > MAX_RATIO * kept.get(count.case, 0.0)]:
+        raise SystemExit(f"more than {MAX_RATIO - 1:.0%} above the reference: {', '.join(slower)}")
 
 
 def _as_data(found: Sequence[Count]) -> dict[str, object]:

@@ -15,9 +15,7 @@ from output_parsers import parser_for
 from .measure import Effort, Work, compare
 from .records import Agenda, Customers
 from .results import Comparison, Skipped, Stage
-from .values import event, fenced, records_text
-
-__all__ = ["broken", "run"]
+from .values import event, in_fence, records_text
 
 _FLOOR = "validate_json"
 _SIZES = {"1 KB": 1_000, "100 KB": 100_000}
@@ -30,22 +28,22 @@ def run(effort: Effort) -> Stage:
 
 def _against_core(effort: Effort) -> Iterator[Comparison]:
     for name, size in _SIZES.items():
-        text = records_text(min(size, effort.largest))
+        text = records_text(min(size, effort.max_text_size))
         yield _compare(f"clean, {name}", Customers, text, text, 1.10, effort)
     for name, size in _SIZES.items():
-        text = records_text(min(size, effort.largest), indent=2)
-        yield _compare(f"in a fence with prose, {name}", Customers, fenced(text), text, 1.30, effort)
+        text = records_text(min(size, effort.max_text_size), indent=2)
+        yield _compare(f"in a fence with prose, {name}", Customers, in_fence(text), text, 1.30, effort)
     for name, size in _SIZES.items():
-        text = records_text(min(size, effort.largest), event)
+        text = records_text(min(size, effort.max_text_size), event)
         yield _compare(f"aligned (dates), {name}", Agenda, text, text, None, effort)
 
 
 def _compare(
-    case: str, form: type[BaseModel], ours: str, bare: str, target: float | None, effort: Effort
+    case: str, tp: type[BaseModel], ours: str, bare: str, target: float | None, effort: Effort
 ) -> Comparison:
     """Ours on a text as it came, pydantic-core on the JSON in it."""
-    validate: Callable[[str], Any] = form.__pydantic_validator__.validate_json
-    parse = parser_for(form).parse
+    validate: Callable[[str], Any] = tp.__pydantic_validator__.validate_json
+    parse = parser_for(tp).parse
     if parse(ours) != validate(bare):
         raise AssertionError(f"{case}: the two readings should be equal")
     pairs = compare(partial(parse, ours), partial(validate, bare), effort)
@@ -53,7 +51,7 @@ def _compare(
 
 
 def _against_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
-    texts = broken(min(100_000, effort.largest))
+    texts = broken(min(100_000, effort.max_text_size))
     parse = parser_for(Customers).parse
     if find_spec("json_repair") is None:
         yield Skipped("broken JSON", "json_repair is not installed")

@@ -10,11 +10,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from .fresh import timed_fresh
-from .measure import Effort, Sample, in_pairs
+from .new_process import time_in_new_process
+from .measure import Effort, Sample, measure_pairs
 from .results import Comparison, Skipped
-
-__all__ = ["PEERS", "Peer", "beside"]
 
 _ROUNDS = 3  # each starts a process, and a stream may take many seconds
 
@@ -44,9 +42,9 @@ class Peer:
             return str(own)
         return sys.executable if find_spec(self.module) is not None else None
 
-    def timed(self, python: str | None, *arguments: str) -> Callable[[], Sample]:
+    def measure(self, python: str | None, *arguments: str) -> Callable[[], Sample]:
         """Runs the peer's program: the seconds that it prints."""
-        return partial(timed_fresh, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or "")
+        return partial(time_in_new_process, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or "")
 
 
 def _python_of(environment: Path) -> Path | None:
@@ -54,26 +52,26 @@ def _python_of(environment: Path) -> Path | None:
     return next((place.absolute() for place in places if place.exists()), None)
 
 
-def beside(
+def compare_with_peer(
     peer: Peer,
     python: str | None,
     case: str,
-    against: str,
+    baseline: str,
     ours: Callable[[], Sample],
     theirs: Callable[[], Sample],
     effort: Effort,
     target: float | None = None,
 ) -> Comparison | Skipped:
     """Ours beside a peer's; skipped where ``python``, its interpreter, is None, or where it fails."""
-    skipped = f"{case} beside {against}"
+    skipped = f"{case} beside {baseline}"
     if python is None:
         return Skipped(skipped, f"{peer.name} is not installed")
     try:
-        pairs = in_pairs(ours, theirs, min(effort.rounds, _ROUNDS))
+        pairs = measure_pairs(ours, theirs, min(effort.rounds, _ROUNDS))
     except subprocess.CalledProcessError as error:
         said = error.stderr.strip().splitlines() or ["it said nothing"]
         return Skipped(skipped, f"{peer.name} failed: {said[-1]}")
-    return Comparison.of(case, against, pairs, target)
+    return Comparison.of(case, baseline, pairs, target)
 
 
 PEERS = (

@@ -1,4 +1,4 @@
-"""``python -m benchmarks plot FILE… --to FILE.svg``: what others take, as bars; needs matplotlib."""
+"""``python -m benchmarks plot FILE… --to FILE.svg``: draws the time ratios as bars; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from typing import Any, cast
 
 from .peer import PEERS
 
-__all__ = ["PANELS", "Bar", "Panel", "bars", "draw", "main"]
-
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The rows of one case of a stage, under a title."""
+    """One group of bars: the comparisons of one case.
+
+    Attributes:
+        stage: The name of the stage.
+        case: The case of the comparisons.
+        title: The title of the group.
+    """
 
     stage: str
     case: str
@@ -25,7 +29,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Who takes how many times as long as this library."""
+    """One bar: another library and how many times as long it takes as this one.
+
+    Attributes:
+        name: The name of the library.
+        times: The ratio of its time to ours.
+    """
 
     name: str
     times: float
@@ -33,8 +42,8 @@ class Bar:
 
 PANELS = (
     Panel("call", "Person", "A call that returns a record"),
-    Panel("stream", "Stream[Customers], 10 KB", "An object of 10 KB that grows in 2,000 events"),
-    Panel("import", "from aiservices import create, user_message", "Importing what declares a service"),
+    Panel("stream", "Stream[Customers], 10 KB", "An object of 10 KB that is streamed in 2,000 events"),
+    Panel("import", "from aiservices import create, user_message", "Importing the names that declare a service"),
 )
 _NAMES = {
     "SDK create + validate_json": "openai SDK, create",
@@ -49,27 +58,27 @@ _NAMES = {
 _CAPTION = "How many times as long as aiservices takes, on a logarithmic scale."
 _NAME = "aiservices"
 _OURS, _PEER, _BUILT_ON, _INK = "#1f7a5c", "#7c93b8", "#b3bac2", "#24292f"
-_WIDTH, _HEIGHT = 7.0, 0.215  # inches: of the picture, and of a bar with what is around it
-_LEAST = 0.3  # where bars begin: no logarithm is that of 0
+_WIDTH, _HEIGHT = 7.0, 0.215  # inches: the width of the picture, and the height of a bar with its margin
+_START = 0.3  # the left end of the bars: a logarithmic scale has no 0
 
 
 def bars(stages: dict[str, Any], panel: Panel) -> list[Bar]:
-    """Those beside whom a case was measured, the quickest first."""
+    """Return the bars of a panel, the fastest library first."""
     rows = stages.get(panel.stage, {}).get("comparisons", ())
-    found = [
+    group = [
         Bar(_NAMES.get(row["against"], row["against"].removeprefix("import of ")), 1 / row["median"])
         for row in rows
         if row["case"] == panel.case
     ]
-    return sorted(found, key=lambda bar: bar.times)
+    return sorted(group, key=lambda bar: bar.times)
 
 
 def draw(stages: dict[str, Any], to: Path) -> None:
-    """The picture, as SVG whose text is text. Raises ValueError where there is nothing to draw."""
-    shown = [(panel.title, found) for panel in PANELS if (found := bars(stages, panel))]
-    if not shown:
-        wanted = ", ".join(panel.stage for panel in PANELS)
-        raise ValueError(f"there are no rows to draw: the stages are {wanted}")
+    """Write the picture as SVG with selectable text. Raises ValueError if there is nothing to draw."""
+    groups = [(panel.title, group) for panel in PANELS if (group := bars(stages, panel))]
+    if not groups:
+        stage_names = ", ".join(panel.stage for panel in PANELS)
+        raise ValueError(f"there are no rows to draw: the stages are {stage_names}")
     import matplotlib
 
     matplotlib.use("svg")
@@ -84,31 +93,31 @@ def draw(stages: dict[str, Any], to: Path) -> None:
         "text.color": _INK,
     }
     with pyplot.rc_context(cast(Any, settings)):
-        figure = pyplot.figure(figsize=(_WIDTH, _HEIGHT * (sum(len(found) + 2 for _, found in shown) + 1)))
-        heights = [len(found) + 1 for _, found in shown]
-        axes = figure.subplots(len(shown), height_ratios=heights, squeeze=False)[:, 0]
-        longest = max(bar.times for _, found in shown for bar in found)
-        for axis, (title, found) in zip(axes, shown, strict=True):
-            _draw_panel(axis, title, found, longest)
+        figure = pyplot.figure(figsize=(_WIDTH, _HEIGHT * (sum(len(group) + 2 for _, group in groups) + 1)))
+        heights = [len(group) + 1 for _, group in groups]
+        axes = figure.subplots(len(groups), height_ratios=heights, squeeze=False)[:, 0]
+        longest = max(bar.times for _, group in groups for bar in group)
+        for axis, (title, group) in zip(axes, groups, strict=True):
+            _draw_panel(axis, title, group, longest)
         figure.tight_layout(pad=0.6, h_pad=0.8, rect=(0, 0.02, 1, 1))
         figure.text(0.99, 0.006, _CAPTION, ha="right", va="bottom", fontsize=8)
         figure.savefig(to, format="svg", facecolor="white", metadata={"Date": None})
         pyplot.close(figure)
 
 
-def _draw_panel(axis: Any, title: str, found: Sequence[Bar], longest: float) -> None:
-    every = sorted([Bar(_NAME, 1.0), *found], key=lambda bar: bar.times)
-    places = range(len(every))
-    widths = [bar.times - _LEAST for bar in every]
-    axis.barh(places, widths, left=_LEAST, height=0.7, color=[_colour(bar.name) for bar in every])
+def _draw_panel(axis: Any, title: str, group: Sequence[Bar], longest: float) -> None:
+    every = sorted([Bar(_NAME, 1.0), *group], key=lambda bar: bar.times)
+    positions = range(len(every))
+    widths = [bar.times - _START for bar in every]
+    axis.barh(positions, widths, left=_START, height=0.7, color=[_colour(bar.name) for bar in every])
     axis.axvline(1, color=_INK, linewidth=0.8, zorder=0)
-    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    for place, bar in zip(places, every, strict=True):
-        axis.text(bar.times * 1.06, place, _times(bar.times), va="center", bbox=behind)
+    background = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    for position, bar in zip(positions, every, strict=True):
+        axis.text(bar.times * 1.06, position, _times(bar.times), va="center", bbox=background)
     axis.set_xscale("log")
-    axis.set_xlim(_LEAST, longest * 2)
-    axis.set_ylim(len(every) - 0.4, -0.6)  # the quickest on top
-    axis.set_yticks(list(places), [bar.name for bar in every])
+    axis.set_xlim(_START, longest * 2)
+    axis.set_ylim(len(every) - 0.4, -0.6)  # the fastest at the top
+    axis.set_yticks(list(positions), [bar.name for bar in every])
     axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
     axis.tick_params(axis="both", which="both", length=0, labelcolor=_INK)
     axis.xaxis.set_visible(False)
@@ -126,18 +135,18 @@ def _times(times: float) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks plot", description="Ratios beside others, as bars.")
+    parser = argparse.ArgumentParser(prog="benchmarks plot", description="Draw the time ratios as bars.")
     parser.add_argument(
-        "figures", type=Path, nargs="+", help="what --out wrote; of later files, later stages"
+        "figures", type=Path, nargs="+", help="files written by --out; a stage in a later file replaces that in an earlier one"
     )
     parser.add_argument("--to", type=Path, required=True, help="the SVG file to write")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     stages: dict[str, Any] = {}
-    for file in asked.figures:
+    for file in options.figures:
         stages |= json.loads(file.read_text(encoding="utf-8"))["stages"]
-    asked.to.parent.mkdir(parents=True, exist_ok=True)
+    options.to.parent.mkdir(parents=True, exist_ok=True)
     try:
-        draw(stages, asked.to)
+        draw(stages, options.to)
     except ImportError:
         raise SystemExit("matplotlib is not installed: pip install 'aiservices[bench]'") from None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The types that are read."""
+"""The pydantic models that the benchmarks parse."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from datetime import date, datetime
 
 from pydantic import BaseModel
 
-__all__ = ["Agenda", "Customer", "Customers", "Event", "Person", "Truth"]
-
 
 class Person(BaseModel):
+    """The record of the single-record cases."""
+
     name: str
     age: int
     height: float
@@ -17,7 +17,7 @@ class Person(BaseModel):
 
 
 class Truth(BaseModel):
-    """The object in which a bare bool travels."""
+    """The object that wraps a bool in a JSON reply."""
 
     value: bool
 
@@ -39,6 +39,8 @@ class Customer(BaseModel):
 
 
 class Customers(BaseModel):
+    """A large object: a list of customers."""
+
     records: list[Customer]
 
 
@@ -50,4 +52,6 @@ class Event(BaseModel):
 
 
 class Agenda(BaseModel):
+    """A large object with dates."""
+
     records: list[Event]

@@ -9,8 +9,6 @@ from typing import Any, Self
 
 from .measure import Pairs
 
-__all__ = ["Comparison", "Skipped", "Stage", "lines"]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -22,7 +20,7 @@ class Comparison:
     """
 
     case: str
-    against: str
+    baseline: str
     ratios: tuple[float, ...]
     cpu: float | None = None
     target: float | None = None
@@ -33,7 +31,7 @@ class Comparison:
     def of(
         cls,
         case: str,
-        against: str,
+        baseline: str,
         pairs: Pairs,
         target: float | None = None,
         *,
@@ -42,9 +40,9 @@ class Comparison:
         cpu_target: float | None = None,
     ) -> Self:
         """From samples; ``growth`` is how many times as much was done on our side."""
-        ratios = tuple(ours.wall / floor.wall / growth for ours, floor in pairs)
-        cpu = [ours.cpu / floor.cpu / growth for ours, floor in pairs if floor.cpu > 0]
-        return cls(case, against, ratios, median(cpu) if cpu else None, target, note, cpu_target)
+        ratios = tuple(ours.wall / baseline_run.wall / growth for ours, baseline_run in pairs)
+        cpu = [ours.cpu / baseline_run.cpu / growth for ours, baseline_run in pairs if baseline_run.cpu > 0]
+        return cls(case, baseline, ratios, median(cpu) if cpu else None, target, note, cpu_target)
 
     @property
     def spread(self) -> tuple[float, float, float]:
@@ -52,25 +50,25 @@ class Comparison:
         return min(self.ratios), median(self.ratios), max(self.ratios)
 
     @property
-    def missed(self) -> bool:
+    def is_missed(self) -> bool:
         """Whether an aim was not reached."""
         over = self.target is not None and self.spread[1] > self.target
         over_cpu = self.cpu_target is not None and self.cpu is not None and self.cpu > self.cpu_target
         return over or over_cpu
 
     def as_data(self) -> dict[str, Any]:
-        least, middle, most = self.spread
+        lowest, middle, highest = self.spread
         return {
             "case": self.case,
-            "against": self.against,
-            "min": least,
+            "against": self.baseline,
+            "min": lowest,
             "median": middle,
-            "max": most,
+            "max": highest,
             "ratios": list(self.ratios),
             "cpu": self.cpu,
             "target": self.target,
             "cpu_target": self.cpu_target,
-            "missed": self.missed,
+            "missed": self.is_missed,
             "note": self.note,
         }
 
@@ -130,14 +128,14 @@ def lines(stage: Stage) -> Iterable[str]:
 
 def _cells(row: Comparison) -> tuple[str, ...]:
     figures = ("" if ratio is None else _figure(ratio) for ratio in (*row.spread, row.cpu))
-    return row.case, row.against, *figures, _aim(row), row.note
+    return row.case, row.baseline, *figures, _aim(row), row.note
 
 
 def _aim(row: Comparison) -> str:
     aims = [] if row.target is None else [f"≤ {_figure(row.target)}"]
     if row.cpu_target is not None:
         aims.append(f"CPU ≤ {_figure(row.cpu_target)}")
-    return ", ".join(aims) + (": missed" if row.missed else "")
+    return ", ".join(aims) + (": missed" if row.is_missed else "")
 
 
 def _figure(ratio: float) -> str:

@@ -13,12 +13,10 @@ from typing import Any
 
 from output_parsers import OutputParsingError, parser_for
 
-from .measure import Effort, by_cpu, compare
+from .measure import Effort, cpu_only, compare
 from .records import Customers, Person
 from .results import Comparison, Skipped, Stage
 from .values import records_text
-
-__all__ = ["run"]
 
 _SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 _ROUNDS = 3  # a large text takes seconds
@@ -48,11 +46,11 @@ def _texts() -> tuple[tuple[str, Any, Callable[[int], str]], ...]:
 
 def run(effort: Effort) -> Stage:
     """The second table of the stage ``parse``: a character in larger texts beside one in the smallest."""
-    quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.largest)
+    quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.max_text_size)
     gc.disable()
     try:
         rows = [
-            row for kind, form, make in _texts() for row in _growth(kind, parser_for(form).read, make, quick)
+            row for kind, tp, make in _texts() for row in _growth(kind, parser_for(tp).read, make, quick)
         ]
         core = Customers.__pydantic_validator__.validate_json
         rows += _growth("JSON, validate_json by itself", core, records_text, quick, target=None)
@@ -68,12 +66,12 @@ def _growth(
     effort: Effort,
     target: float | None = 2.0,
 ) -> Iterator[Comparison | Skipped]:
-    largest = min(effort.largest, _LARGEST.get(kind, effort.largest))
-    sizes = [size for size in _SIZES if size <= largest] or [largest]
+    max_text_size = min(effort.max_text_size, _LARGEST.get(kind, effort.max_text_size))
+    sizes = [size for size in _SIZES if size <= max_text_size] or [max_text_size]
     small = make(sizes[0])
     for number, size in enumerate(sizes[1:] or sizes, 1):
         large = make(size)
-        pairs = by_cpu(compare(partial(_read, read, large), partial(_read, read, small), effort))
+        pairs = cpu_only(compare(partial(_read, read, large), partial(_read, read, small), effort))
         gc.collect()
         growth = len(large) / len(small)
         row = Comparison.of(f"{kind}, {_name(size)}", _name(sizes[0]), pairs, target, growth=growth)

@@ -17,10 +17,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from .cores import pin
-from .values import PERSON, record, records_of
-
-__all__ = ["CHUNKS", "CUSTOMERS", "completion", "events"]
+from .cpu_pinning import pin_to_core
+from .values import PERSON, record, records_data
 
 CHUNKS = 2000
 CUSTOMERS = 50
@@ -86,15 +84,15 @@ def _pieces() -> list[str]:
     return [f"piece{number} " for number in range(CHUNKS)]
 
 
-def _pieces_of(asked: dict[str, Any]) -> list[str]:
+def _pieces_of(request: dict[str, Any]) -> list[str]:
     """What is streamed: a text, or an object that is cut evenly."""
-    kind, *counts = asked["model"].split("-")
+    kind, *counts = request["model"].split("-")
     if kind != "records":
         return _pieces()
     size, chunks = map(int, counts)
-    form = asked.get("response_format")
-    key = next(iter(form["json_schema"]["schema"]["properties"])) if form else "records"
-    told = {key: records_of(size)}
+    tp = request.get("response_format")
+    key = next(iter(tp["json_schema"]["schema"]["properties"])) if tp else "records"
+    told = {key: records_data(size)}
     text = json.dumps(told, separators=(",", ":"))
     cuts = [len(text) * number // chunks for number in range(chunks + 1)]
     return [text[start:end] for start, end in pairwise(cuts)]
@@ -102,13 +100,13 @@ def _pieces_of(asked: dict[str, Any]) -> list[str]:
 
 @cache
 def _answer(body: bytes) -> bytes:
-    asked = json.loads(body)
-    return _stream(asked) if asked.get("stream") else _completion(asked)
+    request = json.loads(body)
+    return _stream(request) if request.get("stream") else _completion(request)
 
 
-def completion(asked: dict[str, Any]) -> bytes:
+def completion(request: dict[str, Any]) -> bytes:
     """The body of the answer to a request."""
-    model = asked["model"]
+    model = request["model"]
     message: dict[str, Any] = {
         "role": "assistant",
         "content": _content(model),
@@ -120,44 +118,44 @@ def completion(asked: dict[str, Any]) -> bytes:
     return json.dumps(told).encode()
 
 
-def _completion(asked: dict[str, Any]) -> bytes:
-    body = completion(asked)
+def _completion(request: dict[str, Any]) -> bytes:
+    body = completion(request)
     head = (
         f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
 
-def events(asked: dict[str, Any]) -> list[bytes]:
+def events(request: dict[str, Any]) -> list[bytes]:
     """The server-sent events of the answer to a request."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    if asked.get("tool_choice"):
-        deltas += [({"tool_calls": [_call(asked)]}, None), ({}, "tool_calls")]
+    if request.get("tool_choice"):
+        deltas += [({"tool_calls": [_call(request)]}, None), ({}, "tool_calls")]
     else:
-        deltas += [({"content": piece}, None) for piece in _pieces_of(asked)] + [({}, "stop")]
-    about = {**_ABOUT, "object": "chat.completion.chunk", "model": asked["model"]}
+        deltas += [({"content": piece}, None) for piece in _pieces_of(request)] + [({}, "stop")]
+    about = {**_ABOUT, "object": "chat.completion.chunk", "model": request["model"]}
     told: list[dict[str, Any]] = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         told.append({**about, "choices": [choice], "usage": None})
-    if (asked.get("stream_options") or {}).get("include_usage"):
+    if (request.get("stream_options") or {}).get("include_usage"):
         told.append({**about, "choices": [], "usage": _USAGE})
     return [*(f"data: {json.dumps(event)}\n\n".encode() for event in told), b"data: [DONE]\n\n"]
 
 
-def _call(asked: dict[str, Any]) -> dict[str, Any]:
+def _call(request: dict[str, Any]) -> dict[str, Any]:
     """The answer as the call of the first tool, for libraries that ask for one."""
-    function = {"name": asked["tools"][0]["function"]["name"], "arguments": _content(asked["model"])}
+    function = {"name": request["tools"][0]["function"]["name"], "arguments": _content(request["model"])}
     return {"index": 0, "id": "call_1", "type": "function", "function": function}
 
 
-def _stream(asked: dict[str, Any]) -> bytes:
+def _stream(request: dict[str, Any]) -> bytes:
     """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
     head = (
         f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     )
     return (
-        head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in events(asked)) + b"0\r\n\r\n"
+        head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in events(request)) + b"0\r\n\r\n"
     )
 
 
@@ -195,7 +193,7 @@ def main() -> None:
     options.add_argument("--core", type=int, help="the core to stay on")
     core = options.parse_args().core
     if core is not None:
-        pin(core)
+        pin_to_core(core)
     asyncio.run(_serve())
 
 

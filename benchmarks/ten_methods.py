@@ -1,6 +1,7 @@
-"""An interface of ten methods with ten record types, made anew at each call: nothing is known of them.
+"""A new interface of ten methods with ten record types at each call, so that nothing about it is cached.
 
-There are no annotations that wait to be evaluated here: the types have no name that could be looked up.
+The module has no ``from __future__ import annotations``: the types are local to a function, so their names
+could not be resolved later.
 """
 
 from datetime import date
@@ -12,11 +13,9 @@ from pydantic import BaseModel, Field
 
 from aiservices import user_message
 
-__all__ = ["new_interface"]
-
 
 def new_interface() -> tuple[type[Any], list[type[BaseModel]]]:
-    """The interface, and the types that its methods return."""
+    """Return a new interface and the types that its methods return."""
 
     class Colour(Enum):
         RED = "red"

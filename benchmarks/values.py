@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["PERSON", "PROSE_AFTER", "PROSE_BEFORE", "event", "fenced", "record", "records_of", "records_text"]
-
 PERSON: dict[str, Any] = {"name": "Grace Hopper", "age": 45, "height": 1.68, "married": True}
 PROSE_BEFORE = "Of course. This is what I found in the text:"
 PROSE_AFTER = "Tell me when anything else is of interest."
@@ -43,7 +41,7 @@ def event(number: int) -> dict[str, Any]:
     }
 
 
-def records_of(size: int, make: Any = record) -> list[dict[str, Any]]:
+def records_data(size: int, make: Any = record) -> list[dict[str, Any]]:
     """As many records as make a JSON text of about ``size`` characters."""
     found: list[dict[str, Any]] = []
     length = 0
@@ -56,9 +54,9 @@ def records_of(size: int, make: Any = record) -> list[dict[str, Any]]:
 def records_text(size: int, make: Any = record, *, indent: int | None = None) -> str:
     """A JSON object of about ``size`` characters that holds records under one key."""
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps({"records": records_of(size, make)}, separators=separators, indent=indent)
+    return json.dumps({"records": records_data(size, make)}, separators=separators, indent=indent)
 
 
-def fenced(text: str) -> str:
+def in_fence(text: str) -> str:
     """A JSON text as chat models often send it: in a fence, with prose on both sides."""
     return f"{PROSE_BEFORE}\n\n```json\n{text}\n```\n\n{PROSE_AFTER}"

@@ -1,15 +1,17 @@
-"""Read text from a language model as a typed Python value.
+"""Read the text of a language model as a typed Python value.
 
-This package works without ``aiservices``. Parsers with the interfaces of LangChain and AgentScope are in
+``parse`` returns the value, and ``read`` also returns the coercions that it took. ``parser_for`` returns the
+parser of a type. ``PartialReader`` reads a value while the model is writing it, and ``ItemReader`` the items of
+a list one by one. ``ParserRegistry`` adds parsers for other types.
+
+This package does not need ``aiservices``. Parsers with the interfaces of LangChain and AgentScope are in
 ``output_parsers.text`` and ``output_parsers.tool_calls``.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-# The module of each public name. It is imported when the name is first used, so that declaring an interface
-# does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
+# The module of each public name. A module is imported when one of its names is first used, which keeps the
+# import of this package fast. ``__init__.pyi`` lists the same names for type checkers.
 _NAMES = {
     ".parser.registry": "ParserFactory ParserRegistry parse parser_for read",
     ".parser.type_parser": "TypeParser",
@@ -22,10 +24,10 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  # it reads __init__.pyi
+__all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]  # names are in the .pyi
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

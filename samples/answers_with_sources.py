@@ -14,7 +14,6 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     Description,
-    Invocation,
     Result,
     ScriptedChatModel,
     ToolCall,
@@ -24,6 +23,7 @@ from aiservices import (
     system_message,
 )
 from aiservices.guardrails import OutputGuardrails, Verdict, passed, reprompt
+from aiservices.interceptors import Invocation
 from aiservices.retrieval import (
     Content,
     EmbeddingModel,

@@ -81,7 +81,7 @@ def scripted() -> ScriptedChatModel:
 
 def main(model: ChatModel | str | None = None) -> None:
     """Print what ran for an answer, and where a model is stopped. Without a model a scripted one is asked."""
-    limits = ToolLimits(rounds=4, calls=10, parallel=2)
+    limits = ToolLimits(max_rounds=4, max_calls=10, max_concurrency=2)
     clerk = create(Clerk, model or scripted(), tools=[in_stock, price], tool_limits=limits)
     result = clerk.offer("Two lamps, please. What are they in pounds?")
     for run in result.tool_runs:

@@ -11,15 +11,14 @@ from decimal import Decimal
 from aiservices import ChatModel, create
 
 from . import (
-    asynchronous,
+    async_calls,
+    custom_parser,
     dates_and_times,
     film,
     numbers_in_text,
-    own_parser,
     person,
     recipe,
     sentiment,
-    text_stream as streaming,
 )
 
 
@@ -47,14 +46,14 @@ def _closed(model: ChatModel | str) -> list[Row]:
     numbers = create(numbers_in_text.NumberExtractor, model)
     times = create(dates_and_times.DateTimeExtractor, model)
     people = create(person.PersonExtractor, model)
-    desk = create(asynchronous.Desk, model)
-    books = create(own_parser.Bookkeeper, model, parsers=[own_parser.money])
+    desk = create(async_calls.Desk, model)
+    books = create(custom_parser.Bookkeeper, model, parsers=[custom_parser.money])
 
     def row(method: Callable[[str], object], given: str, expected: object) -> Row:
         return Row(method.__name__, given, lambda: method(given), expected)
 
     def topics() -> object:
-        return asyncio.run(asynchronous.topics_of(desk, asynchronous.TICKETS))
+        return asyncio.run(async_calls.topics_of(desk, async_calls.TICKETS))
 
     great, bad, unsure = "This is great!", "It's awful!", "I don't know."
     answer, evening = numbers_in_text.ANSWER, dates_and_times.EVENING
@@ -74,8 +73,8 @@ def _closed(model: ChatModel | str) -> list[Row]:
         row(people.person, person.NEWBORN, born),
         row(people.profile, person.ADULT, person.Profile("John", 42, 1.75, False)),
         row(people.info, person.PROGRAMMER, person.PersonInfo("张三", 30, ["Python", "Go语言"])),
-        row(books.price, own_parser.PRICE, own_parser.Money(Decimal("12.50"), "EUR")),
-        Row("topic_of × 3", " / ".join(asynchronous.TICKETS), topics, ["billing", "bug", "delivery"]),
+        row(books.price, custom_parser.PRICE, custom_parser.Money(Decimal("12.50"), "EUR")),
+        Row("topic_of × 3", " / ".join(async_calls.TICKETS), topics, ["billing", "bug", "delivery"]),
     ]
 
 

@@ -34,8 +34,8 @@ def main(model: ChatModel | str | None = None) -> None:
     # With include_raw, an answer that cannot be read does not raise; without retry, nothing is asked again.
     unsure = ScriptedChatModel(["Some time in spring."])
     answer = structured(unsure, int, include_raw=True, retry=None).invoke("In which year was it?")
-    print(f"parsed: {answer.parsed}, raw: {answer.raw.text!r}")
-    print(answer.parsing_error)
+    print(f"parsed: {answer.value}, raw: {answer.reply.text!r}")
+    print(answer.error)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ from aiservices import (
     ToolMessage,
     create,
 )
-from aiservices.engine.tool_execution import ToolRun
-from aiservices.tools.tool import ToolSource
+from aiservices.tools.tool import ToolRun, ToolSource
 
 TOOLS = Capabilities(tools=True)
 NATIVE = Capabilities(tools=True, json_schema=True)

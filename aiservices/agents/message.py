@@ -1,4 +1,4 @@
-"""What agents and users say to each other, and what an agent did before it said it."""
+"""Msg and Round: what agents and users say, what an agent did before, and how both survive an approval."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from pydantic_core import to_jsonable_python
 from output_parsers.result.errors import OutputParsingError
 from output_parsers.types.target import type_name
 
-from ..engine.approval import ApprovalRequiredError, SuspendedCall
-from ..engine.budget import Budget, CallState
+from ..engine.approval import ApprovalRequiredError, SuspendedCall, resumed_invocation
+from ..engine.budget import Budget
 from ..engine.effects import Flow
-from ..engine.pipeline import Answer, Proceed
-from ..engine.plan import Invocation, MethodPlan
-from ..engine.tool_execution import ToolRun
+from ..engine.pipeline import Proceed
+from ..engine.plan import CallPlan, CallState, Invocation
+from ..engine.results import Answer
 from ..models.errors import Attempt, ToolError
 from ..models.media import Media
 from ..models.messages import AiMessage, Message, ToolCall, UserMessage, message_from_dict, message_to_dict
-from ..service.create import resumed_turn
+from ..tools.tool import ToolRun
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: what the model said, the tools that ran for it, why its answer was not taken.
+    """One round of an agent: a message of the model and the tools that ran for it. ``print`` shows it as text.
 
-    ``print(round)`` shows it. In the rounds before a reply waited for approval, arguments and results are
-    plain JSON, since they were kept as that.
+    If the reply waited for approval, arguments and results of earlier rounds are plain JSON values, because
+    they were stored as JSON.
+
+    Attributes:
+        message: The message of the model, with its tool calls.
+        runs: The tool calls that ran.
+        problem: Why the answer was rejected, or None.
     """
 
     message: AiMessage
@@ -40,21 +45,26 @@ class Round:
     problem: str | None = None
 
     def __str__(self) -> str:
-        said = [self.message.text] if self.message.text else []
+        lines = [self.message.text] if self.message.text else []
         for call, run in zip_longest(self.message.tool_calls, self.runs):
             result = "" if run is None else f" → {run.text}"
-            said.append(f"{call.name}({call.arguments}){result}")
+            lines.append(f"{call.name}({call.arguments}){result}")
         if self.problem is not None:
-            said.append(f"not taken: {self.problem}")
-        return "\n".join(said)
+            lines.append(f"rejected: {self.problem}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Msg(Generic[T_co]):
-    """What somebody said: who, the text, and beside it a typed value or None.
+    """A message of an agent or a user, in the terms of AgentScope.
 
-    ``trace`` holds the rounds in which an agent came to it; two messages that say the same are equal,
-    whatever it took.
+    Attributes:
+        name: The name of the agent or user.
+        content: The text.
+        metadata: The typed value of an agent's reply, or None.
+        role: "user" or "assistant".
+        trace: The rounds in which an agent came to its reply. Not compared: messages with the same content
+            are equal.
     """
 
     name: str
@@ -65,124 +75,137 @@ class Msg(Generic[T_co]):
 
     @staticmethod
     def of_user(content: str, name: str = "user") -> Msg[None]:
-        """What a user says."""
+        """Return a message of a user."""
         return Msg(name, content, None, "user")
 
 
-# What a user says, as text or with media in it; or what was said since the agent spoke last.
-Heard: TypeAlias = str | UserMessage | Msg[Any] | Sequence[Msg[Any] | UserMessage]
+# A text of the user, a message with media, or the messages since the agent spoke last.
+AgentInput: TypeAlias = str | UserMessage | Msg[Any] | Sequence[Msg[Any] | UserMessage]
 
 
-def messages_for(agent: str, notify: Heard) -> tuple[Message, ...]:
-    """What an agent heard, as its model is told: its own words as the model's, all others as a user's.
+def to_chat_messages(agent: str, messages: AgentInput) -> tuple[Message, ...]:
+    """Convert the input of an agent to messages for its model.
 
-    Raises TypeError for what nobody can have said.
+    The agent's own messages become AI messages, all others user messages. Raises TypeError for other objects.
     """
-    if isinstance(notify, str):
-        return (UserMessage(notify),)
-    said = notify if isinstance(notify, Sequence) else (notify,)
-    return tuple(_message(agent, one) for one in said)
+    if isinstance(messages, str):
+        return (UserMessage(messages),)
+    items = messages if isinstance(messages, Sequence) else (messages,)
+    return tuple(_to_chat_message(agent, item) for item in items)
 
 
-def _message(agent: str, said: Any) -> Message:
-    if isinstance(said, UserMessage):
-        return said
-    if not isinstance(said, Msg):
-        kind = type(said).__name__
-        raise TypeError(
-            f"{agent} is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
-        )
-    own = said.name == agent and said.role == "assistant"
-    return AiMessage(said.content) if own else UserMessage(said.content, said.name)
+def _to_chat_message(agent: str, message: object) -> Message:
+    if isinstance(message, UserMessage):
+        return message
+    if not isinstance(message, Msg):
+        kind = type(message).__name__
+        raise TypeError(f"{agent} got {kind}; pass a str, a UserMessage, a Msg, or a list of the last two")
+    is_own = message.name == agent and message.role == "assistant"
+    return AiMessage(message.content) if is_own else UserMessage(message.content, message.name)
 
 
-def together(agent: str, said: Sequence[Message]) -> tuple[Message, ...]:
-    """The same as one message of a user, since a memory keeps one for each answer; each after its speaker."""
-    if len(said) < 2:
-        return tuple(said)
+def merge_messages(agent: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Merge several messages into one user message, in which each text follows the name of its speaker.
+
+    A memory stores one user message per answer.
+    """
+    if len(messages) < 2:
+        return tuple(messages)
     parts: list[str | Media] = []
-    for one in said:
-        speaker = agent if isinstance(one, AiMessage) else getattr(one, "name", None) or "user"
+    for message in messages:
+        speaker = agent if isinstance(message, AiMessage) else getattr(message, "name", None) or "user"
         parts.append(f"\n\n{speaker}: " if parts else f"{speaker}: ")
-        parts += one.parts if isinstance(one, UserMessage) else [one.text]
+        parts += message.parts if isinstance(message, UserMessage) else [message.text]
     texts = [part for part in parts if isinstance(part, str)]
     return (UserMessage("".join(texts), contents=tuple(parts) if len(texts) < len(parts) else ()),)
 
 
-def rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
-    """The rounds of a call, by its account; a request that got no reply is none."""
-    replied = [(attempt.reply.message, attempt.error) for attempt in attempts if attempt.reply is not None]
-    return tuple(Round(message, runs_of(message, runs), _problem(error)) for message, error in replied)
+# By the ids of the pending calls: True to approve, False or the reason to refuse.
+Approvals: TypeAlias = Mapping[str, bool | str]
+_STATE_KEY = "agent"
 
 
-def runs_of(message: AiMessage, left: deque[ToolRun]) -> tuple[ToolRun, ...]:
-    """The runs of what a message calls, taken from those that are left."""
-    return tuple(left.popleft() for call in message.tool_calls if left and _is_of(left[0], call))
+def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    """Add the output type and the rounds so far to the state of a reply that waits for approval.
+
+    This is an interceptor.
+    """
+    try:
+        return (yield from proceed(invocation))
+    except ApprovalRequiredError as error:
+        saved = {
+            "form": _output_type_name(invocation.plan),
+            "trace": [_round_to_dict(one) for one in trace_of(invocation.state)],
+        }
+        data = {**error.state.interceptor_data, _STATE_KEY: saved}
+        error.state = error.state._replace(interceptor_data=data)
+        raise
 
 
-def _is_of(run: ToolRun, call: ToolCall) -> bool:
-    """Whether a run is that of a call; its id may have been another one, to tell it from calls before."""
+def resume_reply(
+    plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals
+) -> Invocation:
+    """Return the invocation that continues a reply which waited for approval.
+
+    Raises ValueError if the state is not that of this agent or if the reply had another output type, and the
+    errors of ``resumed_invocation``.
+    """
+    invocation = resumed_invocation(plan, state, approvals, budget)
+    saved = state.interceptor_data.get(_STATE_KEY)
+    if saved is None:
+        raise ValueError(f"the state is that of the service method {state.qualname}, not of an agent")
+    if saved["form"] != _output_type_name(plan):
+        raise ValueError(
+            f"{plan.qualname}: the suspended reply returns {saved['form']}, not {_output_type_name(plan)}; "
+            "pass the output_type of the reply"
+        )
+    return invocation
+
+
+def _output_type_name(plan: CallPlan) -> str:
+    parser = plan.output_format.parser
+    return "text alone" if parser is None or parser.schema is None else type_name(plan.output_type)
+
+
+def trace_of(state: CallState) -> tuple[Round, ...]:
+    """Return all rounds of a reply, including those before it waited for approval."""
+    saved = state.interceptor_data.get(_STATE_KEY, {}).get("trace", ())
+    earlier = [_round_from_dict(one) for one in saved]
+    runs = deque(state.tool_runs)
+    if earlier:  # the tools of the last earlier round waited, and have run since
+        earlier[-1] = replace(earlier[-1], runs=_take_runs(earlier[-1].message, runs))
+    return (*earlier, *_rounds_of(state.attempts, runs))
+
+
+def _rounds_of(attempts: Sequence[Attempt], runs: deque[ToolRun]) -> tuple[Round, ...]:
+    """Return a round for each request that got a reply."""
+    return tuple(
+        Round(attempt.reply.message, _take_runs(attempt.reply.message, runs), _describe(attempt.error))
+        for attempt in attempts
+        if attempt.reply is not None
+    )
+
+
+def _take_runs(message: AiMessage, runs: deque[ToolRun]) -> tuple[ToolRun, ...]:
+    """Remove the runs of the calls in a message from ``runs`` and return them."""
+    return tuple(runs.popleft() for call in message.tool_calls if runs and _is_run_of(runs[0], call))
+
+
+def _is_run_of(run: ToolRun, call: ToolCall) -> bool:
+    # ids are not compared: the engine replaces an id that an earlier call has too
     return (run.call.name, run.call.arguments) == (call.name, call.arguments)
 
 
-def _problem(error: Exception | None) -> str | None:
+def _describe(error: Exception | None) -> str | None:
     if isinstance(error, OutputParsingError):
         return "; ".join(map(str, error.problems))
     return None if error is None else str(error)
 
 
-# By the ids of the calls that wait: whether each is approved, or the reason why not.
-Approvals: TypeAlias = Mapping[str, bool | str]
-_KEPT = "agent"
+# The keys of these dicts are part of stored states, so they must not change.
 
 
-def keeping(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """Has the state of a reply that waits keep what it is to give, and the rounds so far."""
-    try:
-        return (yield from proceed(invocation))
-    except ApprovalRequiredError as error:
-        kept = {
-            "form": _form(invocation.plan),
-            "trace": [_to_dict(one) for one in trace_of(invocation.state)],
-        }
-        error.state = error.state._replace(kept={**error.state.kept, _KEPT: kept})
-        raise
-
-
-def resumed(plan: MethodPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
-    """The turn of a reply that waited, at that place.
-
-    Raises ValueError when the state is none of this agent, when the reply was to give another type, and what
-    ``resumed_turn`` raises.
-    """
-    invocation = resumed_turn(plan, budget, state, approvals, {})
-    kept = state.kept.get(_KEPT)
-    if kept is None:
-        raise ValueError(f"the state is one of the method {state.where} of a service, not of an agent")
-    if kept["form"] != _form(plan):
-        raise ValueError(
-            f"{plan.where}: the reply that waits is to give {kept['form']}, not {_form(plan)}; pass the "
-            "output_type that it had"
-        )
-    return invocation
-
-
-def trace_of(context: CallState) -> tuple[Round, ...]:
-    """All rounds of a reply, those before it waited included."""
-    before = [_from_dict(one) for one in context.kept.get(_KEPT, {}).get("trace", ())]
-    left = deque(context.tool_runs)
-    if before:  # what waited has run since
-        before[-1] = replace(before[-1], runs=runs_of(before[-1].message, left))
-    return (*before, *rounds_of(context.attempts, left))
-
-
-def _form(plan: MethodPlan) -> str:
-    """What a reply is to give, by its name."""
-    parser = plan.wire.parser
-    return "text alone" if parser is None or parser.schema is None else type_name(plan.returns.form)
-
-
-def _to_dict(one: Round) -> dict[str, Any]:
+def _round_to_dict(one: Round) -> dict[str, Any]:
     return {
         "message": message_to_dict(one.message),
         "runs": [_run_to_dict(run) for run in one.runs],
@@ -191,21 +214,25 @@ def _to_dict(one: Round) -> dict[str, Any]:
 
 
 def _run_to_dict(run: ToolRun) -> dict[str, Any]:
-    said = {"call": asdict(run.call), "arguments": run.arguments, "result": run.result, "text": run.text}
-    error = None if run.error is None else str(run.error)
-    plain: dict[str, Any] = to_jsonable_python(
-        {**said, "error": error, "seconds": run.seconds}, fallback=str, bytes_mode="base64"
-    )
-    return plain
+    fields = {
+        "call": asdict(run.call),
+        "arguments": run.arguments,
+        "result": run.result,
+        "text": run.text,
+        "error": None if run.error is None else str(run.error),
+        "seconds": run.seconds,
+    }
+    data: dict[str, Any] = to_jsonable_python(fields, fallback=str, bytes_mode="base64")
+    return data
 
 
-def _from_dict(said: Mapping[str, Any]) -> Round:
-    message = message_from_dict(said["message"])
-    assert isinstance(message, AiMessage), "a round begins with what the model said"
-    return Round(message, tuple(map(_run_from_dict, said["runs"])), said["problem"])
+def _round_from_dict(data: Mapping[str, Any]) -> Round:
+    message = message_from_dict(data["message"])
+    assert isinstance(message, AiMessage), "_round_to_dict writes AI messages only"
+    return Round(message, tuple(map(_run_from_dict, data["runs"])), data["problem"])
 
 
-def _run_from_dict(said: Mapping[str, Any]) -> ToolRun:
-    call = ToolCall(**said["call"])
-    error = None if said["error"] is None else ToolError(said["error"], call=call)
-    return ToolRun(call, said["arguments"], said["result"], said["text"], error, said["seconds"])
+def _run_from_dict(data: Mapping[str, Any]) -> ToolRun:
+    call = ToolCall(**data["call"])
+    error = None if data["error"] is None else ToolError(data["error"], call=call)
+    return ToolRun(call, data["arguments"], data["result"], data["text"], error, data["seconds"])

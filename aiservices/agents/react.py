@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, wraps
@@ -21,25 +20,24 @@ from output_parsers.types.records import plain_key
 from output_parsers.types.target import Description, Target, type_name
 
 from ..engine.approval import SuspendedCall
-from ..engine.budget import Budget, CallState
-from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, run, through
+from ..engine.budget import Budget
+from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, map_effects, run
 from ..engine.events import ToolStarted
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import OutputFormat
-from ..engine.pipeline import Answer, Interceptor, Pipeline, Proceed
-from ..engine.plan import Invocation, MethodPlan
-from ..engine.results import Returns, Shape
+from ..engine.pipeline import Interceptor, Pipeline, Proceed
+from ..engine.plan import CallPlan, CallState, Invocation
+from ..engine.results import Answer
 from ..engine.retry import Retry
-from ..engine.strategy_selection import StrategyFallbacks, StrategyFault, StrategyOption, ladder_for
-from ..engine.tool_execution import ToolErrors, ToolRun
-from ..interface.parameters import inside_of, is_async, name_of
+from ..engine.strategy_selection import StrategyError, StrategyFallbacks, StrategyOption, select_strategies
+from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..service.create import out_of_order
-from ..tools.tool import ToolSource
+from ..service.create import interceptor_order_problems
+from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .message import Approvals, Heard, Msg, keeping, messages_for, resumed, together, trace_of
 
@@ -150,10 +148,10 @@ def finish_parser(form: Any) -> TypeParser[Finished]:
 
 def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks[Any]:
     """The ways of asking a model; where it calls tools, the finish function comes first."""
-    every = ladder_for(parser, model.capabilities, None, model.name)
+    every = select_strategies(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
-        by_tool = ladder_for(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).rungs
-        others = (rung for rung in every.rungs if rung.strategy is not Strategy.OUTPUT_TOOL)
+        by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
+        others = (rung for rung in every.options if rung.strategy is not Strategy.OUTPUT_TOOL)
         every = StrategyFallbacks((*by_tool, *others), partial(_wire, every))
     every.prepare()
     return every
@@ -162,7 +160,7 @@ def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> StrategyFallback
 def _wire(
     ladder: StrategyFallbacks[Any], rung: StrategyOption, reasons: tuple[str, ...]
 ) -> OutputFormat[Any]:
-    wire = ladder.wire(rung)
+    wire = ladder.output_format(rung)
     return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
 
 
@@ -171,7 +169,7 @@ def as_spoken(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
     answer = yield from proceed(invocation)
     if not isinstance(answer.value, Finished):
         return answer
-    return replace(answer, said=(*answer.said[:-1], AiMessage(answer.value.response)))
+    return replace(answer, messages=(*answer.messages[:-1], AiMessage(answer.value.response)))
 
 
 class _Only(Node[Any]):
@@ -226,7 +224,7 @@ def around(
     guards = [one for one in early if _kind(one) == "input guard"]
     inside = [one for one in early if _kind(one) != "input guard"] + list(interceptors[len(early) :])
     outside = [*guards, *(() if memory is None else (memory,))]
-    problems += out_of_order(where, [*outside, *inside])
+    problems += interceptor_order_problems(where, [*outside, *inside])
     return (keeping, *outside, as_spoken, *inside)
 
 
@@ -275,10 +273,10 @@ class Hooks:
     def asynchronous(self) -> list[str]:
         """The names of those that have to be awaited."""
         hooks = (hook for hooks in self._of.values() for hook in hooks)
-        return [name_of(inside_of(hook)) for hook in hooks if is_async(hook)]
+        return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        return through(proceed(invocation), self._fulfilled)
+        return map_effects(proceed(invocation), self._fulfilled)
 
     def _fulfilled(self, need: Effect) -> Flow[Any]:
         """The outcome of a need, with the hooks around those that are a step."""
@@ -309,14 +307,14 @@ class Hooks:
 
 def _named(hook: Hook, value: Any) -> Callable[[], Any]:
     """The call of a hook, which what goes wrong names by it."""
-    return wraps(inside_of(hook))(lambda: hook(value))
+    return wraps(unwrapped(hook))(lambda: hook(value))
 
 
 def _check(step: Step, hook: Hook, changed: Any) -> None:
     kind = _GIVES[step]
     if kind is None or not isinstance(changed, kind):
         wanted = "None" if kind is None else f"{kind.__name__} or None"
-        said = f"the {step} hook {name_of(inside_of(hook))} returned {type(changed).__name__}"
+        said = f"the {step} hook {function_name(unwrapped(hook))} returned {type(changed).__name__}"
         raise TypeError(f"{said}; it may return {wanted}")
 
 
@@ -361,14 +359,14 @@ class ReActAgent:
         self._tool_errors = tool_errors
         self._budget = budget or Budget()
         self._hooks = Hooks()
-        limits = replace(tool_limits or ToolLimits(), rounds=max(1, max_rounds - 1))
+        limits = replace(tool_limits or ToolLimits(), max_rounds=max(1, max_rounds - 1))
         self._remembers = memory is not None
         problems: list[DefinitionProblem] = []
         ordered = around(self._where, memory, interceptors, problems)
         self._members, self._toolbox = self._checked(model, tools, limits, problems)
         again = () if retry is None else (retry,)
         self._pipeline = Pipeline((*ordered, *again, self._within_iters, self._hooks))
-        self._plans: dict[Any, MethodPlan] = {}
+        self._plans: dict[Any, CallPlan] = {}
 
     @overload
     def reply(self, msg: Heard, output_type: None = ...) -> Msg[None]: ...
@@ -397,9 +395,7 @@ class ReActAgent:
         return self._said(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    def resume(
-        self, state: SuspendedCall, approvals: Approvals, output_type: None = ...
-    ) -> Msg[None]: ...
+    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: None = ...) -> Msg[None]: ...
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
@@ -421,9 +417,7 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]
     ) -> Msg[T]: ...
-    async def aresume(
-        self, state: SuspendedCall, approvals: Approvals, output_type: Any = None
-    ) -> Msg[Any]:
+    async def aresume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
         """As ``resume``, awaited."""
         invocation = resumed(self._plan(output_type), self._budget, state, approvals)
         return self._said(await arun(self._pipeline.flow(invocation)), invocation)
@@ -477,7 +471,7 @@ class ReActAgent:
         except DefinitionError as error:
             problems.extend(error.problems)
         toolbox = plan_toolbox(
-            tools, limits, (), members, asynchronous=True, where=self._where, problems=problems
+            tools, limits, (), members, is_async=True, qualname=self._where, problems=problems
         )
         if toolbox is not None and FINISH in toolbox.tools:
             problems.append(
@@ -488,13 +482,13 @@ class ReActAgent:
             raise DefinitionError(problems)
         return members, toolbox if self.max_rounds > 1 else None  # the only iteration is for the answer
 
-    def _turn(self, msg: Heard, plan: MethodPlan) -> Invocation:
+    def _turn(self, msg: Heard, plan: CallPlan) -> Invocation:
         said = messages_for(self.name, msg)
         said = together(self.name, said) if self._remembers else said
         request = ChatRequest((self._system, *said), self._options)
-        return Invocation(plan, {}, request, CallState(self._budget), None, {})
+        return plan.invocation(request, CallState(self._budget))
 
-    def _blocking(self, output_type: Any) -> MethodPlan:
+    def _blocking(self, output_type: Any) -> CallPlan:
         """How the model is asked in a call that blocks. Raises TypeError for what cannot run in it."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         awaited = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
@@ -502,9 +496,9 @@ class ReActAgent:
         if awaited:
             raise TypeError(f"{self._where}: {', '.join(awaited)} can only be awaited; use areply or aresume")
         plan = self._plan(output_type)
-        return plan._replace(returns=plan.returns._replace(asynchronous=False))
+        return plan._replace(is_async=False)
 
-    def _plan(self, output_type: Any) -> MethodPlan:
+    def _plan(self, output_type: Any) -> CallPlan:
         """How the model is asked for a type in calls that are awaited, made once for each."""
         try:
             if output_type not in self._plans:
@@ -513,25 +507,19 @@ class ReActAgent:
         except TypeError:  # what its metadata holds has no hash
             return self._planned(output_type)
 
-    def _planned(self, output_type: Any) -> MethodPlan:
+    def _planned(self, output_type: Any) -> CallPlan:
         try:
             parser = parser_for(str) if output_type is None else finish_parser(output_type)
             routes = tuple(ModelRoute(model, finish_ladder(parser, model)) for model in self._members)
-        except (FinishFault, UnsupportedTypeError, StrategyFault) as error:
+        except (FinishFault, UnsupportedTypeError, StrategyError) as error:
             raise DefinitionError([DefinitionProblem(self._where, str(error))]) from error
         form = str if output_type is None else output_type
-        return MethodPlan(
-            where=self._where,
-            signature=inspect.Signature(),
-            parameters=(),
-            returns=Returns(form, Shape.VALUE, asynchronous=True),
-            user=None,
-            message_argument=None,
-            it=None,
-            system=None,
+        return CallPlan(
+            qualname=self._where,
+            output_type=form,
+            is_async=True,
             routes=routes,
             options=self._options,
-            transform=None,
             toolbox=self._toolbox,
             tool_errors=self._tool_errors,
         )
@@ -544,7 +532,7 @@ class ReActAgent:
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
-            if invocation.state.rounds < self.max_rounds:
+            if invocation.state.tool_rounds < self.max_rounds:
                 raise
             said = f"{self._where}: there is no answer after {self.max_rounds} iterations; raise max_rounds"
             raise ToolLimitError(said, call=error.call) from error

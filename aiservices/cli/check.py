@@ -124,7 +124,7 @@ def _check(target: ServiceTarget, profile: str) -> Iterator[CheckedMethod]:
         return
     for method in selected_methods(target, service):
         plan = plan_of(getattr(service, method))
-        qualname, returns = f"{target.name}.{method}", type_name(plan.returns.form)
+        qualname, returns = f"{target.name}.{method}", type_name(plan.returns.output_type)
         yield CheckedMethod(service_name, qualname, returns, (), tuple(strict_mode_notes(plan, profile)))
 
 
@@ -199,18 +199,18 @@ def strict_mode_notes(plan: MethodPlan, profile: str | None = None) -> Iterator[
     The default profile is that of the model, if the model has a strict mode. A type that only a custom parser
     can read has no notes.
     """
-    capabilities = plan.model.capabilities
+    capabilities = plan.call.model.capabilities
     if profile is None and not capabilities.strict_schema:
         return
     profile = profile or capabilities.profile
-    if plan.output_format.strategy is not Strategy.TEXT:
-        tp: Any = plan.returns.form
+    if plan.call.output_format.strategy is not Strategy.TEXT:
+        tp: Any = plan.returns.output_type
         answer_type = list[tp] if plan.returns.shape is ReturnShape.ITEMS else tp
         findings = _findings(answer_type, profile)
         if plan.returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM):
             findings = _streaming_findings(answer_type, profile, findings)
         yield from (_note("answer", finding) for finding in findings)
-    for tool in () if plan.toolbox is None else plan.toolbox.tools.values():
+    for tool in () if plan.call.toolbox is None else plan.call.toolbox.tools.values():
         yield from (_note(f"tool {tool.name}", finding) for finding in _findings(tool.arguments, profile))
 
 

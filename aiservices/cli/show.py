@@ -106,8 +106,8 @@ def _preview_method(
         if not has_placeholders:
             raise
         raise UsageError(
-            f"{plan.qualname} cannot be shown with placeholders, because its prompt needs real arguments "
-            f"({error}); give values: {' '.join(f'{p.name}=…' for p in plan.parameters)}"
+            f"{plan.call.qualname} cannot be shown with placeholders, because its prompt needs real arguments "
+            f"({error}); give values: {' '.join(f'{p.name}=…' for p in plan.prompt.parameters)}"
         ) from error
     doc = summary_of(inspect.getdoc(method) or "")
     has_branches = has_placeholders and _has_branches(plan)
@@ -115,7 +115,7 @@ def _preview_method(
 
 
 def _has_branches(plan: MethodPlan) -> bool:
-    prompts = (plan.user, plan.system)
+    prompts = (plan.prompt.user, plan.prompt.system)
     return any(isinstance(prompt, Prompt) and "{%" in prompt.source for prompt in prompts)
 
 
@@ -131,7 +131,7 @@ def _given_arguments(
 
 def _print(method_preview: _MethodPreview) -> None:
     plan, request = method_preview.plan, method_preview.preview
-    print_heading(signature_text(plan.qualname, plan.signature))
+    print_heading(signature_text(plan.call.qualname, plan.prompt.signature))
     if method_preview.doc:
         print(method_preview.doc)
     print(f"\nmodel: {request.model}")
@@ -139,9 +139,9 @@ def _print(method_preview: _MethodPreview) -> None:
     if options:
         print(f"options: {', '.join(f'{name}={value!r}' for name, value in options.items())}")
     print(str(request).partition("\n")[2])  # the first line repeats the method and the model
-    if plan.parameters:
+    if plan.prompt.parameters:
         print("\n[parameters]")
-        for parameter in plan.parameters:
+        for parameter in plan.prompt.parameters:
             role = parameter.role.value if parameter.role else _TEMPLATE_DATA
             print(f"{parameter.name}: {role}{_default(plan, parameter.name)}")
     if method_preview.notes:
@@ -160,15 +160,15 @@ def _options(request: Preview) -> dict[str, Any]:
 
 
 def _default(plan: MethodPlan, name: str) -> str:
-    default = plan.signature.parameters[name].default
+    default = plan.prompt.signature.parameters[name].default
     return "" if default is inspect.Parameter.empty else f", default {default!r}"
 
 
 def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
     plan, request = method_preview.plan, method_preview.preview
     return {
-        "method": plan.qualname,
-        "signature": signature_text(plan.qualname, plan.signature),
+        "method": plan.call.qualname,
+        "signature": signature_text(plan.call.qualname, plan.prompt.signature),
         "doc": method_preview.doc,
         "model": request.model,
         "strategy": request.strategy,
@@ -176,7 +176,7 @@ def _as_dict(method_preview: _MethodPreview) -> dict[str, Any]:
         "strict": request.strict,
         "parameters": [
             {"name": parameter.name, "role": parameter.role.value if parameter.role else None}
-            for parameter in plan.parameters
+            for parameter in plan.prompt.parameters
         ],
         "messages": [message_to_dict(message) for message in request.messages],
         "options": _options(request),

@@ -314,11 +314,11 @@ def placeholder_arguments(
 
     A parameter that is not ``given`` gets its default, or else a placeholder.
     """
-    planned = {parameter.name: parameter for parameter in plan.parameters}
+    planned = {parameter.name: parameter for parameter in plan.prompt.parameters}
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     has_placeholders = False
-    for name, parameter in plan.signature.parameters.items():
+    for name, parameter in plan.prompt.signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
         if name in given:

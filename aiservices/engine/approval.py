@@ -1,4 +1,4 @@
-"""A call that waits for somebody to approve a tool: where it stands, as a plain value that can be kept."""
+"""A call that waits for the approval of a tool: its state, which can be stored as JSON and resumed later."""
 
 from __future__ import annotations
 
@@ -8,140 +8,198 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from ..interface.parameters import Role
 from ..models.errors import AiServiceError
-from ..models.messages import Message, ToolCall, message_from_dict, message_to_dict
-from ..models.requests import ChatOptions
-from .output_format import INSTRUCTIONS_PLACE
-from .plan import Invocation
+from ..models.messages import AiMessage, Message, ToolCall, ToolMessage, message_from_dict, message_to_dict
+from ..models.requests import ChatOptions, ChatRequest
+from .budget import Budget
+from .model_route import ModelRoute
+from .output_format import INSTRUCTIONS_MARK
+from .plan import CallPlan, CallState, Invocation
 
 T = TypeVar("T")
 
 
 class SuspendedCall(NamedTuple):
-    """Where a call stands that waits: what was said, and what the model wants to have done.
+    """A call that waits for approvals, as a plain value. ``to_json`` and ``from_json`` store it as text.
 
-    ``messages`` are those of the request, ``tool_messages`` what was said since; its last message holds the
-    calls that wait, of which those with an id in ``pending`` have to be approved. ``kept`` is what
-    interceptors want to know when it goes on. ``model`` is the name of the model that made the calls, which
-    are read in the form in which it was told to write them; "" where that is not known. ``memory_id`` and
-    ``user_name`` are the arguments with these roles. ``before`` is what was said with tools before an answer
-    was asked for again; ``messages`` hold that too. ``to_json`` and ``from_json`` keep it as text.
+    Attributes:
+        qualname: The name of the method, ``Service.method``.
+        messages: The messages of the request.
+        tool_messages: The messages since then; the last one has the calls that wait.
+        pending: The ids of the calls that must be approved.
+        memory_id: The argument that is the memory id.
+        rounds: How many rounds of tools were completed.
+        options: The options of the request, without extra headers.
+        interceptor_data: JSON that interceptors need when the call is resumed.
+        model: The name of the model that wrote the calls; "" if it is not known.
+        user_name: The argument that is the name of the user.
+        earlier_messages: Tool messages from before the answer was requested again; ``messages`` contains them
+            too.
     """
 
-    where: str
+    qualname: str
     messages: tuple[Message, ...]
     tool_messages: tuple[Message, ...]
     pending: tuple[str, ...] = ()
     memory_id: Any = None
     rounds: int = 0
     options: ChatOptions = ChatOptions()
-    kept: Mapping[str, Any] = MappingProxyType({})
+    interceptor_data: Mapping[str, Any] = MappingProxyType({})
     model: str = ""
     user_name: Any = None
-    before: tuple[Message, ...] = ()
+    earlier_messages: tuple[Message, ...] = ()
 
     def to_json(self) -> str:
-        """The state as JSON text. Raises TypeError for a memory id or a user name that has no JSON form."""
+        """Return the state as JSON. Raises TypeError for a memory id or user name without a JSON form."""
+        # The JSON keys are a stored format: they stay as they are when fields are renamed.
         return json.dumps(
             {
-                "place": INSTRUCTIONS_PLACE,
-                "where": self.where,
+                "place": INSTRUCTIONS_MARK,
+                "where": self.qualname,
                 "messages": [message_to_dict(message) for message in self.messages],
                 "exchanged": [message_to_dict(message) for message in self.tool_messages],
                 "pending": list(self.pending),
                 "memory_id": self.memory_id,
                 "rounds": self.rounds,
                 "options": {name: value for name, value in asdict(self.options).items() if value is not None},
-                "kept": dict(self.kept),
+                "kept": dict(self.interceptor_data),
                 "model": self.model,
                 "user_name": self.user_name,
-                "before": [message_to_dict(message) for message in self.before],
+                "before": [message_to_dict(message) for message in self.earlier_messages],
             },
             ensure_ascii=False,
-            default=_plain,
+            default=_mapping_to_dict,
         )
 
     @staticmethod
     def from_json(text: str) -> SuspendedCall:
-        """The state of ``to_json``, also of a version that kept less of it.
+        """Return the state that ``to_json`` wrote, also in an older version with fewer keys.
 
-        Raises ValueError for what is none.
+        Raises ValueError for other text.
         """
-        said = json.loads(text)
+        data = json.loads(text)
         try:
-            place = _of(said, "place", str)
-            if not place:
+            mark = _get(data, "place", str)
+            if not mark:
                 raise TypeError("place is empty")
-            # the place of the instructions has another mark in each process
-            said = json.loads(json.dumps(said, ensure_ascii=False).replace(place, INSTRUCTIONS_PLACE))
+            # The mark of the process that wrote the state is replaced by that of this one.
+            data = json.loads(json.dumps(data, ensure_ascii=False).replace(mark, INSTRUCTIONS_MARK))
             return SuspendedCall(
-                _of(said, "where", str),
-                tuple(map(message_from_dict, _of(said, "messages", list))),
-                tuple(map(message_from_dict, _of(said, "exchanged", list))),
-                tuple(map(str, _of(said, "pending", list))),
-                said["memory_id"],
-                _of(said, "rounds", int),
-                _options(_of(said, "options", dict)),
-                _of(said, "kept", dict),
-                _of({"model": "", **said}, "model", str),
-                said.get("user_name"),
-                tuple(map(message_from_dict, _of({"before": [], **said}, "before", list))),
+                _get(data, "where", str),
+                tuple(map(message_from_dict, _get(data, "messages", list))),
+                tuple(map(message_from_dict, _get(data, "exchanged", list))),
+                tuple(map(str, _get(data, "pending", list))),
+                data["memory_id"],
+                _get(data, "rounds", int),
+                _options(_get(data, "options", dict)),
+                _get(data, "kept", dict),
+                _get({"model": "", **data}, "model", str),
+                data.get("user_name"),
+                tuple(map(message_from_dict, _get({"before": [], **data}, "before", list))),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"the text is no state of a call: {error!r}") from error
+            raise ValueError(f"the text is not the state of a call: {error!r}") from error
 
 
-def _of(said: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    value = said[name]
+class ApprovalRequiredError(AiServiceError):
+    """A tool that needs approval was called. No tool of that round has run.
+
+    Attributes:
+        calls: The calls that must be approved.
+        state: The call so far. ``resume(method, state, approvals)`` continues it, in another process too.
+    """
+
+    def __init__(self, qualname: str, calls: tuple[ToolCall, ...], state: SuspendedCall) -> None:
+        names = ", ".join(f"{call.name}({call.arguments})" for call in calls)
+        super().__init__(f"{qualname}: approval required for {names}; continue with resume")
+        self.calls = calls
+        self.state = state
+
+
+def suspend(invocation: Invocation, pending: Sequence[ToolCall], messages_sent: int) -> SuspendedCall:
+    """Return the state of a call whose last message calls tools that must be approved.
+
+    ``messages_sent`` is how many of its tool messages the request already contains.
+    """
+    state = invocation.state
+    return SuspendedCall(
+        qualname=invocation.plan.qualname,
+        messages=invocation.request.messages,
+        tool_messages=tuple(state.tool_messages[messages_sent:]),
+        pending=tuple(call.id for call in pending),
+        memory_id=invocation.memory_id,
+        rounds=state.tool_rounds - 1,
+        options=replace(invocation.request.options, extra_headers=None),  # headers may contain a key
+        interceptor_data=dict(state.interceptor_data),
+        model="" if state.route is None else state.route.model.name,
+        user_name=invocation.user_name,
+        earlier_messages=tuple(state.tool_messages[:messages_sent]),
+    )
+
+
+def resumed_invocation(
+    plan: CallPlan, suspended: SuspendedCall, approvals: Mapping[str, bool | str], budget: Budget
+) -> Invocation:
+    """Return the invocation that continues a suspended call.
+
+    Raises ValueError if the state is that of another method, if a pending call is not decided, and if the
+    model that wrote the calls is not among those of the plan.
+    """
+    if suspended.qualname != plan.qualname:
+        raise ValueError(f"the state is that of {suspended.qualname}, not of {plan.qualname}")
+    last = suspended.tool_messages[-1] if suspended.tool_messages else None
+    calls = last.tool_calls if isinstance(last, AiMessage) else ()
+    undecided = [call.id for call in calls if call.id in suspended.pending and call.id not in approvals]
+    if undecided:
+        raise ValueError(f"{plan.qualname}: approvals has no decision for {', '.join(undecided)}")
+    messages = [*suspended.earlier_messages, *suspended.tool_messages]
+    state = CallState(
+        budget,
+        route=_route_of(suspended, plan),
+        tool_messages=messages,
+        tool_rounds=suspended.rounds,
+        tool_calls=sum(isinstance(message, ToolMessage) for message in messages),
+        resumed_messages=len(suspended.earlier_messages),
+        earlier_requests=suspended.rounds + 1,
+        interceptor_data=dict(suspended.interceptor_data),
+    )
+    request = ChatRequest(suspended.messages, suspended.options.with_defaults(plan.options))
+    return replace(
+        plan.invocation(request, state),
+        memory_id=suspended.memory_id,
+        user_name=suspended.user_name,
+        approvals=approvals,
+    )
+
+
+def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
+    """Return the route of the model that wrote the calls: others may write arguments in another form."""
+    if not suspended.model:
+        return None
+    for route in plan.routes:
+        if route.model.name == suspended.model:
+            return route
+    names = ", ".join(route.model.name for route in plan.routes)
+    raise ValueError(
+        f"{plan.qualname}: the pending calls were written by {suspended.model}, and the service uses {names}"
+        "; add that model, or resume with state._replace(model='') to read the calls as if the first model had "
+        "written them"
+    )
+
+
+def _get(data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    value = data[name]
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}")
     return value
 
 
-def _plain(value: Any) -> Any:
-    """The JSON form of a mapping that is no dict."""
+def _mapping_to_dict(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-class ApprovalRequiredError(AiServiceError):
-    """A tool that needs approval was called: nothing of that round has run.
-
-    ``calls`` wait to be approved, ``state`` is where the call stands. ``resume(method, state, approvals)``
-    goes on; the state can be kept as text until then, in another process too.
-    """
-
-    def __init__(self, where: str, calls: tuple[ToolCall, ...], state: SuspendedCall) -> None:
-        names = ", ".join(f"{call.name}({call.arguments})" for call in calls)
-        super().__init__(f"{where}: somebody has to approve {names}; go on with resume")
-        self.calls = calls
-        self.state = state
-
-
-def state_of(invocation: Invocation, pending: Sequence[ToolCall], since: int) -> SuspendedCall:
-    """Where a turn stands whose last message calls tools that have to be approved.
-
-    ``since`` is how much of what was said since the first request is in the present one.
-    """
-    context = invocation.state
-    named = (p.name for p in invocation.plan.parameters if p.role is Role.USER_NAME)
-    return SuspendedCall(
-        where=invocation.plan.where,
-        messages=invocation.request.messages,
-        tool_messages=tuple(context.tool_messages[since:]),
-        pending=tuple(call.id for call in pending),
-        memory_id=invocation.memory_id,
-        rounds=context.rounds - 1,
-        options=replace(invocation.request.options, extra_headers=None),  # they may hold a key
-        kept=dict(context.kept),
-        model="" if context.route is None else context.route.model.name,
-        user_name=next((invocation.arguments.get(name) for name in named), None),
-        before=tuple(context.tool_messages[:since]),
-    )
-
-
-def _options(said: dict[str, Any]) -> ChatOptions:
-    stop = said.get("stop")
-    return ChatOptions(**{**said, "stop": None if stop is None else tuple(stop)})
+def _options(data: dict[str, Any]) -> ChatOptions:
+    stop = data.get("stop")
+    return ChatOptions(**{**data, "stop": None if stop is None else tuple(stop)})

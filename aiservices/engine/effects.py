@@ -1,7 +1,9 @@
-"""The pipeline as a generator that yields what it needs, and the four drivers that fulfil it.
+"""Effects, which a flow yields to have something done, and the four drivers that do it.
 
-A flow does no input or output of its own. It yields a need and is sent the outcome, or has the error
-thrown into it. So everything above the drivers is written once for blocking, async and streaming calls.
+A flow is a generator without input or output of its own. It yields an effect, such as ``CallModel``, and is
+sent the outcome, or has the error thrown into it. So everything above the drivers is written once for
+blocking, async and streaming calls. ``run`` and ``arun`` drive a flow to its result; ``stream`` and
+``astream`` also yield the deltas of replies and the events that the flow emits.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import aclosing, asynccontextmanager, closing
 from contextvars import copy_context
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -25,234 +28,71 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
-
-
-def streamed(need: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    """The pieces of a reply, and at the end the whole. Raises ModelTimeoutError after the deadline."""
-    reply = None
-    deltas = need.model.stream(need.request)
-    try:
-        for delta in deltas:
-            reply = delta.reply
-            yield delta
-            if reply is None:
-                _check_time(need)
-    finally:
-        close = getattr(deltas, "close", None)
-        if close is not None:
-            close()
-    return whole(reply, need)
-
-
-async def astreamed(need: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    """The pieces of a reply; the last one should have the whole. Raises ModelTimeoutError at the deadline."""
-    deltas = need.model.astream(need.request)
-    try:
-        while (delta := await in_time(anext(deltas, None), need)) is not None:
-            yield delta
-    finally:
-        close = getattr(deltas, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def in_time(awaited: Awaitable[T], need: CallModel) -> T:
-    """What is awaited, or ModelTimeoutError when the deadline of the request comes first."""
-    if need.request.deadline is None:
-        return await awaited
-    import asyncio
-
-    limit = asyncio.timeout(need.request.deadline - time.monotonic())
-    try:
-        async with limit:
-            return await awaited
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise _too_late(need) from error
-
-
-def whole(reply: ChatReply | None, need: CallModel) -> ChatReply:
-    """The reply that the last delta of a stream carried."""
-    if reply is None:
-        raise InvalidReplyError(f"the stream of {need.model.name} ended without the whole reply")
-    return reply
-
-
-def _check_time(need: CallModel) -> None:
-    if need.request.deadline is not None and time.monotonic() > need.request.deadline:
-        raise _too_late(need)
-
-
-def _too_late(need: CallModel) -> ModelTimeoutError:
-    said = f"{need.model.name}: the answer was not whole when the time for it was over"
-    return ModelTimeoutError(said, retryable=True)
-
-
 _END: Any = object()
 
 
-class ReplyBlocked(Exception):
-    """A reply may not be shown; ``reply`` is the whole of it, None where the request was ended before."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Call a function. The outcome is what it returns.
 
-    def __init__(self, reply: ChatReply | None) -> None:
-        super().__init__("the reply may not be shown")
-        self.reply = reply
-
-
-def stream_gated(
-    deltas: Generator[ReplyDelta, None, ChatReply], opens: Callable[[], bool]
-) -> Generator[ReplyDelta, None, ChatReply]:
-    """The pieces of a reply, once ``opens`` has said yes; until then a thread reads and holds them.
-
-    Raises Withheld at once where it says no. What is left while the thread reads it is closed by the thread,
-    when the next piece has come.
-    """
-    from queue import SimpleQueue  # few streams are held
-
-    held: SimpleQueue[ReplyDelta] = SimpleQueue()
-    decided = threading.Event()
-
-    def read() -> ChatReply | None:
-        while not decided.is_set():
-            try:
-                held.put(next(deltas))
-            except StopIteration as stop:
-                whole: ChatReply = stop.value
-                return whole
-        return None
-
-    reading = _begun(read)
-    reading.add_done_callback(lambda _: held.put(_END))
-    try:
-        if not opens():
-            raise ReplyBlocked(_come_of(reading))
-        decided.set()
-        while (delta := held.get()) is not _END:
-            yield delta
-        reply = reading.result()
-        return (yield from deltas) if reply is None else reply
-    finally:
-        decided.set()
-        reading.add_done_callback(lambda _: deltas.close())
-
-
-async def astream_gated(
-    deltas: AsyncGenerator[ReplyDelta, None], opens: Callable[[], Awaitable[bool]]
-) -> AsyncGenerator[ReplyDelta, None]:
-    """As ``stream_gated``; one task reads it all, since some streams bear no other, and ends with this."""
-    import asyncio  # a third of the cost of importing this package, and blocking calls do without
-
-    held: asyncio.Queue[ReplyDelta] = asyncio.Queue()
-
-    async def read() -> ChatReply | None:
-        reply = None
-        async with aclosing(deltas):
-            async for delta in deltas:
-                reply = delta.reply
-                held.put_nowait(delta)
-        return reply
-
-    async with _abegun(read()) as reading:
-        reading.add_done_callback(lambda _: held.put_nowait(_END))
-        if not await opens():
-            raise ReplyBlocked(_come_of(reading))
-        while (delta := await held.get()) is not _END:
-            yield delta
-        await reading
-
-
-async def agated(
-    answering: Coroutine[Any, Any, ChatReply], opens: Callable[[], Awaitable[bool]]
-) -> ChatReply:
-    """A whole reply, once ``opens`` has said yes. Raises Withheld, and ends the request, where it says no."""
-    async with _abegun(answering) as reading:
-        if not await opens():
-            raise ReplyBlocked(_come_of(reading))
-        return await reading
-
-
-def _begun(work: Callable[[], T]) -> Future[T]:
-    """Work that is under way in a thread, which no program waits for at its end."""
-    from concurrent.futures import Future
-
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
-    return future
-
-
-@asynccontextmanager
-async def _abegun(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Work that is under way in a task, which ends with the block."""
-    import asyncio
-
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.sleep(0)  # it has begun, even where the verdict comes at once
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-def _come_of(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
-    """The reply, where it is whole by now."""
-    failed = not reading.done() or reading.cancelled() or reading.exception() is not None
-    return None if failed else reading.result()
-
-
-class Run(NamedTuple):
-    """Call a function without arguments; the outcome is what it returns. It may be async in async calls.
-
-    ``in_thread``: one that blocks is not to block an event loop.
+    Attributes:
+        function: Takes no arguments. In async calls it may be async.
+        in_thread: True to run it in a thread in async calls, because it blocks.
     """
 
     function: Callable[[], Any | Awaitable[Any]]
+    _: KW_ONLY
     in_thread: bool = False
 
 
 class CallModel(NamedTuple):
-    """Put a request to a model; the outcome is its ChatReply.
+    """Send a request to a model. The outcome is its ChatReply.
 
-    ``gates`` run beside it, and return whether the reply may be shown: a stream holds what comes before all
-    have said yes. Where one says no, Withheld is raised and the request ended, but for a call that blocks,
-    which has to wait for the whole reply.
+    Attributes:
+        model: The model.
+        request: The request.
+        checks: Functions that run beside the request and return True if the reply may be shown. Until all
+            have, a stream holds back what arrives. If one returns False, ReplyBlocked is raised and the
+            request is cancelled; a blocking call has to wait for the reply first.
     """
 
     model: ChatModel
     request: ChatRequest
-    gates: tuple[Run, ...] = ()
+    checks: tuple[Run, ...] = ()
 
 
 class Gather(NamedTuple):
-    """Fulfil several needs side by side; the outcome is the list of theirs, in the same order.
+    """Perform several effects at the same time. The outcome is the list of their outcomes, in order.
 
-    ``at_once`` bounds how many run at one time.
+    Attributes:
+        effects: The effects.
+        max_concurrency: How many run at the same time; None for all.
     """
 
-    needs: tuple[CallModel | Run, ...]
-    at_once: int | None = None
+    effects: tuple[CallModel | Run, ...]
+    max_concurrency: int | None = None
 
 
-class Emit(NamedTuple):
-    """Hand an event to the caller of a stream, and to the listeners of the service. The outcome is None.
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Hand an event to listeners and to the consumer of a stream. The outcome is None.
 
-    Not ``shown``: it is for listeners alone, since a stream tells the same in another way.
+    Attributes:
+        event: The event.
+        shown: False to hand it to listeners only, because streams report the same in another way.
     """
 
     event: Any
+    _: KW_ONLY
     shown: bool = True
 
 
 class Sleep(NamedTuple):
-    """Wait for some seconds; the outcome is None."""
+    """Wait. The outcome is None.
+
+    Attributes:
+        seconds: How long.
+    """
 
     seconds: float
 
@@ -261,15 +101,27 @@ Effect: TypeAlias = CallModel | Run | Gather | Emit | Sleep
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
+class ReplyBlocked(Exception):
+    """A check forbids to show a reply.
+
+    Attributes:
+        reply: The whole reply; None if the request was cancelled before it was complete.
+    """
+
+    def __init__(self, reply: ChatReply | None) -> None:
+        super().__init__("the reply may not be shown")
+        self.reply = reply
+
+
 def run(flow: Flow[T]) -> T:
-    """Drive a flow to its end in this thread."""
+    """Drive a flow to its result in this thread."""
     step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     try:
         while True:
-            need = step(outcome)
+            effect = step(outcome)
             try:
-                outcome, step = _fulfil(need), flow.send
+                outcome, step = _perform(effect), flow.send
             except BaseException as error:
                 outcome, step = error, flow.throw
     except StopIteration as stop:
@@ -278,14 +130,14 @@ def run(flow: Flow[T]) -> T:
 
 
 async def arun(flow: Flow[T]) -> T:
-    """Drive a flow to its end in the running event loop."""
+    """Drive a flow to its result in the running event loop."""
     step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     try:
         while True:
-            need = step(outcome)
+            effect = step(outcome)
             try:
-                outcome, step = await _afulfil(need), flow.send
+                outcome, step = await _aperform(effect), flow.send
             except BaseException as error:
                 outcome, step = error, flow.throw
     except StopIteration as stop:
@@ -294,23 +146,23 @@ async def arun(flow: Flow[T]) -> T:
 
 
 def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
-    """Drive a flow and yield its events: each piece that a model writes, and what is emitted."""
+    """Drive a flow and yield its events: each delta of a reply, and what it emits."""
     step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     with closing(flow):
         try:
             while True:
-                need = step(outcome)
+                effect = step(outcome)
                 try:
-                    if isinstance(need, Emit):
-                        if need.shown:
-                            yield need.event
+                    if isinstance(effect, Emit):
+                        if effect.shown:
+                            yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(need, CallModel):
-                        outcome = yield from _streamed(need)
+                    elif isinstance(effect, CallModel):
+                        outcome = yield from _checked_deltas(effect) if effect.checks else _deltas(effect)
                         step = flow.send
                     else:
-                        outcome, step = _fulfil(need), flow.send
+                        outcome, step = _perform(effect), flow.send
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -320,27 +172,28 @@ def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
 
 
 async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
-    """As ``stream``, in the running event loop."""
+    """Drive a flow in the running event loop and yield its events, like ``stream``."""
     step: Callable[[Any], Effect] = flow.send
     outcome: Any = None
     with closing(flow):
         try:
             while True:
-                need = step(outcome)
+                effect = step(outcome)
                 try:
-                    if isinstance(need, Emit):
-                        if need.shown:
-                            yield need.event
+                    if isinstance(effect, Emit):
+                        if effect.shown:
+                            yield effect.event
                         outcome, step = None, flow.send
-                    elif isinstance(need, CallModel):
+                    elif isinstance(effect, CallModel):
                         outcome = None
-                        async with aclosing(_astreamed(need)) as deltas:
+                        source = _achecked_deltas(effect) if effect.checks else _adeltas(effect)
+                        async with aclosing(source) as deltas:
                             async for delta in deltas:
                                 outcome = delta.reply
                                 yield delta
-                        outcome, step = whole(outcome, need), flow.send
+                        outcome, step = _whole_reply(outcome, effect), flow.send
                     else:
-                        outcome, step = await _afulfil(need), flow.send
+                        outcome, step = await _aperform(effect), flow.send
                 except GeneratorExit:
                     raise
                 except BaseException as error:
@@ -349,13 +202,48 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
             return
 
 
-def _fulfil(need: Effect) -> Any:
-    match need:
-        case CallModel(model, request, gates):
-            if not gates:
+def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Any]]) -> Flow[T]:
+    """Run a flow whose effects pass through ``perform``, itself a flow, which returns their outcomes.
+
+    Errors that ``perform`` raises are thrown into the inner flow.
+    """
+    step: Callable[[Any], Effect] = flow.send
+    outcome: Any = None
+    with closing(flow):
+        while True:
+            try:
+                effect = step(outcome)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            try:
+                outcome, step = (yield from perform(effect)), flow.send
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                outcome, step = error, flow.throw
+
+
+def without_streaming(effect: Effect) -> Flow[Any]:
+    """Perform an effect so that streams show no deltas of its reply."""
+    if isinstance(effect, CallModel):
+        (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
+        return reply
+    return (yield effect)
+
+
+def hold_back(flow: Flow[T]) -> Flow[T]:
+    """Run a flow whose replies are not streamed, so that nothing is shown before it has succeeded."""
+    return map_effects(flow, without_streaming)
+
+
+def _perform(effect: Effect) -> Any:
+    match effect:
+        case CallModel(model, request, checks):
+            if not checks:
                 return model.complete(request)
-            reply, *said = _fulfil(Gather((CallModel(model, request), *gates)))
-            if not all(said):
+            reply, *verdicts = _perform(Gather((CallModel(model, request), *checks)))
+            if not all(verdicts):
                 raise ReplyBlocked(reply)
             return reply
         case Run(function):
@@ -363,18 +251,17 @@ def _fulfil(need: Effect) -> Any:
             if outcome is not None and inspect.isawaitable(outcome):
                 if inspect.iscoroutine(outcome):
                     outcome.close()
-                raise TypeError(
-                    f"{_name(function)} is async and cannot run in a blocking call: use async def"
-                )
+                name = getattr(function, "__qualname__", repr(function))
+                raise TypeError(f"{name} is async and cannot run in a blocking call: use async def")
             return outcome
-        case Gather(needs, at_once):
-            if len(needs) < 2 or at_once == 1:
-                return [_fulfil(one) for one in needs]
-            from concurrent.futures import ThreadPoolExecutor  # not all calls need threads
+        case Gather(effects, max_concurrency):
+            if len(effects) < 2 or max_concurrency == 1:
+                return [_perform(one) for one in effects]
+            from concurrent.futures import ThreadPoolExecutor  # few calls need threads
 
-            with ThreadPoolExecutor(min(len(needs), at_once or len(needs))) as pool:
-                runs = [pool.submit(copy_context().run, _fulfil, one) for one in needs]
-                return [run.result() for run in runs]
+            with ThreadPoolExecutor(min(len(effects), max_concurrency or len(effects))) as pool:
+                futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
+                return [future.result() for future in futures]
         case Sleep(seconds):
             time.sleep(seconds)
         case Emit():
@@ -382,22 +269,22 @@ def _fulfil(need: Effect) -> Any:
     return None
 
 
-async def _afulfil(need: Effect) -> Any:
+async def _aperform(effect: Effect) -> Any:
     import asyncio  # a third of the cost of importing this package, and blocking calls do without
 
-    match need:
-        case CallModel(model, request, gates):
-            answering = in_time(model.acomplete(request), need)
-            return await (agated(answering, partial(_aopen, gates)) if gates else answering)
-        case Run(function, in_thread):
+    match effect:
+        case CallModel(model, request, checks):
+            reply = _before_deadline(model.acomplete(request), effect)
+            return await (_checked_reply(reply, partial(_apass, checks)) if checks else reply)
+        case Run(function, in_thread=in_thread):
             outcome = await asyncio.to_thread(function) if in_thread else function()
             return await outcome if inspect.isawaitable(outcome) else outcome
-        case Gather(needs, at_once):
-            room = asyncio.Semaphore(at_once or len(needs) or 1)
-            tasks = [asyncio.ensure_future(_in_turn(one, room)) for one in needs]
+        case Gather(effects, max_concurrency):
+            semaphore = asyncio.Semaphore(max_concurrency or len(effects) or 1)
+            tasks = [asyncio.ensure_future(_aperform_with(semaphore, one)) for one in effects]
             try:
                 return await asyncio.gather(*tasks)
-            except BaseException:  # where one failed, the others are not wanted any more
+            except BaseException:  # after one failure the outcomes of the others are not needed
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -409,56 +296,174 @@ async def _afulfil(need: Effect) -> Any:
     return None
 
 
-async def _in_turn(need: Effect, room: asyncio.Semaphore) -> Any:
-    async with room:
-        return await _afulfil(need)
+async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Any:
+    async with semaphore:
+        return await _aperform(effect)
 
 
-def _streamed(need: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
-    deltas = streamed(need)
-    return stream_gated(deltas, lambda: all(_fulfil(Gather(need.gates)))) if need.gates else deltas
+def _deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
+    """Yield the deltas of a reply and return the whole. Raises ModelTimeoutError after the deadline."""
+    reply = None
+    request = effect.request
+    deltas = effect.model.stream(request)
+    try:
+        for delta in deltas:
+            reply = delta.reply
+            yield delta
+            if reply is None and request.deadline is not None and time.monotonic() > request.deadline:
+                raise _timeout(effect)
+    finally:
+        close = getattr(deltas, "close", None)
+        if close is not None:
+            close()
+    return _whole_reply(reply, effect)
 
 
-def _astreamed(need: CallModel) -> AsyncGenerator[ReplyDelta, None]:
-    deltas = astreamed(need)
-    return astream_gated(deltas, partial(_aopen, need.gates)) if need.gates else deltas
+async def _adeltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
+    """Yield the deltas of a reply; the last has the whole. Raises ModelTimeoutError at the deadline."""
+    deltas = effect.model.astream(effect.request)
+    try:
+        while (delta := await _before_deadline(anext(deltas, None), effect)) is not None:
+            yield delta
+    finally:
+        close = getattr(deltas, "aclose", None)
+        if close is not None:
+            await close()
 
 
-async def _aopen(gates: tuple[Run, ...]) -> bool:
-    return all(await _afulfil(Gather(gates)))
+async def _before_deadline(awaitable: Awaitable[T], effect: CallModel) -> T:
+    """Await something for the request. Raises ModelTimeoutError at its deadline."""
+    if effect.request.deadline is None:
+        return await awaitable
+    import asyncio
+
+    timeout = asyncio.timeout(effect.request.deadline - time.monotonic())
+    try:
+        async with timeout:
+            return await awaitable
+    except TimeoutError as error:
+        if not timeout.expired():  # it is an error of the model
+            raise
+        raise _timeout(effect) from error
 
 
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", repr(function))
+def _timeout(effect: CallModel) -> ModelTimeoutError:
+    message = f"{effect.model.name}: the reply was not complete when the time of the call ran out"
+    return ModelTimeoutError(message, retryable=True)
 
 
-def through(flow: Flow[T], fulfil: Callable[[Effect], Flow[Any]]) -> Flow[T]:
-    """The same flow, of which ``fulfil`` gives the outcome of each need; it is closed with this one."""
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
-    with closing(flow):
-        while True:
+def _whole_reply(reply: ChatReply | None, effect: CallModel) -> ChatReply:
+    if reply is None:
+        raise InvalidReplyError(f"the stream of {effect.model.name} ended before the reply was complete")
+    return reply
+
+
+def _checked_deltas(effect: CallModel) -> Generator[ReplyDelta, None, ChatReply]:
+    """Yield the deltas of a reply once all checks have passed; until then a thread reads and buffers them.
+
+    Raises ReplyBlocked as soon as a check fails. If the thread is still reading then, it closes the stream
+    after the next delta.
+    """
+    from queue import SimpleQueue  # few streams have checks
+
+    deltas = _deltas(effect)
+    buffer: SimpleQueue[ReplyDelta] = SimpleQueue()
+    decided = threading.Event()
+
+    def read() -> ChatReply | None:
+        while not decided.is_set():
             try:
-                need = step(outcome)
+                buffer.put(next(deltas))
             except StopIteration as stop:
-                value: T = stop.value
-                return value
-            try:
-                outcome, step = (yield from fulfil(need)), flow.send
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                outcome, step = error, flow.throw
+                reply: ChatReply = stop.value
+                return reply
+        return None
+
+    reading = _start_thread(read)
+    reading.add_done_callback(lambda _: buffer.put(_END))
+    try:
+        if not all(_perform(Gather(effect.checks))):
+            raise ReplyBlocked(_reply_so_far(reading))
+        decided.set()
+        while (delta := buffer.get()) is not _END:
+            yield delta
+        reply = reading.result()
+        return (yield from deltas) if reply is None else reply
+    finally:
+        decided.set()
+        reading.add_done_callback(lambda _: deltas.close())
 
 
-def held(flow: Flow[T]) -> Flow[T]:
-    """A flow of which a stream shows nothing that a model writes: it is asked for its reply as a whole."""
-    return through(flow, asked_as_a_whole)
+async def _achecked_deltas(effect: CallModel) -> AsyncGenerator[ReplyDelta, None]:
+    """Yield the deltas of a reply once all checks have passed, like ``_checked_deltas``."""
+    import asyncio
 
+    deltas = _adeltas(effect)
+    buffer: asyncio.Queue[ReplyDelta] = asyncio.Queue()
 
-def asked_as_a_whole(need: Effect) -> Flow[Any]:
-    """The outcome of a need; among needs that are fulfilled side by side, a model does not stream."""
-    if isinstance(need, CallModel):
-        (reply,) = yield Gather((need,))
+    # One task reads the whole stream, because some streams must be read and closed by the same task.
+    async def read() -> ChatReply | None:
+        reply = None
+        async with aclosing(deltas):
+            async for delta in deltas:
+                reply = delta.reply
+                buffer.put_nowait(delta)
         return reply
-    return (yield need)
+
+    async with _task(read()) as reading:
+        reading.add_done_callback(lambda _: buffer.put_nowait(_END))
+        if not await _apass(effect.checks):
+            raise ReplyBlocked(_reply_so_far(reading))
+        while (delta := await buffer.get()) is not _END:
+            yield delta
+        await reading
+
+
+async def _checked_reply(
+    reply: Coroutine[Any, Any, ChatReply], passes: Callable[[], Awaitable[bool]]
+) -> ChatReply:
+    """Return the reply if the checks pass, else cancel the request and raise ReplyBlocked."""
+    async with _task(reply) as reading:
+        if not await passes():
+            raise ReplyBlocked(_reply_so_far(reading))
+        return await reading
+
+
+async def _apass(checks: tuple[Run, ...]) -> bool:
+    return all(await _aperform(Gather(checks)))
+
+
+def _start_thread(work: Callable[[], T]) -> Future[T]:
+    """Run a function in a daemon thread, so that the program does not wait for it at its end."""
+    from concurrent.futures import Future
+
+    future: Future[T] = Future()
+
+    def run_work() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run_work,), daemon=True).start()
+    return future
+
+
+@asynccontextmanager
+async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine in a task that is cancelled at the end of the block."""
+    import asyncio
+
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.sleep(0)  # let it start, even if the checks have a verdict at once
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
+    """Return the reply if it is complete by now."""
+    failed = not reading.done() or reading.cancelled() or reading.exception() is not None
+    return None if failed else reading.result()

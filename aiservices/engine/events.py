@@ -1,25 +1,55 @@
-"""What happens in a call, as listeners are told of it."""
+"""The events of a call, which listeners receive; streams also yield those of tools."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ..models.errors import ServiceOutputError
 from ..models.messages import ChatReply, ToolCall
-
-if TYPE_CHECKING:
-    from ..models.errors import ServiceOutputError
-    from .plan import Invocation
-    from .tool_execution import ToolRun
+from ..models.strategy import Strategy
+from ..tools.tool import ToolRun
+from .output_format import OutputFormat
+from .plan import Invocation
+from .results import Answer
 
 
 class CallStarted(NamedTuple):
-    """A call has begun; ``invocation`` has its arguments and its messages."""
+    """A call began.
+
+    Attributes:
+        invocation: The call with its arguments and messages.
+    """
 
     invocation: Invocation
 
 
+class AttemptStarted(NamedTuple):
+    """A request is sent to a model. From the second one on, a stream starts over: discard what it showed.
+
+    Attributes:
+        number: The number of the request in this call, from 1.
+        model: The name of the model.
+        output_format: How the answer is requested and read.
+    """
+
+    number: int
+    model: str
+    output_format: OutputFormat[Any]
+
+    @property
+    def strategy(self) -> Strategy:
+        """How structured output is requested."""
+        return self.output_format.strategy
+
+
 class ReplyReceived(NamedTuple):
-    """A model has answered a request; ``seconds`` is the wall time that it took."""
+    """A model answered a request.
+
+    Attributes:
+        model: The name of the model.
+        reply: The reply.
+        seconds: Wall time of the request.
+    """
 
     model: str
     reply: ChatReply
@@ -27,7 +57,13 @@ class ReplyReceived(NamedTuple):
 
 
 class ReplyFailed(NamedTuple):
-    """A request came to nothing, or its reply was left before its end."""
+    """A request failed, or its reply was abandoned before its end.
+
+    Attributes:
+        model: The name of the model.
+        error: The error.
+        seconds: Wall time of the request.
+    """
 
     model: str
     error: Exception
@@ -35,32 +71,54 @@ class ReplyFailed(NamedTuple):
 
 
 class ToolStarted(NamedTuple):
-    """A tool is about to run."""
+    """A tool is about to run.
+
+    Attributes:
+        call: The call as the model wrote it.
+    """
 
     call: ToolCall
 
 
 class ToolFinished(NamedTuple):
-    """A tool has run, or could not."""
+    """A tool call is done, or has failed.
+
+    Attributes:
+        run: The call and what came of it.
+    """
 
     run: ToolRun
 
 
 class AnswerRejected(NamedTuple):
-    """An answer cannot be read as the method's type; the model is asked again."""
+    """An answer could not be read as the type of the method; the model is asked again.
+
+    Attributes:
+        error: The problems of the answer.
+    """
 
     error: ServiceOutputError
 
 
 class CallCompleted(NamedTuple):
-    """A call has its answer, as interceptors left it; its account is in ``invocation.state``."""
+    """A call succeeded.
+
+    Attributes:
+        invocation: The call; its attempts are in ``invocation.state``.
+        answer: The answer as interceptors left it.
+    """
 
     invocation: Invocation
-    answer: Any
+    answer: Answer
 
 
 class CallFailed(NamedTuple):
-    """A call ended with an error, which has all attempts on it where it is one of ours; or was cancelled."""
+    """A call ended with an error, or was cancelled.
+
+    Attributes:
+        invocation: The call; its attempts are in ``invocation.state``.
+        error: The error; an AiServiceError has all attempts on it.
+    """
 
     invocation: Invocation
     error: BaseException

@@ -1,4 +1,10 @@
-"""A model with the ways of asking it for a type, and what it refused of them."""
+"""Which model is asked next, with which strategy, and when.
+
+A ModelRoute is one model with its strategies for one type. It remembers for all calls what the provider
+refused. A ModelFailover goes through the routes of one call: a strategy that the provider refuses is followed
+by the next simpler one, a model that fails by the next model, and all of them after a pause by those that may
+recover.
+"""
 
 from __future__ import annotations
 
@@ -13,116 +19,18 @@ from ..models.base import Capabilities, ChatModel
 from ..models.errors import ModelError
 from ..models.requests import ChatRequest, JsonSchemaFormat
 from ..models.strategy import Strategy
-from .budget import CallState
+from .budget import Budget
 from .output_format import OutputFormat
 from .strategy_selection import StrategyFallbacks, StrategyOption
 
-
-class UnsupportedFeature(NamedTuple):
-    """What a provider refused: the names of the rungs, in which words, and whether of this one type only."""
-
-    rungs: tuple[str, ...]
-    why: str
-    of_type: bool
-
-
-class ModelRoute:
-    """One model with the ladder of a type for it, and what is known of its refusals.
-
-    What a provider refused is remembered for the model at its address, for all services of this process,
-    once a lower rung was accepted; what it refused of one schema only, for this route. After an hour it is
-    tried again: a server may have learnt.
-    """
-
-    def __init__(self, model: ChatModel, ladder: StrategyFallbacks[Any]) -> None:
-        self.model = model
-        self.ladder = ladder
-        self._plain_tools = False
-        self._of_type: Refusals = {}
-        self._of_model = _refusals_of(model)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the model can do, without strict tools where it refused them."""
-        can = self.model.capabilities
-        return replace(can, strict_schema=False) if self._plain_tools else can
-
-    def gives_up_strict_tools(self, error: ModelError) -> bool:
-        """Whether the error refused that tools are strict; from now on they are not."""
-        said = _said(error)
-        refused = error.status in _REFUSING and "strict" in said and "tool" in said
-        if not refused or self._plain_tools or not self.model.capabilities.strict_schema:
-            return False
-        self._plain_tools = True
-        return True
-
-    def standing(self, other_model: str | None = None) -> tuple[StrategyOption, str]:
-        """The highest rung that was not refused, by the model or another one at its address; and why it."""
-        rungs = self.ladder.rungs
-        if not self._of_model and not self._of_type:
-            return rungs[0], ""
-        refused = self._refused(other_model)
-        rung = next((rung for rung in rungs if rung.name not in refused), rungs[-1])
-        reasons = [refused[higher.name] for higher in rungs[: rungs.index(rung)] if higher.name in refused]
-        return rung, reasons[-1] if reasons else ""
-
-    def wire(self, other_model: str | None = None) -> OutputFormat[Any]:
-        """What would be sent now."""
-        return self.ladder.wire(*self.standing(other_model))
-
-    def below(
-        self, rung: StrategyOption, error: ModelError
-    ) -> tuple[StrategyOption, UnsupportedFeature] | None:
-        """The rung to go down to after this one was refused; None when ``error`` is no refusal."""
-        if not _refuses(error, rung):
-            return None
-        rungs = self.ladder.rungs
-        refused = self.ladder.wire(rung)
-        below = [
-            lower for lower in rungs[rungs.index(rung) + 1 :] if not _same(refused, self.ladder.wire(lower))
-        ]
-        if rung.strict and not _of_schema(error) and "strict" not in _said(error):
-            below = [one for one in below if one.strategy is not rung.strategy]
-        if not below:
-            return None
-        names = tuple(one.name for one in rungs[rungs.index(rung) : rungs.index(below[0])])
-        why = f"the provider refused {rung.name}: {_short(error)}"
-        return below[0], UnsupportedFeature(names, why, _of_schema(error))
-
-    def remember(self, refusals: Iterable[UnsupportedFeature], other_model: str | None) -> None:
-        """Keep in mind what was refused on the way to what was accepted."""
-        for refusal in refusals:
-            kept = (self._of_type if refusal.of_type else self._of_model).setdefault(other_model or "", {})
-            kept.update(dict.fromkeys(refusal.rungs, (refusal.why, time.monotonic())))
-
-    def _refused(self, other_model: str | None) -> dict[str, str]:
-        """What is remembered, by the names of the rungs, and is not too old to hold."""
-        name, since = other_model or "", time.monotonic() - _REMEMBERED
-        known = {**self._of_model.get(name, {}), **self._of_type.get(name, {})}
-        return {rung: why for rung, (why, when) in known.items() if when > since}
-
-
-# By the name of another model (mostly ""), then by the name of the rung: why, and when.
-Refusals = dict[str, dict[str, tuple[str, float]]]
-_OF_ADDRESSES: dict[tuple[str, str], Refusals] = {}
-_OF_OBJECTS: WeakKeyDictionary[ChatModel, Refusals] = WeakKeyDictionary()
-
-
-def _refusals_of(model: ChatModel) -> Refusals:
-    """What is remembered of a model; of one that tells no ``endpoint``, for this very object."""
-    endpoint = getattr(model, "endpoint", None)
-    if isinstance(endpoint, str):
-        return _OF_ADDRESSES.setdefault((model.name, endpoint), {})
-    try:
-        return _OF_OBJECTS.setdefault(model, {})
-    except TypeError:  # it has slots or no hash, hence nothing can be kept beside it
-        return {}
-
-
-_REMEMBERED = 3600.0  # seconds
-_REFUSING = frozenset((400, 404, 405, 415, 422, 501))
+_MEMORY_SECONDS = 3600.0  # a server may be upgraded, so refusals are tried again after an hour
+_LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the provider asks for more
+_LONGEST_REQUESTED_WAIT = 60.0  # seconds; a provider that asks for more is not asked again
+_SAME_TIME = 0.005  # seconds; models that are ready within it keep their order
+_UNSUPPORTED_STATUS = frozenset((400, 404, 405, 415, 422, 501))
 _TOO_LONG = ("context_length", "context length", "context window")
-_WORDS = {
+# Words of an error that show that the provider refuses the strategy, and not something else in the request.
+_STRATEGY_WORDS = {
     Strategy.JSON_SCHEMA: (
         "response_format",
         "response format",
@@ -136,135 +44,263 @@ _WORDS = {
     Strategy.JSON_MODE: ("response_format", "response format", "json_object", "json mode", "text.format"),
 }
 
-
-def _said(error: ModelError) -> str:
-    """The provider's own words; the message of the error names model and address too, which may mislead."""
-    return (error.body or str(error)).lower()
-
-
-def _refuses(error: ModelError, rung: StrategyOption) -> bool:
-    """Whether a provider's error is about the way in which structure was asked for."""
-    if error.status not in _REFUSING:
-        return False
-    said = _said(error)
-    if any(word in said for word in _TOO_LONG):  # which may tell how long the tools are
-        return False
-    return any(word in said for word in _WORDS.get(rung.strategy, ()))
+# By a model name that the options gave (mostly ""), then by the name of the strategy option: reason and time.
+Unsupported = dict[str, dict[str, tuple[str, float]]]
+_BY_ADDRESS: dict[tuple[str, str], Unsupported] = {}
+_BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
 
 
-def _of_schema(error: ModelError) -> bool:
-    """Whether it is this one schema that was refused, and not schemas as such."""
-    said = _said(error)
-    return "invalid schema" in said or "invalid_json_schema" in said or "invalid_function_parameters" in said
+class UnsupportedFeature(NamedTuple):
+    """Strategy options that a provider refused.
+
+    Attributes:
+        options: The names of the options that are skipped from now on.
+        reason: The refusal in the words of the provider.
+        schema_only: True if it refused this one schema, and not schemas in general.
+    """
+
+    options: tuple[str, ...]
+    reason: str
+    schema_only: bool
 
 
-def _short(error: ModelError) -> str:
-    said = " ".join(str(error).split())
-    return said if len(said) <= 200 else said[:199] + "…"
+class ModelRoute:
+    """A model with the strategies for one type, and what its provider is known not to support.
 
+    A refusal is remembered once a simpler strategy was accepted, since only then it is known that the
+    strategy was the reason: for all services that use the model at its address, or for this route if the
+    provider refused only this schema.
+    """
 
-def _same(one: OutputFormat[Any], other: OutputFormat[Any]) -> bool:
-    """Whether two rungs send the same: a type that no strict mode can say goes without it on both."""
-    return one.strategy is other.strategy and _is_strict(one) == _is_strict(other)
+    def __init__(self, model: ChatModel, strategies: StrategyFallbacks[Any]) -> None:
+        self.model = model
+        self.strategies = strategies
+        self._strict_tools_refused = False
+        self._unsupported_schema: Unsupported = {}
+        self._unsupported = _unsupported_by(model)
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the model can do, without strict tools once the provider has refused them."""
+        capabilities = self.model.capabilities
+        return replace(capabilities, strict_schema=False) if self._strict_tools_refused else capabilities
 
-def _is_strict(wire: OutputFormat[Any]) -> bool:
-    form = wire.response_format
-    tools = () if wire.tooling is None else wire.tooling.tools
-    return (isinstance(form, JsonSchemaFormat) and form.strict) or any(tool.strict for tool in tools)
+    def give_up_strict_tools(self, error: ModelError) -> bool:
+        """Stop sending strict tools if that is what the error refuses. Return True if so."""
+        text = _provider_text(error)
+        refused = error.status in _UNSUPPORTED_STATUS and "strict" in text and "tool" in text
+        if not refused or self._strict_tools_refused or not self.model.capabilities.strict_schema:
+            return False
+        self._strict_tools_refused = True
+        return True
 
+    def best_option(self, model_name: str | None) -> tuple[StrategyOption, str]:
+        """Return the first option that is not known to be refused, and why a better one is."""
+        options = self.strategies.options
+        if not self._unsupported and not self._unsupported_schema:
+            return options[0], ""
+        refused = self._refused_options(model_name)
+        chosen = next((option for option in options if option.name not in refused), options[-1])
+        better = options[: options.index(chosen)]
+        reasons = [refused[option.name] for option in better if option.name in refused]
+        return chosen, reasons[-1] if reasons else ""
 
-_AT_ONE_TIME = 0.005  # seconds; those who are ready within it keep their order
+    def output_format(self, model_name: str | None = None) -> OutputFormat[Any]:
+        """Return the output format that a request would have now."""
+        return self.strategies.output_format(*self.best_option(model_name))
+
+    def fallback_after(
+        self, refused: StrategyOption, error: ModelError
+    ) -> tuple[StrategyOption, UnsupportedFeature] | None:
+        """Return the option to try after the provider refused one; None if the error has another reason."""
+        if not _refuses_strategy(error, refused.strategy):
+            return None
+        options, output_format = self.strategies.options, self.strategies.output_format
+        index = options.index(refused)
+        # A type that no strict mode can express is sent without "strict" either way: skip the same request.
+        simpler = [
+            option
+            for option in options[index + 1 :]
+            if not _sends_the_same(output_format(refused), output_format(option))
+        ]
+        if refused.strict and not _refuses_schema(error) and "strict" not in _provider_text(error):
+            simpler = [option for option in simpler if option.strategy is not refused.strategy]
+        if not simpler:
+            return None
+        skipped = tuple(option.name for option in options[index : options.index(simpler[0])])
+        reason = f"the provider refused {refused.name}: {_one_line(error)}"
+        return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
+
+    def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
+        """Skip what the provider refused in later calls."""
+        for refusal in refusals:
+            unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
+            options = unsupported.setdefault(model_name or "", {})
+            options.update(dict.fromkeys(refusal.options, (refusal.reason, time.monotonic())))
+
+    def _refused_options(self, model_name: str | None) -> dict[str, str]:
+        """Return the reasons for the options that are known to be refused, by name."""
+        name, oldest = model_name or "", time.monotonic() - _MEMORY_SECONDS
+        refused = {**self._unsupported.get(name, {}), **self._unsupported_schema.get(name, {})}
+        return {option: reason for option, (reason, when) in refused.items() if when > oldest}
 
 
 class ModelState:
-    """How one model stands in a call. ``ready`` is when it may be asked; never, after what will not pass."""
+    """How far one call has come with one model.
 
-    def __init__(self, route: ModelRoute, other_model: str | None) -> None:
+    Attributes:
+        route: The model with its strategies.
+        model_name: Another name that the options give to the model; None to use its own.
+        name: The full name under which the model is asked.
+        option: The strategy option of the last request.
+        failures: How many requests have failed, refused strategies aside.
+        ready_at: When the model may be asked, by ``time.monotonic()``; infinity if never again.
+    """
+
+    def __init__(self, route: ModelRoute, model_name: str | None) -> None:
         self.route = route
-        self.other_model = other_model
-        self.rung: StrategyOption | None = None  # that was stepped down to
-        self.asked_on = route.ladder.rungs[0]
-        self.refusals: list[UnsupportedFeature] = []
+        self.model_name = model_name
+        name = route.model.name
+        self.name = (
+            name if model_name is None else f"{name.rpartition(':')[0]}:{model_name}".removeprefix(":")
+        )
+        self.option = route.strategies.options[0]
         self.failures = 0
-        self.ready = 0.0
+        self.ready_at = 0.0
+        self._refusals: list[UnsupportedFeature] = []
 
-    def wire(self) -> OutputFormat[Any]:
-        """How the model is asked now."""
-        # fixed here, since other calls may learn of refusals while this one waits for its answer
-        if self.rung is None:
-            self.asked_on, why = self.route.standing(self.other_model)
+    def choose_format(self) -> OutputFormat[Any]:
+        """Return the output format for the next request."""
+        # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
+        if self._refusals:
+            reason = self._refusals[-1].reason
         else:
-            self.asked_on, why = self.rung, self.refusals[-1].why
-        return self.route.ladder.wire(self.asked_on, why)
+            self.option, reason = self.route.best_option(self.model_name)
+        return self.route.strategies.output_format(self.option, reason)
 
-    def step_down(self, error: ModelError, *, offers_tools: bool) -> bool:
-        """Whether the error was a refusal of the way in which was asked, and there is another one."""
-        if offers_tools and self.route.gives_up_strict_tools(error):
+    def use_simpler_strategy(self, error: ModelError, *, offers_tools: bool) -> bool:
+        """Switch to a simpler strategy if the provider refused the last one. Return True if so."""
+        if offers_tools and self.route.give_up_strict_tools(error):
             return True
-        lower = self.route.below(self.asked_on, error)
-        if lower is not None:
-            self.rung, refusal = lower
-            self.refusals.append(refusal)
-        return lower is not None
+        fallback = self.route.fallback_after(self.option, error)
+        if fallback is None:
+            return False
+        self.option, refusal = fallback
+        self._refusals.append(refusal)
+        return True
+
+    def remember_refusals(self) -> None:
+        """Skip in later calls what was refused before a request succeeded."""
+        if self._refusals:
+            self.route.remember(self._refusals, self.model_name)
 
 
 class ModelFailover:
-    """A refused rung gives way to the one below it, and a model that failed to the next one, at once.
+    """The order in which one call asks its models.
 
-    When all have failed, those that may work later are asked again in their order, each when the time has
-    come for which it asked. ``other_model`` is a name that the options give to the first of the models;
-    others may be of other providers, who do not know it.
+    ``current`` is the model to ask. After a failure the next model takes over at once. When all have failed,
+    those that may recover are asked again in their order, each when its pause is over.
     """
 
-    def __init__(self, routes: Sequence[ModelRoute], other_model: str | None) -> None:
-        self._standings = [
-            ModelState(route, None if number else other_model) for number, route in enumerate(routes)
-        ]
-        self._now = self._standings[0]
+    def __init__(self, routes: Sequence[ModelRoute], budget: Budget, model_name: str | None) -> None:
+        """Start with the first route. ``model_name`` renames only its model, not those of other providers."""
+        self._budget = budget
+        self._jitter = 0.0
+        self._models: list[ModelState] = []
+        for route in routes:
+            self._models.append(ModelState(route, None if self._models else model_name))
+        self.current = self._models[0]
 
-    @property
-    def route(self) -> ModelRoute:
-        """Who is asked now."""
-        return self._now.route
-
-    @property
-    def name(self) -> str:
-        """The name of the model that is asked now, the one of the options in the place of its own."""
-        own, other = self._now.route.model.name, self._now.other_model
-        return own if other is None else f"{own.rpartition(':')[0]}:{other}".removeprefix(":")
-
-    def wire(self) -> OutputFormat[Any]:
-        """How it is asked now."""
-        return self._now.wire()
-
-    def addressed(self, request: ChatRequest) -> ChatRequest:
-        """The request with the name by which the model is asked."""
-        if request.options.model == self._now.other_model:
+    def address(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with the model name under which the current model is asked."""
+        name = self.current.model_name
+        if request.options.model == name:
             return request
-        return replace(request, options=replace(request.options, model=self._now.other_model))
+        return replace(request, options=replace(request.options, model=name))
 
-    def after(self, error: ModelError, context: CallState, *, offers_tools: bool = False) -> float | None:
-        """Seconds to wait before ``route`` is asked, which may be another one now; None to give up."""
-        if self._now.step_down(error, offers_tools=offers_tools):
-            return 0.0 if context.may_ask_again() else None
+    def after_failure(
+        self, error: ModelError, *, may_retry: bool, seconds_left: float | None, offers_tools: bool = False
+    ) -> float | None:
+        """Choose what to ask after a failed request; return the seconds to wait, or None to give up."""
+        failed = self.current
+        if failed.use_simpler_strategy(error, offers_tools=offers_tools):
+            return 0.0 if may_retry else None
         now = time.monotonic()
-        self._now.failures += 1
-        wait = context.wait_before_retry(error, self._now.failures)
-        self._now.ready = math.inf if wait is None else now + wait
-        first = min(self._standings, key=lambda standing: standing.ready)
-        if first.ready == math.inf or not context.may_ask_again():
+        failed.failures += 1
+        wait = self._wait_before_retry(error, failed.failures) if may_retry else None
+        failed.ready_at = math.inf if wait is None else now + wait
+        first = min(self._models, key=lambda model: model.ready_at)
+        if first.ready_at == math.inf or not may_retry:
             return None
-        wait = max(0.0, first.ready - now)
-        if context.seconds_left is not None and wait >= context.seconds_left:
+        wait = max(0.0, first.ready_at - now)
+        if seconds_left is not None and wait >= seconds_left:
             return None
-        then = max(now, first.ready) + _AT_ONE_TIME
-        ready = [standing for standing in self._standings if standing.ready <= then]
-        for standing in ready:
-            standing.ready = 0.0
-        self._now = min(ready, key=lambda standing: standing.failures)
+        ready_at = max(now, first.ready_at) + _SAME_TIME
+        ready = [model for model in self._models if model.ready_at <= ready_at]
+        for model in ready:
+            model.ready_at = 0.0
+        self.current = min(ready, key=lambda model: model.failures)
         return wait
 
-    def accepted(self) -> None:
-        """The model answered: what it refused on the way is remembered."""
-        self._now.route.remember(self._now.refusals, self._now.other_model)
+    def _wait_before_retry(self, error: ModelError, failures: int) -> float | None:
+        """Return the seconds before the same model may be asked again; None if that is useless."""
+        if not error.retryable:
+            return None
+        if error.retry_after is not None:
+            return None if error.retry_after > _LONGEST_REQUESTED_WAIT else error.retry_after
+        if not self._jitter:
+            from random import uniform  # loads OpenSSL's hashes, and few calls are retried
+
+            # The same jitter within a call, so that chance does not change the order of its models.
+            self._jitter = uniform(0.75, 1.0)
+        wait: float = min(self._budget.first_wait * 2 ** (failures - 1), _LONGEST_WAIT)
+        return wait * self._jitter
+
+
+def _unsupported_by(model: ChatModel) -> Unsupported:
+    """Return what is remembered for a model at its address; without an address, for this very object."""
+    endpoint = getattr(model, "endpoint", None)
+    if isinstance(endpoint, str):
+        return _BY_ADDRESS.setdefault((model.name, endpoint), {})
+    try:
+        return _BY_MODEL.setdefault(model, {})
+    except TypeError:  # an object with slots or without a hash cannot be a weak key
+        return {}
+
+
+def _provider_text(error: ModelError) -> str:
+    """Return the provider's own words, without the model name and address that our message adds."""
+    return (error.body or str(error)).lower()
+
+
+def _refuses_strategy(error: ModelError, strategy: Strategy) -> bool:
+    """Return True if the provider refused how structured output was requested."""
+    if error.status not in _UNSUPPORTED_STATUS:
+        return False
+    text = _provider_text(error)
+    if any(word in text for word in _TOO_LONG):  # such an error may mention the length of tools or schemas
+        return False
+    return any(word in text for word in _STRATEGY_WORDS.get(strategy, ()))
+
+
+def _refuses_schema(error: ModelError) -> bool:
+    """Return True if the provider refused this one schema, and not schemas in general."""
+    text = _provider_text(error)
+    return "invalid schema" in text or "invalid_json_schema" in text or "invalid_function_parameters" in text
+
+
+def _one_line(error: ModelError) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _sends_the_same(first: OutputFormat[Any], second: OutputFormat[Any]) -> bool:
+    return first.strategy is second.strategy and _is_strict(first) == _is_strict(second)
+
+
+def _is_strict(output_format: OutputFormat[Any]) -> bool:
+    response_format = output_format.response_format
+    tools = () if output_format.tooling is None else output_format.tooling.tools
+    return (isinstance(response_format, JsonSchemaFormat) and response_format.strict) or any(
+        tool.strict for tool in tools
+    )

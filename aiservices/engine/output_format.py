@@ -1,4 +1,9 @@
-"""The ways in which structure is asked for: what each sends, and the reading that undoes exactly that."""
+"""How a type is requested from a model and how the reply is read, for each strategy.
+
+An OutputFormat is one type in one strategy: what is added to a request (a schema, a tool, JSON mode,
+instructions in the prompt), and the function that reads the reply to it. Both are made together, so that what
+is read is always what was requested.
+"""
 
 from __future__ import annotations
 
@@ -36,65 +41,52 @@ from ..models.strategy import Strategy
 
 T = TypeVar("T")
 
+_LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the schema has the full text
 
-def tool_reader(parser: TypeParser[T], name: str) -> Callable[[ChatReply], Reading[T]]:
-    """The reading of the calls of the tool ``name``.
-
-    Several calls that give the same value are one; a model that answers in text instead is understood, and
-    both are noted. Raises OutputParsingError.
-    """
-
-    def read(reply: ChatReply) -> Reading[T]:
-        calls = reply.message.tool_calls
-        if len(calls) == 1 and calls[0].name == name:
-            return parser.read(calls[0].arguments)
-        if not calls:
-            reading = parser.read(reply.message.text)
-            return _noted(reading, f"text instead of a call of {name}")
-        return _of_several(parser, calls, name)
-
-    return read
-
-
-def _of_several(parser: TypeParser[T], calls: tuple[ToolCall, ...], name: str) -> Reading[T]:
-    text = "\n".join(call.arguments for call in calls)
-    others = [call.name for call in calls if call.name != name]
-    if others:
-        said = f"expected a call of {name} and no other; the model called {', '.join(others)}"
-        raise OutputParsingError(text, [Problem("$", said)])
-    first, *rest = (parser.read(call.arguments) for call in calls)
-    if not all(strict_equal(first.value, other.value) for other in rest):
-        said = f"expected one call of {name}; the model called it {len(calls)} times with different answers"
-        raise OutputParsingError(text, [Problem("$", said)])
-    return _noted(first, f"{len(calls)} equal calls of {name}")
-
-
-def _noted(reading: Reading[T], rule: str) -> Reading[T]:
-    return replace(reading, coercions=(Coercion("$", rule, "", ""), *reading.coercions))
-
-
-_LONGEST_DESCRIPTION = 1024  # characters that providers take of a tool; the schema has it whole
-
-# Stands in a rendered prompt where the template had {{format_instructions}}, until it is known in which way
-# the model is asked. No argument of a call can hold it by accident or on purpose: it differs in each process.
-INSTRUCTIONS_PLACE = f"\ue000{os.urandom(8).hex()}\ue001"
+# A rendered prompt has this mark where the template has {{format_instructions}}, because the strategy is only
+# known when the request is sent. It is random in each process, so that no argument of a call can contain it.
+INSTRUCTIONS_MARK = f"\ue000{os.urandom(8).hex()}\ue001"
 
 
 class FewShotExample(NamedTuple):
-    """An example that the model is shown: what the user says, and the value that answers it."""
+    """An example for the model.
+
+    Attributes:
+        text: The text of the user message.
+        value: The answer to it.
+    """
 
     text: str
     value: Any
 
 
-class OutputFormat(NamedTuple, Generic[T]):
-    """One type on its way to a model and back, in one strategy.
+class ObjectSchema(NamedTuple, Generic[T]):
+    """A type as a JSON object.
 
-    ``response_format``, ``tooling`` and ``instructions`` are what is sent; ``read`` undoes exactly that.
-    ``parser`` reads the text of which ``piece`` gives a part, while the reply is written; None when the
-    method hands back the reply itself. Not ``shown``: it is a part of the answer, of which a stream shows
-    nothing. ``takes_text``: text is an answer too, so that no tool has to be called. ``reasons`` says why
-    this strategy was chosen.
+    Attributes:
+        parser: Reads the object.
+        schema: The JSON Schema of the object.
+        strict: True to have the provider enforce the schema.
+    """
+
+    parser: TypeParser[T]
+    schema: Mapping[str, Any]
+    strict: bool
+
+
+class OutputFormat(NamedTuple, Generic[T]):
+    """How one type is requested from a model, and how the reply is read.
+
+    Attributes:
+        strategy: The strategy that this format implements.
+        reasons: Why the strategy was chosen.
+        parser: Reads the text of the answer; None if the method returns the reply itself.
+        read: Reads a whole reply. Raises OutputParsingError.
+        response_format: The schema or JSON mode that is sent to the provider.
+        tooling: The tool whose arguments are the answer.
+        instructions: The text that is added to the prompt.
+        is_streamed: False if the value is only part of an answer, so that streams must not show it.
+        accepts_text: True if text is an answer too, so that the model may answer without calling the tool.
     """
 
     strategy: Strategy
@@ -104,155 +96,193 @@ class OutputFormat(NamedTuple, Generic[T]):
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     instructions: str = ""
-    shown: bool = True
-    takes_text: bool = False
+    is_streamed: bool = True
+    accepts_text: bool = False
 
     def prepare(
         self, request: ChatRequest, examples: Sequence[FewShotExample] = (), tools: Tooling | None = None
     ) -> ChatRequest:
-        """The request with what this strategy adds: the form of the answer, the tool, the instructions.
+        """Return the request with everything that this format adds to it.
 
-        The instructions go where the template has a place for them, else to the end of the last message
-        of the user. Examples come after the system message, in the form in which the answer is wanted.
-        ``tools`` stand beside the one that gives the answer, where there is one.
+        Instructions replace their mark in the prompt; without one they follow the last user message. Examples
+        follow the system message, with answers in the requested form. ``tools`` are offered beside the tool
+        that gives the answer.
         """
         messages = request.messages
         if examples:
-            first = next((at for at, said in enumerate(messages) if not isinstance(said, SystemMessage)), 0)
-            shown = [said for number, one in enumerate(examples, 1) for said in self._shown(one, number)]
-            messages = (*messages[:first], *shown, *messages[first:])
+            messages = self._with_examples(messages, examples)
         return ChatRequest(
-            self._instructed(messages),
+            self._with_instructions(messages),
             request.options,
             self.response_format if request.response_format is None else request.response_format,
-            request.tooling or _side_by_side(tools, self.tooling, self.takes_text),
+            request.tooling or _combine(tools, self.tooling, self.accepts_text),
             request.deadline,
             self.parser,
         )
 
-    def pieces(self) -> Callable[[ReplyDelta], str]:
-        """What each piece of one reply adds to the text that ``parser`` reads."""
+    def text_extractor(self) -> Callable[[ReplyDelta], str]:
+        """Return a function that takes the text for ``parser`` out of each delta of one reply."""
         if self.tooling is None:
             return lambda delta: delta.text
-        name, places = self.tooling.choice, list[int]()
+        name, indexes = self.tooling.choice, list[int]()
 
-        def piece(delta: ReplyDelta) -> str:
+        def text_of(delta: ReplyDelta) -> str:
             for call in delta.tool_calls:
-                if not places and call.name == name:  # other tools may be called before it
-                    places.append(call.index)
-            return "".join(call.arguments for call in delta.tool_calls if call.index in places)
+                if not indexes and call.name == name:  # other tools may be called before it
+                    indexes.append(call.index)
+            return "".join(call.arguments for call in delta.tool_calls if call.index in indexes)
 
-        return piece
+        return text_of
 
-    def _shown(self, example: FewShotExample, number: int) -> tuple[Message, ...]:
-        """An example as a part of the conversation."""
-        text = self.parser.write(example.value) if self.parser is not None else str(example.value)
-        if self.tooling is None:
-            return UserMessage(example.text), AiMessage(text)
-        call = ToolCall(f"example_{number}", self.tooling.choice, text)
-        return (
-            UserMessage(example.text),
-            AiMessage("", (call,)),
-            ToolMessage(call.id, call.name, "The answer was taken."),
-        )
+    def _with_examples(
+        self, messages: tuple[Message, ...], examples: Sequence[FewShotExample]
+    ) -> tuple[Message, ...]:
+        start = 0
+        while start < len(messages) and isinstance(messages[start], SystemMessage):
+            start += 1
+        if start == len(messages):  # there are only system messages
+            start = 0
+        example_messages: list[Message] = []
+        for number, example in enumerate(examples, 1):
+            text = self.parser.write(example.value) if self.parser is not None else str(example.value)
+            example_messages.append(UserMessage(example.text))
+            if self.tooling is None:
+                example_messages.append(AiMessage(text))
+            else:
+                call = ToolCall(f"example_{number}", self.tooling.choice, text)
+                example_messages.append(AiMessage("", (call,)))
+                example_messages.append(ToolMessage(call.id, call.name, "The answer was taken."))
+        return (*messages[:start], *example_messages, *messages[start:])
 
-    def _instructed(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        if any(INSTRUCTIONS_PLACE in message.text for message in messages):
-            return tuple(self._filled(message) for message in messages)
+    def _with_instructions(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        last_user_message = -1
+        for index, message in enumerate(messages):
+            if INSTRUCTIONS_MARK in message.text:
+                return tuple(map(self._replace_mark, messages))
+            if isinstance(message, UserMessage):
+                last_user_message = index
         if not self.instructions:
             return messages
-        last = max((at for at, said in enumerate(messages) if isinstance(said, UserMessage)), default=None)
-        if last is None:
+        if last_user_message < 0:
             return (*messages, UserMessage(self.instructions))
-        told = messages[last]
-        told = replace(told, text=f"{told.text}\n\n{self.instructions}")
-        return (*messages[:last], told, *messages[last + 1 :])
+        question = messages[last_user_message]
+        question = replace(question, text=f"{question.text}\n\n{self.instructions}")
+        return (*messages[:last_user_message], question, *messages[last_user_message + 1 :])
 
-    def _filled(self, message: Message) -> Message:
+    def _replace_mark(self, message: Message) -> Message:
         if not isinstance(message, (SystemMessage, UserMessage)):
             return message
-        return replace(message, text=message.text.replace(INSTRUCTIONS_PLACE, self.instructions))
+        return replace(message, text=message.text.replace(INSTRUCTIONS_MARK, self.instructions))
 
 
-@lru_cache(maxsize=256)
-def _side_by_side(tools: Tooling | None, output: Tooling | None, takes_text: bool) -> Tooling | None:
-    """The tools of a method and the one that gives its answer; where text is none, one must be called.
-
-    Kept, since what stays the same from call to call is written once.
-    """
-    if tools is None or output is None:
-        return tools or output
-    return Tooling((*tools.tools, *output.tools), "auto" if takes_text else "required")
-
-
-def text_wire(parser: OutputParser[T], why: str) -> OutputFormat[T]:
-    """The reply itself is the value, as the parser reads it."""
+def text_format(parser: OutputParser[T], reason: str) -> OutputFormat[T]:
+    """Return the format of a type that is plain text: the reply itself is read."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
-    return OutputFormat(Strategy.TEXT, (why,), typed, _reader(parser), instructions=instructions)
+    return OutputFormat(Strategy.TEXT, (reason,), typed, _text_reader(parser), instructions=instructions)
 
 
-def wire_of_reply(read: Callable[[ChatReply], T]) -> OutputFormat[T]:
-    """The wire of a method that hands back the reply itself, or a part of it."""
-    why = "the method returns the reply itself"
-    return OutputFormat(Strategy.TEXT, (why,), None, lambda reply: Reading(read(reply)))
+def reply_format(read: Callable[[ChatReply], T]) -> OutputFormat[T]:
+    """Return the format of a method that returns the reply itself, or a part of it."""
+    reason = "the method returns the reply itself"
+    return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
 
-class ObjectSchema(NamedTuple, Generic[T]):
-    """A type as a JSON object: who reads it, its schema, and whether that is sent as strict."""
-
-    parser: TypeParser[T]
-    schema: Mapping[str, Any]
-    strict: bool
-
-
-def schema_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
-    """The provider is given the schema."""
-    asked = JsonSchemaFormat(_schema_name(name), form.schema, strict=form.strict)
-    return OutputFormat(Strategy.JSON_SCHEMA, reasons, form.parser, _reader(form.parser), asked)
+def schema_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+    """Return the format that sends a JSON Schema to the provider."""
+    response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=schema.strict)
+    read = _text_reader(schema.parser)
+    return OutputFormat(Strategy.JSON_SCHEMA, reasons, schema.parser, read, response_format)
 
 
-def tool_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
-    """The model is to call a tool whose parameters are the schema."""
-    said = form.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
+def tool_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+    """Return the format that has the model call a tool whose parameters are the schema."""
+    description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
-        _schema_name(name), shorten(said, _LONGEST_DESCRIPTION), form.schema, strict=form.strict
+        _schema_name(name), shorten(description, _LONGEST_DESCRIPTION), schema.schema, strict=schema.strict
     )
     tooling = Tooling((tool,), tool.name, parallel_calls=False)
-    read = tool_reader(form.parser, tool.name)
-    return OutputFormat(Strategy.OUTPUT_TOOL, reasons, form.parser, read, tooling=tooling)
+    read = _tool_call_reader(schema.parser, tool.name)
+    return OutputFormat(Strategy.OUTPUT_TOOL, reasons, schema.parser, read, tooling=tooling)
 
 
-def grammar_wire(form: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
-    """Decoding is constrained by the schema, and the prompt hints at it."""
-    reasons = (*reasons, "the prompt gets a hint, for the model does not read the schema")
-    asked = JsonSchemaFormat(_schema_name(name), form.schema, strict=True)
-    parser = form.parser
-    return OutputFormat(Strategy.GRAMMAR, reasons, parser, _reader(parser), asked, None, _hinted(parser))
+def grammar_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+    """Return the format that constrains decoding by the schema and hints at it in the prompt."""
+    reasons = (*reasons, "the prompt has a hint, because the model does not see the schema")
+    parser = schema.parser
+    response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=True)
+    read = _text_reader(parser)
+    return OutputFormat(Strategy.GRAMMAR, reasons, parser, read, response_format, None, _hint(parser))
 
 
-def json_mode_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
-    """The provider is asked for JSON, and the prompt says which."""
-    form = JsonObjectFormat()
-    return OutputFormat(Strategy.JSON_MODE, reasons, parser, _reader(parser), form, None, _hinted(parser))
+def json_mode_format(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
+    """Return the format that asks for JSON and describes it in the prompt."""
+    mode = JsonObjectFormat()
+    return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
-def prompt_wire(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
-    """The prompt alone says what is wanted."""
+def prompt_format(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
+    """Return the format that only describes the type in the prompt."""
     instructions = parser.format_instructions()
-    return OutputFormat(Strategy.PROMPT, reasons, parser, _reader(parser), instructions=instructions)
+    return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
-def _hinted(parser: TypeParser[Any]) -> str:
+def _text_reader(parser: OutputParser[T]) -> Callable[[ChatReply], Reading[T]]:
+    if isinstance(parser, TypeParser):
+        read = parser.read
+        return lambda reply: read(reply.message.text)
+    return lambda reply: Reading(parser.parse(reply.message.text))
+
+
+def _tool_call_reader(parser: TypeParser[T], name: str) -> Callable[[ChatReply], Reading[T]]:
+    """Return a function that reads the arguments of a call of the tool ``name``.
+
+    Several calls with the same value are accepted, and so is text instead of a call; both are recorded as
+    coercions.
+    """
+
+    def read(reply: ChatReply) -> Reading[T]:
+        calls = reply.message.tool_calls
+        if len(calls) == 1 and calls[0].name == name:
+            return parser.read(calls[0].arguments)
+        if not calls:
+            return _with_coercion(parser.read(reply.message.text), f"text instead of a call of {name}")
+        return _read_several_calls(parser, calls, name)
+
+    return read
+
+
+def _read_several_calls(parser: TypeParser[T], calls: tuple[ToolCall, ...], name: str) -> Reading[T]:
+    text = "\n".join(call.arguments for call in calls)
+    others = [call.name for call in calls if call.name != name]
+    if others:
+        message = f"expected a call of {name} and no other; the model called {', '.join(others)}"
+        raise OutputParsingError(text, [Problem("$", message)])
+    first, *rest = (parser.read(call.arguments) for call in calls)
+    if not all(strict_equal(first.value, other.value) for other in rest):
+        message = (
+            f"expected one call of {name}; the model called it {len(calls)} times with different answers"
+        )
+        raise OutputParsingError(text, [Problem("$", message)])
+    return _with_coercion(first, f"{len(calls)} equal calls of {name}")
+
+
+def _with_coercion(reading: Reading[T], rule: str) -> Reading[T]:
+    return replace(reading, coercions=(Coercion("$", rule, "", ""), *reading.coercions))
+
+
+# Cached, because the models prepare equal tooling only once.
+@lru_cache(maxsize=256)
+def _combine(tools: Tooling | None, answer_tool: Tooling | None, accepts_text: bool) -> Tooling | None:
+    """Offer the tools of a method beside the tool that gives its answer."""
+    if tools is None or answer_tool is None:
+        return tools or answer_tool
+    return Tooling((*tools.tools, *answer_tool.tools), "auto" if accepts_text else "required")
+
+
+def _hint(parser: TypeParser[Any]) -> str:
     return f"Reply with JSON only: {parser.hint}"
 
 
 def _schema_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "_", name).strip("_")[:60] or "value"
-
-
-def _reader(parser: OutputParser[T]) -> Callable[[ChatReply], Reading[T]]:
-    if isinstance(parser, TypeParser):
-        read = parser.read
-        return lambda reply: read(reply.message.text)
-    return lambda reply: Reading(parser.parse(reply.message.text))

@@ -1,62 +1,54 @@
-"""A method taken apart once: everything a call needs, so that at call time no annotation is looked at."""
+"""What the engine needs for a call: the plan of the method, the invocation, and the state of the call.
+
+The plan is made once, when the service is created. Each call makes an Invocation, which is frozen:
+interceptors change it by making copies. What grows during the call is in its CallState, which all copies
+share.
+"""
 
 from __future__ import annotations
 
-import inspect
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import NoneType
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from ..interface.parameters import Parameter, Role
-from ..interface.rendering import Placing
-from ..interface.templates import FORMAT_INSTRUCTIONS, Prompt, render_argument
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError
-from ..models.messages import AiMessage, Message, SystemMessage, UserMessage
+from ..models.errors import Attempt, AttemptPurpose, BudgetExceededError
+from ..models.messages import AiMessage, Message
 from ..models.requests import ChatOptions, ChatRequest
+from ..tools.tool import ToolErrors, ToolRun
 from ..tools.toolbox import Toolbox
-from .budget import Budget, CallState
-from .model_route import ModelRoute
-from .output_format import INSTRUCTIONS_PLACE, FewShotExample, OutputFormat
-from .results import Returns
-from .tool_execution import ToolErrors
+from .budget import Budget
+from .model_route import ModelFailover, ModelRoute
+from .output_format import FewShotExample, OutputFormat
 
-RequestTransformer: TypeAlias = Callable[[ChatRequest], ChatRequest]
-_SINGLE = frozenset(Role) - {Role.TOOL_CONTEXT}  # of media, that there are some is enough
-SystemText = Prompt | Callable[[Mapping[str, Any]], str]
+RequestHook: TypeAlias = Callable[[ChatRequest], ChatRequest]
 
 
-class Example(NamedTuple):
-    """What a method gives for some arguments, those of ``{{it}}`` and the instructions among them."""
+class CallPlan(NamedTuple):
+    """What is the same for all calls of one method.
 
-    arguments: Mapping[str, Any]
-    value: Any
-
-
-class MethodPlan(NamedTuple):
-    """One method of a service, ready to be called. ``where`` is its name in messages: ``Service.method``.
-
-    ``signature`` is without ``self``; ``user`` is the template of the user message, or None when
-    ``message_argument`` names the argument that is the message; ``it`` names the argument that
-    ``{{it}}`` stands for. ``routes`` are the models that may be asked, one after the other, each with
-    the ways to ask it. ``examples`` are what the method is shown to do before it is asked.
+    Attributes:
+        qualname: The name of the method in messages, ``Service.method``.
+        output_type: The type of the answer.
+        is_async: True if the call is awaited, so that tools and interceptors may be async.
+        routes: The models to ask, in order, each with the strategies for the output type.
+        options: The options of the service and the method.
+        toolbox: The tools that the model may call; None if there are none.
+        tool_errors: What the model is told when a tool call fails.
+        transform: A function that changes each request just before it is sent.
+        has_memory_id: True if a parameter of the method is the memory id.
     """
 
-    where: str
-    signature: inspect.Signature
-    parameters: tuple[Parameter, ...]
-    returns: Returns
-    user: Prompt | None
-    message_argument: str | None
-    it: str | None
-    system: SystemText | None
+    qualname: str
+    output_type: Any
+    is_async: bool
     routes: tuple[ModelRoute, ...]
-    options: ChatOptions
-    transform: RequestTransformer | None
-    examples: tuple[Example, ...] = ()
+    options: ChatOptions = ChatOptions()
     toolbox: Toolbox | None = None
     tool_errors: ToolErrors = ToolErrors()
+    transform: RequestHook | None = None
+    has_memory_id: bool = False
 
     @property
     def model(self) -> ChatModel:
@@ -64,142 +56,169 @@ class MethodPlan(NamedTuple):
         return self.routes[0].model
 
     @property
-    def wire(self) -> OutputFormat[Any]:
-        """How it is asked now."""
-        return self.routes[0].wire(self.options.model)
+    def output_format(self) -> OutputFormat[Any]:
+        """The output format that the first model would get now."""
+        return self.routes[0].output_format(self.options.model)
 
-    def invocation(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Invocation:
-        """Bind the arguments of a call and render its messages.
+    def invocation(self, request: ChatRequest, state: CallState) -> Invocation:
+        """Start a call with this request and no arguments."""
+        hooks = () if self.transform is None else (self.transform,)
+        return Invocation(self, request, state, self.routes, self.toolbox, hooks)
 
-        Raises TypeError, as any call does, when the arguments do not fit the signature.
+
+@dataclass(slots=True)
+class CallState:
+    """What changes during one call, shared by all copies of its Invocation.
+
+    Attributes:
+        budget: The limits of the call.
+        started_at: When the call began, by ``time.monotonic()``.
+        attempts: All requests so far, each with its purpose.
+        text_shown: True once a stream has handed out text, after which nothing is asked again.
+        output_format: The format of the last request; None before the first.
+        route: The model of the last request, with its strategies; None before the first.
+        failovers: The choice of models so far, by the routes to choose from.
+        tool_messages: The calls of tools and their results, in all rounds of this call.
+        tool_runs: The tool calls that were executed.
+        tool_rounds: How many rounds of tool calls the model has made.
+        tool_calls: How many tools the model has called in them.
+        resumed_messages: Of a call that waited for approval: how many of the tool messages its request
+            contains.
+        earlier_requests: Of a call that waited for approval: how many requests were made before it waited.
+        interceptor_data: JSON that interceptors keep while a call waits for approval, by names of their own.
+    """
+
+    budget: Budget
+    started_at: float = field(default_factory=time.monotonic)
+    attempts: list[Attempt] = field(default_factory=list)
+    text_shown: bool = False
+    output_format: OutputFormat[Any] | None = None
+    route: ModelRoute | None = None
+    failovers: dict[tuple[ModelRoute, ...], ModelFailover] = field(default_factory=dict)
+    tool_messages: list[Message] = field(default_factory=list)
+    tool_runs: list[ToolRun] = field(default_factory=list)
+    tool_rounds: int = 0
+    tool_calls: int = 0
+    resumed_messages: int = 0
+    earlier_requests: int = 0
+    interceptor_data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the call began."""
+        return time.monotonic() - self.started_at
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of the budget's seconds; None if it sets no limit."""
+        return None if self.budget.seconds is None else self.budget.seconds - self.seconds
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all replies so far."""
+        total = 0
+        for attempt in self.attempts:
+            if attempt.reply is not None and attempt.reply.usage is not None:
+                total += attempt.reply.usage.total_tokens
+        return total
+
+    @property
+    def money(self) -> float:
+        """The cost of all replies so far, by the prices of the budget."""
+        total = 0.0
+        for attempt in self.attempts:
+            if attempt.reply is not None and attempt.reply.usage is not None:
+                price = self.budget.price_of(attempt.reply.model, attempt.model)
+                total += 0.0 if price is None else price.of(attempt.reply.usage)
+        return total
+
+    def next_attempt_number(self) -> int:
+        """Return the number of the next request, from 1. Side questions do not count, rounds of tools do."""
+        number = self.earlier_requests + 1
+        for attempt in self.attempts:
+            number += attempt.purpose is not AttemptPurpose.SIDE_QUESTION
+        return number
+
+    def set_purpose(self, purpose: AttemptPurpose, since: int) -> None:
+        """Give the attempts from the index ``since`` on another purpose."""
+        for index in range(since, len(self.attempts)):
+            self.attempts[index] = self.attempts[index]._replace(purpose=purpose)
+
+    def exceeded(self) -> BudgetExceededError | None:
+        """Return an error if the budget forbids another request, else None."""
+        budget = self.budget
+        made = 0
+        for attempt in self.attempts:
+            made += attempt.purpose is AttemptPurpose.ANSWER
+        if made >= budget.max_attempts:
+            return _exceeded("max_attempts", f"{made} of {budget.max_attempts} attempts used")
+        if budget.seconds is not None and self.seconds >= budget.seconds:
+            return _exceeded("seconds", f"{self.seconds:.1f} of {budget.seconds:g} seconds passed")
+        if budget.tokens is not None and self.tokens >= budget.tokens:
+            return _exceeded("tokens", f"{self.tokens} of {budget.tokens} tokens used")
+        if budget.money is not None and self.money >= budget.money:
+            return _exceeded("money", f"{self.money:.6g} of {budget.money:g} spent")
+        return None
+
+    def may_retry(self) -> bool:
+        """Return True if another request may follow one that failed or whose reply could not be read.
+
+        Not after a stream has handed out text: another answer would begin in the middle of the first.
         """
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self.where}: {error}") from None
-        bound.apply_defaults()
-        values = bound.arguments
-        roles = {p.role: values[p.name] for p in self.parameters if p.role in _SINGLE}
-        options = self.options
-        if roles.get(Role.OPTIONS) is not None:
-            options = self._checked(roles[Role.OPTIONS]).with_defaults(options)
-        request = ChatRequest(self._messages(values, roles), options)
-        context = {p.name: values[p.name] for p in self.parameters if p.role is Role.TOOL_CONTEXT}
-        shown = self.shown()
-        return Invocation(self, values, request, CallState(budget), roles.get(Role.MEMORY_ID), context, shown)
+        return not self.text_shown and self.exceeded() is None
 
-    def shown(self) -> tuple[FewShotExample, ...]:
-        """The examples as they are put before the question."""
-        return tuple(FewShotExample(self._asked(one.arguments), one.value) for one in self.examples)
 
-    def _checked(self, given: ChatOptions) -> ChatOptions:
-        problems = given.problems(self.where)
-        if problems:
-            raise DefinitionError(problems)
-        return given
-
-    def _messages(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> tuple[Message, ...]:
-        if self.it is not None:
-            values = {**values, "it": values[self.it]}
-        said: list[Message] = []
-        known = {**values, FORMAT_INSTRUCTIONS: INSTRUCTIONS_PLACE}
-        system = self._system_text(known)
-        history = self._history(roles.get(Role.HISTORY), system)
-        if system is not None:
-            said.append(SystemMessage(system))
-        said.extend(history)
-        if Role.MEDIA in roles:
-            return (*said, self._with_media(known, self._speaker(values, roles)))
-        given = known.get(self.message_argument or "")
-        contents = given.contents if isinstance(given, UserMessage) else ()
-        return (*said, UserMessage(self._asked(known), self._speaker(values, roles), contents))
-
-    def _with_media(self, known: Mapping[str, Any], speaker: str | None) -> UserMessage:
-        """The user message with its media: where the template names them, else after the text."""
-        placing, shown = Placing(), {}
-        for p in self.parameters:
-            if p.role is Role.MEDIA:
-                value, where = known[p.name], f"{self.where}: the parameter {p.name}"
-                if value is None and not {None, NoneType} & set(p.types):
-                    raise TypeError(f"{where} is None; annotate it with | None where a call may go without")
-                shown[p.name] = placing.marked(value, where)
-        if self.it in shown:
-            shown["it"] = shown[self.it]
-        text = self._asked({**known, **shown})
-        said = placing.cut(text)
-        if said is None:
-            given = known.get(self.message_argument or "")
-            before = given.contents if isinstance(given, UserMessage) else ()
-            return UserMessage(text, speaker, (*before, *placing.media))
-        text = "".join(part for part in said if isinstance(part, str))
-        # the instructions are put into the text, of which the contents tell where media stand in it
-        places = (p.replace(INSTRUCTIONS_PLACE, "") if isinstance(p, str) else p for p in said)
-        return UserMessage(text, speaker, tuple(place for place in places if place != ""))
-
-    def _asked(self, values: Mapping[str, Any]) -> str:
-        """The text of the user message."""
-        if self.user is not None:
-            return self.user.render(values, self.where)
-        if self.message_argument is None:
-            return ""
-        given = values[self.message_argument]
-        return given.text if isinstance(given, UserMessage) else render_argument(given)
-
-    def _speaker(self, values: Mapping[str, Any], roles: Mapping[Role, Any]) -> str | None:
-        given = values.get(self.message_argument or "")
-        named = given.name if isinstance(given, UserMessage) else None
-        return roles.get(Role.USER_NAME) or named
-
-    def _system_text(self, known: Mapping[str, Any]) -> str | None:
-        if self.system is None:
-            return None
-        text = (
-            self.system.render(known, self.where) if isinstance(self.system, Prompt) else self.system(known)
-        )
-        if not isinstance(text, str):
-            said = f"the system message is {type(text).__name__}; the callable must return str"
-            raise TypeError(f"{self.where}: {said}")
-        return text
-
-    def _history(self, given: Any, system: str | None) -> tuple[Message, ...]:
-        """The messages said before. A conversation has one system message, so there must not be two."""
-        messages = tuple(given or ())
-        for message in messages:
-            if not isinstance(message, (UserMessage, AiMessage, SystemMessage)):
-                kind = type(message).__name__
-                raise TypeError(f"{self.where}: the history holds {kind}; it takes messages")
-            if isinstance(message, SystemMessage) and system is not None:
-                said = "the history holds a system message, and the method has one; leave one of them out"
-                raise ValueError(f"{self.where}: {said}")
-        return messages
+def _exceeded(limit: str, message: str) -> BudgetExceededError:
+    return BudgetExceededError(f"budget exceeded: {message}; raise Budget({limit}=…)", limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call on its way: its plan, its arguments by name, the request to be made, and its account.
+    """One call of a method, as interceptors see it. ``dataclasses.replace`` makes changed copies.
 
-    ``toolbox`` are the tools that the next request offers. ``approvals`` says by its id of each tool call
-    that waited whether it is approved; a text is the reason why not.
+    Attributes:
+        plan: What is the same for all calls of the method.
+        request: The request to be made: messages and options. The engine adds the output format and the
+            tools.
+        state: What changes during the call: attempts, messages of tools, data of interceptors.
+        routes: The models to ask.
+        toolbox: The tools that the model may call; None if there are none.
+        request_hooks: Functions that see, and may change, each request just before it is sent, in this order.
+        arguments: The arguments of the call, by parameter name.
+        memory_id: The argument that is the memory id.
+        user_name: The argument that is the name of the user.
+        tool_context: The arguments that only tools, retrievers and listeners see, by parameter name.
+        examples: Few-shot examples that are put before the question.
+        approvals: For each tool call that waited for approval, by its id: True, False or the reason for a no.
     """
 
-    plan: MethodPlan
-    arguments: Mapping[str, Any]
+    plan: CallPlan
     request: ChatRequest
     state: CallState
-    memory_id: Any
-    tool_context: Mapping[str, Any]
-    examples: tuple[FewShotExample, ...] = ()
+    routes: tuple[ModelRoute, ...]
     toolbox: Toolbox | None = None
+    request_hooks: tuple[RequestHook, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    memory_id: Any = None
+    user_name: Any = None
+    tool_context: Mapping[str, Any] = field(default_factory=dict)
+    examples: tuple[FewShotExample, ...] = ()
     approvals: Mapping[str, bool | str] = field(default_factory=dict)
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the call waited for approval: its request holds what was put into it before."""
-        tool_messages = self.state.tool_messages
-        last = tool_messages[-1] if tool_messages else None
-        return isinstance(last, AiMessage) and bool(last.tool_calls)
+        """True if the call waited for approval and its tools are about to run."""
+        messages = self.state.tool_messages
+        return bool(messages) and isinstance(messages[-1], AiMessage) and bool(messages[-1].tool_calls)
 
     @property
-    def told(self) -> int:
-        """How much of what was said with tools in this call is in the request by now."""
-        return self.state.before if self.is_resumed else len(self.state.tool_messages)
+    def messages_sent(self) -> int:
+        """How many of the tool messages of this call the request already contains."""
+        messages = self.state.tool_messages
+        if not messages:
+            return 0
+        return self.state.resumed_messages if self.is_resumed else len(messages)
+
+    def with_request_hook(self, hook: RequestHook) -> Invocation:
+        """Return a copy whose requests are passed to ``hook`` last, just before they are sent."""
+        return replace(self, request_hooks=(*self.request_hooks, hook))

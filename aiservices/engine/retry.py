@@ -1,4 +1,4 @@
-"""Asks a model again when its answer cannot be read, with the problems that it has to put right."""
+"""Request an answer again when it cannot be read: the whole answer, or only the fields that are wrong."""
 
 from __future__ import annotations
 
@@ -15,47 +15,32 @@ from ..models.messages import AiMessage, Message, ToolMessage, UserMessage
 from .effects import Emit, Flow
 from .events import AnswerRejected
 from .model_route import ModelRoute
-from .pipeline import Answer, Proceed
+from .pipeline import Proceed
 from .plan import Invocation
-from .strategy_selection import ladder_for
+from .results import Answer
+from .strategy_selection import select_strategies
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported late, because few answers are repaired
     from output_parsers.strict.patch import Patch
 
-_MOST_PROBLEMS = 20  # that a model is told of at once
-
-
-def told(problems: Sequence[Problem], wish: str) -> str:
-    """What is wrong with an answer, and what to do, as the model is told."""
-    told = [f"- {problem}" for problem in problems[:_MOST_PROBLEMS]]
-    if len(problems) > _MOST_PROBLEMS:
-        told.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
-    return "\n".join(["That answer cannot be read:", *told, wish])
-
-
-def feedback(invocation: Invocation, said: str) -> tuple[Message, ...]:
-    """The last answer, and what is said of it."""
-    reply = invocation.state.attempts[-1].reply
-    if reply is None or not (reply.text or reply.message.tool_calls):
-        return (UserMessage(said),)
-    calls = reply.message.tool_calls
-    if not calls:
-        return AiMessage(reply.text), UserMessage(said)
-    return reply.message, *(ToolMessage(call.id, call.name, said) for call in calls)
-
+_MAX_PROBLEMS = 20  # how many the model is told at once
 
 Mode = Literal["whole", "fields"]
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Asks again when an answer cannot be read as the method's type; the model sees it and its problems.
+    """An interceptor that asks again when an answer cannot be read as the type of the method.
 
-    ``max_attempts`` is how many answers are asked for, the first included; None: as many as the budget of
-    the call permits, which bounds them in any case. ``mode``: the model writes the "whole" answer again, or
-    only the "fields" that do not fit, which are put into the answer that it gave; where the whole does not
-    fit, it writes the whole. The ``reply`` of the Result is the last one, which may be such a part. An
-    interceptor; ``create(retry=…)`` puts it innermost.
+    The model sees its answer and what is wrong with it. ``create(retry=…)`` adds it as the innermost
+    interceptor. With ``mode="fields"`` the ``reply`` of the Result is the last reply, which may contain only
+    the repaired fields.
+
+    Attributes:
+        max_attempts: How many answers are requested, the first included; None for as many as the budget
+            allows. The budget limits them in any case.
+        mode: "whole" to have the whole answer written again, "fields" to have only the wrong fields written
+            and put into the answer. If the answer as a whole does not fit, the whole is written again.
     """
 
     max_attempts: int | None = None
@@ -63,69 +48,91 @@ class Retry:
     position_name: ClassVar = "retry"
 
     def __post_init__(self) -> None:
-        problems = []
+        messages = []
         if self.max_attempts is not None and self.max_attempts < 1:
-            problems.append(
-                DefinitionProblem("Retry", f"max_attempts is {self.max_attempts}; it must be at least 1")
-            )
+            messages.append(f"max_attempts is {self.max_attempts}; it must be at least 1")
         if self.mode not in get_args(Mode):
-            problems.append(
-                DefinitionProblem("Retry", f"mode is {self.mode!r}; it must be one of whole, fields")
-            )
-        if problems:
-            raise DefinitionError(problems)
+            messages.append(f'mode is {self.mode!r}; it must be "whole" or "fields"')
+        if messages:
+            raise DefinitionError([DefinitionProblem("Retry", message) for message in messages])
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        ask, made = proceed, 0
-        begun, since = invocation, invocation.told
+        original, messages_sent = invocation, invocation.messages_sent
+        step, answers = proceed, 0
         while True:
             try:
-                return (yield from ask(invocation))
+                return (yield from step(invocation))
             except ServiceOutputError as error:
-                made += 1
-                if made == self.max_attempts or not invocation.state.may_ask_again():
-                    _explain(error, invocation)
+                answers += 1
+                if answers == self.max_attempts or not invocation.state.may_retry():
+                    _note_exceeded_budget(error, invocation)
                     raise
                 yield Emit(AnswerRejected(error), shown=False)
-                ask, invocation = self._again(begun, since, error, proceed)
-
-    def _again(
-        self, begun: Invocation, since: int, error: ServiceOutputError, proceed: Proceed
-    ) -> tuple[Proceed, Invocation]:
-        """How the next answer is asked for, and the turn to ask it with."""
-        rounds = begun.state.tool_messages[since:]
-        if self.mode == "fields":
-            parts = parts_of(begun, rounds, error, proceed)
-            if parts is not None:
-                return parts.ask, parts.invocation
-        said = told(error.problems, "Answer again in full, with these problems put right.")
-        return proceed, replace(begun, request=begun.request.plus(*rounds, *feedback(begun, said)))
+                tool_messages = original.state.tool_messages[messages_sent:]
+                repair = None
+                if self.mode == "fields":
+                    repair = plan_field_repair(original, tool_messages, error, proceed)
+                if repair is not None:
+                    step, invocation = repair.request_fields, repair.invocation
+                else:
+                    step, invocation = proceed, _ask_again(original, tool_messages, error)
 
 
-def _explain(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Note what keeps the model from being asked again, where it is another limit than that of attempts."""
+def _ask_again(
+    original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError
+) -> Invocation:
+    text = format_problems(error.problems, "Answer again in full, with these problems put right.")
+    messages = (*tool_messages, *_rejected_answer(original, text))
+    return replace(original, request=original.request.plus(*messages))
+
+
+def format_problems(problems: Sequence[Problem], instruction: str) -> str:
+    """Return the message that tells a model what is wrong with its answer and what to do."""
+    lines = [f"- {problem}" for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        lines.append(f"- and {len(problems) - _MAX_PROBLEMS} more")
+    return "\n".join(["That answer cannot be read:", *lines, instruction])
+
+
+def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
+    """Return the last answer as messages, followed by ``text``."""
+    reply = invocation.state.attempts[-1].reply
+    if reply is None or not (reply.text or reply.message.tool_calls):
+        return (UserMessage(text),)
+    calls = reply.message.tool_calls
+    if not calls:
+        return AiMessage(reply.text), UserMessage(text)
+    return reply.message, *(ToolMessage(call.id, call.name, text) for call in calls)
+
+
+def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
+    """Add a note if another limit than that of the attempts forbids to ask again."""
     exceeded = invocation.state.exceeded()
-    if exceeded is not None and exceeded.limit != "attempts":
+    if exceeded is not None and exceeded.limit != "max_attempts":
         error.add_note(f"not asked again: {exceeded}")
 
 
 class FieldRepairError(ServiceOutputError):
-    """An answer that does not fit with its new parts either; ``parser`` reads it."""
+    """An answer does not fit even with its repaired fields.
+
+    Attributes:
+        parser: Reads the whole answer.
+    """
 
     def __init__(
         self,
-        where: str,
+        qualname: str,
         text: str,
         problems: Sequence[Problem],
         attempts: Sequence[Attempt],
         parser: TypeParser[Any],
     ) -> None:
-        super().__init__(where, text, problems, attempts)
+        super().__init__(qualname, text, problems, attempts)
         self.parser = parser
 
 
 class FieldRepair:
-    """The parts of an answer that do not fit, to be asked for alone; ``invocation`` asks for them."""
+    """The wrong fields of an answer. ``invocation`` requests them alone."""
 
     def __init__(
         self, patch: Patch[Any], error: ServiceOutputError, invocation: Invocation, proceed: Proceed
@@ -135,54 +142,60 @@ class FieldRepair:
         self._proceed = proceed
         self.invocation = invocation
 
-    def ask(self, invocation: Invocation) -> Flow[Answer]:
-        """The answer with the parts that the model writes put into it.
+    def request_fields(self, invocation: Invocation) -> Flow[Answer]:
+        """Request the fields and return the whole answer with them.
 
-        Raises Unmended when they do not fit either, or cannot be read: then the answer is what it was.
+        Raises FieldRepairError if they cannot be read or do not fit either; the answer then stays as it was.
         """
-        last, attempts, whole = self._error, invocation.state.attempts, self._patch.whole
+        rejected, attempts, parser = self._error, invocation.state.attempts, self._patch.whole
+        qualname = invocation.plan.qualname
         try:
             answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise FieldRepairError(last.qualname, last.text, last.problems, attempts, whole) from error
+            raise FieldRepairError(qualname, rejected.text, rejected.problems, attempts, parser) from error
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise FieldRepairError(last.qualname, error.text, error.problems, attempts, whole) from error
-        mended = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
-        steps = (*mended, *answer.coercions, *reading.coercions)
-        said = (*answer.said[:-1], AiMessage(whole.write(reading.value)))  # and not the parts alone
-        return replace(answer, value=reading.value, coercions=steps, said=said)
+            raise FieldRepairError(qualname, error.text, error.problems, attempts, parser) from error
+        repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
+        coercions = (*repaired, *answer.coercions, *reading.coercions)
+        # The conversation gets the whole answer, not the fields alone.
+        messages = (*answer.messages[:-1], AiMessage(parser.write(reading.value)))
+        return replace(answer, value=reading.value, coercions=coercions, messages=messages)
 
 
-def parts_of(
-    begun: Invocation, rounds: Sequence[Message], error: ServiceOutputError, proceed: Proceed
+def plan_field_repair(
+    original: Invocation, tool_messages: Sequence[Message], error: ServiceOutputError, proceed: Proceed
 ) -> FieldRepair | None:
-    """The parts of an answer that do not fit; None where the whole of it has to be written again.
+    """Plan the repair of the wrong fields of an answer; None if the whole must be written again.
 
-    ``rounds`` is what was said with tools since the request of ``begun``.
+    ``tool_messages`` are those since the request of ``original``.
     """
-    from output_parsers.strict.patch import patch_for  # few answers are mended
+    from output_parsers.strict.patch import patch_for
 
-    context = begun.state
-    parser = error.parser if isinstance(error, FieldRepairError) else None
-    if parser is None and context.wire is not None:
-        parser = context.wire.parser
-    patch = None if parser is None else patch_for(parser, error.text, error.problems)
-    if patch is None or context.wire is None or context.route is None:
+    state = original.state
+    if state.output_format is None or state.route is None:
         return None
-    model = context.route.model
-    ladder = ladder_for(patch.parts, model.capabilities, context.wire.strategy, model.name, shown=False)
-    said = told(error.problems, "Write only these parts again, with the problems put right.")
+    parser = error.parser if isinstance(error, FieldRepairError) else state.output_format.parser
+    patch = None if parser is None else patch_for(parser, error.text, error.problems)
+    if patch is None:
+        return None
+    # The same model repairs its answer, by the same strategy.
+    model = state.route.model
+    strategies = select_strategies(
+        patch.parts, model.capabilities, state.output_format.strategy, model.name, is_streamed=False
+    )
+    text = format_problems(error.problems, "Write only these parts again, with the problems put right.")
     if isinstance(error, FieldRepairError):
-        conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(said))
+        conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(text))
     else:
-        conversation = feedback(begun, said)
+        conversation = _rejected_answer(original, text)
     invocation = replace(
-        begun,
-        plan=begun.plan._replace(routes=(ModelRoute(model, ladder),), toolbox=None),
-        request=begun.request.plus(*rounds, *conversation),
+        original,
+        request=original.request.plus(*tool_messages, *conversation),
+        routes=(ModelRoute(model, strategies),),
+        toolbox=None,
         examples=(),
     )
     return FieldRepair(patch, error, invocation, proceed)

@@ -1,4 +1,4 @@
-"""Which strategies suit a model and a type, the most reliable first."""
+"""Which strategies a model and a type allow, the most reliable first."""
 
 from __future__ import annotations
 
@@ -14,203 +14,222 @@ from ..models.strategy import Strategy
 from .output_format import (
     ObjectSchema,
     OutputFormat,
-    grammar_wire,
-    json_mode_wire,
-    prompt_wire,
-    schema_wire,
-    text_wire,
-    tool_wire,
+    grammar_format,
+    json_mode_format,
+    prompt_format,
+    schema_format,
+    text_format,
+    tool_format,
 )
 
 T = TypeVar("T")
 
 
-class StrategyFault(ValueError):  # becomes a Fault once it is known where it stands
-    """A strategy was asked for that cannot carry the type, or that the model has not."""
+class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
+    """A strategy was requested that does not fit the type or the model."""
 
 
 class StrategyOption(NamedTuple):
-    """One way of asking; ``why`` says what makes it possible."""
+    """A strategy that a model and a type allow.
+
+    Attributes:
+        strategy: The strategy.
+        strict: True to have the provider enforce the schema.
+        reason: What makes the strategy possible.
+    """
 
     strategy: Strategy
     strict: bool
-    why: str
+    reason: str
 
     @property
     def name(self) -> str:
         return f"{self.strategy} in strict mode" if self.strict else str(self.strategy)
 
 
-Makes = Callable[[StrategyOption, tuple[str, ...]], OutputFormat[T]]
-
-
 class StrategyFallbacks(Generic[T]):
-    """The ways in which one type is asked of one model. Each is made when it is needed, and kept."""
+    """The strategy options of one type for one model, in order. Output formats are made when first used."""
 
-    def __init__(self, rungs: tuple[StrategyOption, ...], make: Makes[T]) -> None:
-        self.rungs = rungs
+    def __init__(
+        self,
+        options: tuple[StrategyOption, ...],
+        make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat[T]],
+    ) -> None:
+        self.options = options
         self._make = make
-        self._wires: dict[tuple[StrategyOption, str], OutputFormat[T]] = {}
+        self._formats: dict[tuple[StrategyOption, str], OutputFormat[T]] = {}
 
-    @cached_property
-    def first(self) -> OutputFormat[T]:
-        return self.wire(self.rungs[0])
+    def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat[T]:
+        """Return the output format of an option. ``refusal`` is the reason why a better one is not used."""
+        output_format = self._formats.get((option, refusal))
+        if output_format is None:
+            reasons = (refusal, option.reason) if refusal else (option.reason,)
+            output_format = self._formats[option, refusal] = self._make(option, reasons)
+        return output_format
+
+    def answer_tools(self) -> set[str]:
+        """Return the names that the tool which gives the answer may have."""
+        formats = [self.output_format(option) for option in self.options]
+        return {one.tooling.choice for one in formats if one.tooling is not None}
 
     def prepare(self) -> None:
-        """Make the first wire now, and not at the first call."""
-        self.first  # noqa: B018
-
-    def wire(self, rung: StrategyOption, refusal: str = "") -> OutputFormat[T]:
-        """What is sent and read on one rung; ``refusal`` says why it is not a higher one."""
-        found = self._wires.get((rung, refusal))
-        if found is None:
-            reasons = (refusal, rung.why) if refusal else (rung.why,)
-            found = self._wires[rung, refusal] = self._make(rung, reasons)
-        return found
+        """Make the first output format now, so that the first call does not have to."""
+        self.output_format(self.options[0])
 
 
-def ladder_of_one(wire: OutputFormat[T]) -> StrategyFallbacks[T]:
-    """The ladder of a method that can be asked in one way only."""
-    return StrategyFallbacks(
-        (StrategyOption(wire.strategy, False, wire.reasons[0]),), lambda rung, reasons: wire
-    )
+def only_format(output_format: OutputFormat[T]) -> StrategyFallbacks[T]:
+    """Return the fallbacks of a method that can be requested in one way only."""
+    option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
+    return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
-def ladder_for(
+def select_strategies(
     parser: OutputParser[T],
     capabilities: Capabilities,
-    asked: Strategy | None,
-    model: str,
+    requested: Strategy | None,
+    model_name: str,
     *,
-    growing: bool = False,
-    shown: bool = True,
+    partial_values: bool = False,
+    is_streamed: bool = True,
 ) -> StrategyFallbacks[T]:
-    """The ladder of a type for a model. Raises StrategyFault when ``asked`` cannot be had.
+    """Return the strategies for a type and a model, the most reliable first.
 
-    ``growing`` says that the value is shown while it is written, so that it must travel in its own shape;
-    not ``shown``, that it is only a part of what a stream shows.
+    ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
+    that it must not be sent in an encode_parser form. ``is_streamed`` is passed on to the output formats.
+
+    Raises StrategyError if the requested strategy is impossible.
     """
     if parser.schema is None:
-        if asked not in (None, Strategy.TEXT, Strategy.PROMPT):
-            raise StrategyFault(f"the strategy {asked} asks for structure, and the type is plain text")
-        why = "the type is plain text: the reply itself is the value"
-        return ladder_of_one(text_wire(parser, why))
+        if requested not in (None, Strategy.TEXT, Strategy.PROMPT):
+            raise StrategyError(
+                f"the strategy {requested} needs a structured type, and the type is plain text"
+            )
+        return only_format(text_format(parser, "the type is plain text: the reply itself is the value"))
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-    builder = _Builder(typed, capabilities, growing=growing)
-    rungs = (
-        _all_rungs(typed, capabilities, model) if asked is None else _asked(typed, capabilities, asked, model)
-    )
-    make = builder.wire
-    return StrategyFallbacks(
-        tuple(rungs), make if shown else lambda rung, reasons: make(rung, reasons)._replace(shown=False)
-    )
+    if requested is None:
+        options = _all_options(typed, capabilities, model_name)
+    else:
+        options = _requested_options(typed, capabilities, requested, model_name)
+    factory = _FormatFactory(typed, capabilities, partial_values=partial_values, is_streamed=is_streamed)
+    return StrategyFallbacks(tuple(options), factory.make)
 
 
-def _asked(
-    parser: TypeParser[Any], capabilities: Capabilities, asked: Strategy, model: str
+def _requested_options(
+    parser: TypeParser[Any], capabilities: Capabilities, requested: Strategy, model_name: str
 ) -> list[StrategyOption]:
-    why = "it was asked for"
-    if asked is Strategy.TEXT:
-        raise StrategyFault(f"the strategy text is for str; {parser.name} needs structure")
-    can = {
+    if requested is Strategy.TEXT:
+        raise StrategyError(f"the strategy text is for str; {parser.name} needs a structured strategy")
+    possible = {
         Strategy.JSON_SCHEMA: capabilities.json_schema,
         Strategy.OUTPUT_TOOL: capabilities.tools,
         Strategy.GRAMMAR: capabilities.constrained,
         Strategy.JSON_MODE: capabilities.json_mode,
         Strategy.PROMPT: True,
     }
-    if not can[asked]:
-        named = ("json_schema", "strict_schema", "json_mode", "constrained", "tools")
-        has = ", ".join(name for name in named if getattr(capabilities, name)) or "none"
-        raise StrategyFault(f"the strategy {asked} is not among what {model} can do; its capabilities: {has}")
-    return _strict_first(asked, capabilities, why)
-
-
-def _strict_first(strategy: Strategy, capabilities: Capabilities, why: str) -> list[StrategyOption]:
-    strict = strategy in (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL) and capabilities.strict_schema
-    rungs = [StrategyOption(strategy, True, why)] if strict else []
-    return [*rungs, StrategyOption(strategy, False, why)]
-
-
-def _all_rungs(parser: TypeParser[Any], can: Capabilities, model: str) -> list[StrategyOption]:
-    if not any((can.constrained, can.json_schema, can.tools, can.json_mode)):
-        why = f"{model} takes neither a JSON Schema nor tools nor JSON mode"
-        return [StrategyOption(Strategy.PROMPT, False, why)]
-    rungs: list[StrategyOption] = []
-    last = "the prompt can say it to every model"
-    if not (parser.schema or {}):
-        last = "the type is any JSON, of which a schema says nothing"
-        if can.json_mode and not can.constrained:
-            rungs.append(StrategyOption(Strategy.JSON_MODE, False, f"{last}, and {model} has JSON mode"))
-        return [*rungs, StrategyOption(Strategy.PROMPT, False, last)]
-    lacks = "" if can.json_schema else "takes no JSON Schema, but "
-    if can.constrained:
-        rungs.append(
-            StrategyOption(Strategy.GRAMMAR, False, f"{model} constrains its decoding to a JSON Schema")
+    if not possible[requested]:
+        flags = ("json_schema", "strict_schema", "json_mode", "constrained", "tools")
+        available = ", ".join(flag for flag in flags if getattr(capabilities, flag)) or "none"
+        raise StrategyError(
+            f"{model_name} does not support the strategy {requested}; its capabilities: {available}"
         )
-    elif can.json_schema:
-        rungs += _strict_first(Strategy.JSON_SCHEMA, can, f"{model} takes a JSON Schema")
-    if can.tools and not can.constrained:
-        rungs += _strict_first(Strategy.OUTPUT_TOOL, can, f"{model} {lacks}calls tools")
-    if can.json_mode:
-        rungs.append(StrategyOption(Strategy.JSON_MODE, False, f"{model} {lacks}has JSON mode"))
-    return [*rungs, StrategyOption(Strategy.PROMPT, False, last)]
+    return _strict_first(requested, capabilities, "it was requested")
 
 
-class _Builder(Generic[T]):
-    """Makes the wires of one type for one model."""
+def _strict_first(strategy: Strategy, capabilities: Capabilities, reason: str) -> list[StrategyOption]:
+    strict = strategy in (Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL) and capabilities.strict_schema
+    options = [StrategyOption(strategy, True, reason)] if strict else []
+    return [*options, StrategyOption(strategy, False, reason)]
 
-    def __init__(self, parser: TypeParser[T], capabilities: Capabilities, *, growing: bool) -> None:
-        self.parser = parser
-        self.capabilities = capabilities
-        self.growing = growing
+
+def _all_options(
+    parser: TypeParser[Any], capabilities: Capabilities, model_name: str
+) -> list[StrategyOption]:
+    if not any(
+        (capabilities.constrained, capabilities.json_schema, capabilities.tools, capabilities.json_mode)
+    ):
+        reason = f"{model_name} supports neither JSON Schema nor tools nor JSON mode"
+        return [StrategyOption(Strategy.PROMPT, False, reason)]
+    options: list[StrategyOption] = []
+    if not parser.schema:
+        reason = "the type is any JSON, which a schema does not restrict"
+        if capabilities.json_mode and not capabilities.constrained:
+            json_mode_reason = f"{reason}, and {model_name} has JSON mode"
+            options.append(StrategyOption(Strategy.JSON_MODE, False, json_mode_reason))
+        return [*options, StrategyOption(Strategy.PROMPT, False, reason)]
+    lacks = "" if capabilities.json_schema else "does not support JSON Schema, but "
+    if capabilities.constrained:
+        reason = f"{model_name} constrains its decoding to a JSON Schema"
+        options.append(StrategyOption(Strategy.GRAMMAR, False, reason))
+    elif capabilities.json_schema:
+        options += _strict_first(Strategy.JSON_SCHEMA, capabilities, f"{model_name} supports JSON Schema")
+    if capabilities.tools and not capabilities.constrained:
+        options += _strict_first(Strategy.OUTPUT_TOOL, capabilities, f"{model_name} {lacks}calls tools")
+    if capabilities.json_mode:
+        options.append(StrategyOption(Strategy.JSON_MODE, False, f"{model_name} {lacks}has JSON mode"))
+    return [*options, StrategyOption(Strategy.PROMPT, False, "every model understands a prompt")]
+
+
+class _FormatFactory(Generic[T]):
+    """Makes the output formats of one type for one model."""
+
+    def __init__(
+        self, parser: TypeParser[T], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
+    ) -> None:
+        self._parser = parser
+        self._capabilities = capabilities
+        self._partial_values = partial_values
+        self._is_streamed = is_streamed
+
+    def make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
+        output_format = self._make(option, reasons)
+        return output_format if self._is_streamed else output_format._replace(is_streamed=False)
+
+    def _make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
+        if option.strategy is Strategy.PROMPT:
+            return prompt_format(self._parser, reasons)
+        parser, name = self._object_parser, self._parser.name
+        if parser is not self._parser:
+            reasons = (*reasons, "the value is sent in an object, under the key 'value'")
+        if option.strategy is Strategy.JSON_MODE:
+            return json_mode_format(parser, reasons)
+        if option.strategy is Strategy.GRAMMAR:
+            schema, changes = self._constrained_schema
+            return grammar_format(schema, name, (*reasons, *changes))
+        schema = ObjectSchema(parser, parser.schema or {}, False)
+        if option.strict:
+            schema, changes = self._strict_schema
+            reasons = (*reasons, *changes)
+        if option.strategy is Strategy.JSON_SCHEMA:
+            return schema_format(schema, name, reasons)
+        return tool_format(schema, name, reasons)._replace(accepts_text=self._parser.node.any_text)
 
     @cached_property
-    def carried(self) -> TypeParser[T]:
-        """The parser itself where its schema is an object, else the one of its envelope."""
-        return self.parser if (self.parser.schema or {}).get("type") == "object" else self.parser.with_envelope()
-
-    def wire(self, rung: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
-        if rung.strategy is Strategy.PROMPT:
-            return prompt_wire(self.parser, reasons)
-        if self.carried is not self.parser:
-            reasons = (*reasons, "the value travels in an object, under the key 'value'")
-        if rung.strategy is Strategy.GRAMMAR:
-            form, said = self._constrained_form
-            return grammar_wire(form, self.parser.name, (*reasons, *said))
-        if rung.strategy is Strategy.JSON_MODE:
-            return json_mode_wire(self.carried, reasons)
-        form = ObjectSchema(self.carried, self.carried.schema or {}, False)
-        if rung.strict:
-            form, said = self._strict_form
-            reasons = (*reasons, *said)
-        if rung.strategy is Strategy.JSON_SCHEMA:
-            return schema_wire(form, self.parser.name, reasons)
-        wire = tool_wire(form, self.parser.name, reasons)
-        return wire._replace(takes_text=self.parser.node.any_text)
+    def _object_parser(self) -> TypeParser[T]:
+        """The parser itself if its schema is an object, else one that reads the value inside an object."""
+        is_object = (self._parser.schema or {}).get("type") == "object"
+        return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
-    def _constrained_form(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
-        """The form of the type for constrained decoding: its own, where no other profile is known."""
-        if self.capabilities.profile == "openai":
-            return ObjectSchema(self.carried, self.carried.schema or {}, True), ()
-        return self._strict_form
+    def _constrained_schema(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
+        """The schema for constrained decoding, and what was changed for it."""
+        if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
+            return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
+        return self._strict_schema
 
     @cached_property
-    def _strict_form(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
-        """The form of the type for strict mode, and what was done for it."""
+    def _strict_schema(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
+        """The schema for strict mode, and what was changed for it."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES
 
-        parser, encoding = encode_parser(self.carried, PROFILES[self.capabilities.profile])
-        done = tuple(f"{found.path}: {found.action}" for found in encoding.findings)
-        if encoding.lossless and encoding.identity:  # the same text, hence read as before
-            return ObjectSchema(self.carried, encoding.schema, True), done
-        if encoding.lossless and not self.growing:
-            return ObjectSchema(parser, parser.schema or {}, True), done
-        why = "the schema says more than strict mode can"
+        original = self._object_parser
+        parser, encoding = encode_parser(original, PROFILES[self._capabilities.profile])
+        changes = tuple(f"{finding.path}: {finding.action}" for finding in encoding.findings)
+        if encoding.lossless and encoding.identity:  # the same text, so it is read as before
+            return ObjectSchema(original, encoding.schema, True), changes
+        if encoding.lossless and not self._partial_values:
+            return ObjectSchema(parser, parser.schema or {}, True), changes
+        reason = "strict mode cannot express the schema"
         if encoding.lossless:
-            why = "strict mode would change the shape of the value, which is shown while it is written"
-        return ObjectSchema(self.carried, self.carried.schema or {}, False), (
-            f"{why}; it is sent without strict",
-        )
+            reason = "strict mode would change the shape of the value, which is shown while it is written"
+        return ObjectSchema(original, original.schema or {}, False), (f"{reason}; it is sent without strict",)

@@ -1,4 +1,4 @@
-"""A value that is shown while it is written: growing snapshots, events, and the result at the end."""
+"""Streams: snapshots and events of a value while the model writes it, and the result at the end."""
 
 from __future__ import annotations
 
@@ -9,95 +9,94 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, Typ
 from output_parsers.result.reading import strict_equal
 
 from ..models.messages import ReplyDelta
-from ..models.strategy import Strategy
-from .events import ToolFinished, ToolStarted
+from .events import AttemptStarted, ToolFinished, ToolStarted
+from .output_format import OutputFormat
+from .results import Result
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported late, because most calls are not streamed
     from output_parsers.streaming import PartialReader, Snapshot
-
-    from .output_format import OutputFormat
-    from .results import Result
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _NOTHING = object()
 
 
-class AttemptStarted(NamedTuple):
-    """A request goes to a model. From the second one on, the answer begins anew: forget what was shown."""
-
-    number: int
-    model: str
-    wire: OutputFormat[Any]
-
-    @property
-    def strategy(self) -> Strategy:
-        return self.wire.strategy
-
-
 class FieldCompleted(NamedTuple):
-    """A field of the value, or an item of it where it is a list, is complete."""
+    """A field of the value is complete, or an item if the value is a list.
+
+    Attributes:
+        name: The name of the field, or the index of the item.
+        value: Its value.
+    """
 
     name: str | int
     value: Any
 
 
-class Accepted(NamedTuple):
-    """An answer that nobody refuses any more, as the pipeline hands it to a stream."""
-
-    answer: Any
-
-
 class Completed(NamedTuple, Generic[T]):
-    """The answer is whole and was accepted: the last event of a stream."""
+    """The answer is complete and accepted: the last event of a stream.
+
+    Attributes:
+        result: The value with the account of the call.
+    """
 
     result: Result[T]
 
 
-# Those of tools are known by name alone, since they are made on a floor above this one.
+class Accepted(NamedTuple):
+    """The last event of the flow behind a stream: an answer that no interceptor will change any more.
+
+    Attributes:
+        answer: An Answer, or the Result that a remote service sent.
+    """
+
+    answer: Any
+
+
 StreamEvent: TypeAlias = (
     AttemptStarted | ReplyDelta | ToolStarted | ToolFinished | FieldCompleted | Completed[T]
 )
 
 
 class StreamState(Generic[T]):
-    """What has come of a value so far: takes the events of a call, one after the other."""
+    """What is known of a streamed value so far, from the events of its call."""
 
-    def __init__(self, finish: Callable[[Any], Result[T]]) -> None:
-        self._finish = finish
+    def __init__(self, make_result: Callable[[Any], Result[T]]) -> None:
+        self._make_result = make_result
         self._reader: PartialReader[T] | None = None
-        self._piece: Callable[[ReplyDelta], str] = str
-        self._told: set[str] = set()
-        self._items_told = 0
-        self._last: Any = _NOTHING
+        self._text_of: Callable[[ReplyDelta], str] = str
+        self._reported_fields: set[str] = set()
+        self._reported_items = 0
+        self._last_value: Any = _NOTHING
         self.error: BaseException | None = None
         self.result: Result[T] | None = None
 
-    def take(self, event: Any) -> bool:
-        """Take an event in. Whether there is more to be shown than before."""
+    def update(self, event: Any) -> bool:
+        """Process an event. Return True if there is a new snapshot to show."""
         if type(event) is ReplyDelta:
-            piece = self._piece(event)
-            if not piece or self._reader is None:
+            text = self._text_of(event)
+            if not text or self._reader is None:
                 return False
-            self._reader.feed(piece)
+            self._reader.feed(text)
             return True
         if type(event) is AttemptStarted:
-            self._start(event.wire)
+            self._start(event.output_format)
             return False
         if type(event) is not Accepted:
             return False
-        self.result = self._finish(event.answer)
-        return not strict_equal(self._last, self.result.value)
+        self.result = self._make_result(event.answer)
+        return not strict_equal(self._last_value, self.result.value)
 
-    def _start(self, wire: OutputFormat[T]) -> None:
-        from output_parsers.streaming import PartialReader  # most calls are not streamed
+    def _start(self, output_format: OutputFormat[T]) -> None:
+        from output_parsers.streaming import PartialReader
 
-        self._piece = wire.pieces()
-        self._reader = PartialReader(wire.parser) if wire.shown and wire.parser is not None else None
-        self._told, self._items_told, self._last = set(), 0, _NOTHING
+        self._text_of = output_format.text_extractor()
+        parser = output_format.parser if output_format.is_streamed else None
+        self._reader = None if parser is None else PartialReader(parser)
+        self._reported_fields, self._reported_items, self._last_value = set(), 0, _NOTHING
 
     def snapshot(self) -> Snapshot[T]:
-        """What can be told of the value now."""
+        """Return the current value, which may be partial."""
         from output_parsers.streaming import Snapshot
 
         if self.result is not None:
@@ -106,119 +105,122 @@ class StreamState(Generic[T]):
         if self._reader is None:
             return Snapshot(lambda: None, done=False)
         snapshot = self._reader.snapshot()
-        self._last = snapshot.value if snapshot.done else _NOTHING
+        self._last_value = snapshot.value if snapshot.done else _NOTHING
         return snapshot
 
-    def told(self, event: Any) -> Iterator[StreamEvent[T]]:
-        """An event as the user is told of it, with what it completes."""
-        grown = self.take(event)
+    def user_events(self, event: Any) -> Iterator[StreamEvent[T]]:
+        """Yield what the consumer of ``events()`` sees of an event of the call."""
+        has_grown = self.update(event)
         if self.result is None or type(event) is not Accepted:
             yield event
-        if grown or type(event) is Accepted:
-            yield from self._completed()
+        if has_grown or type(event) is Accepted:
+            yield from self._completed_fields()
         if type(event) is Accepted and self.result is not None:
             yield Completed(self.result)
 
-    def _completed(self) -> Iterator[FieldCompleted]:
-        """The fields or items that have become complete since the last time."""
-        shown: Any = self.snapshot().value
-        if _is_list(shown):
-            while self._items_told < len(shown) and _is_done(shown, self._items_told):
-                yield FieldCompleted(self._items_told, shown[self._items_told])
-                self._items_told += 1
+    def _completed_fields(self) -> Iterator[FieldCompleted]:
+        """Yield the fields or items that were completed since the last time."""
+        value: Any = self.snapshot().value
+        if _is_list(value):
+            while self._reported_items < len(value) and _is_complete(value, self._reported_items):
+                yield FieldCompleted(self._reported_items, value[self._reported_items])
+                self._reported_items += 1
         else:
-            for name in _names(shown):
-                if name not in self._told and _is_done(shown, name):
-                    self._told.add(name)
-                    yield FieldCompleted(name, _part(shown, name))
+            for name in _field_names(value):
+                if name not in self._reported_fields and _is_complete(value, name):
+                    self._reported_fields.add(name)
+                    yield FieldCompleted(name, _field_value(value, name))
 
     def check(self) -> None:
-        """Raise the error that ended the stream, if one did: it is no stream that is at its end."""
+        """Raise the error that ended the stream, if one did."""
         if self.error is not None:
             raise self.error
 
-    def whole(self) -> Result[T]:
-        """The result, when no more events come."""
+    def final_result(self) -> Result[T]:
+        """Return the result once there are no more events. Raises RuntimeError for a stream closed early."""
         self.check()
         if self.result is None:
-            raise RuntimeError("the stream was closed before the answer was whole: there is no result")
+            raise RuntimeError("the stream was closed before the answer was complete: there is no result")
         return self.result
 
 
-def _is_list(shown: Any) -> bool:
+def _is_list(value: Any) -> bool:
     from output_parsers.streaming import PartialList
 
-    return isinstance(shown, (PartialList, list, tuple)) and not hasattr(shown, "_fields")
+    return isinstance(value, (PartialList, list, tuple)) and not hasattr(value, "_fields")  # a NamedTuple
 
 
-def _is_done(shown: Any, part: str | int) -> bool:
-    done = getattr(shown, "done", None)
-    return not _is_growing(shown) or bool(done is not None and done(part))
-
-
-def _is_growing(shown: Any) -> bool:
+def _is_partial(value: Any) -> bool:
     from output_parsers.streaming import PartialList, PartialObject
 
-    return isinstance(shown, (PartialList, PartialObject))
+    return isinstance(value, (PartialList, PartialObject))
 
 
-def _names(shown: Any) -> list[str]:
-    """The fields of a record or an object; nothing for what is none."""
-    if isinstance(shown, dict) or _is_growing(shown):
-        return list(shown)
-    if is_dataclass(shown):
-        return [field.name for field in fields(shown)]
+def _is_complete(value: Any, part: str | int) -> bool:
+    done = getattr(value, "done", None)
+    return not _is_partial(value) or bool(done is not None and done(part))
+
+
+def _field_names(value: Any) -> list[str]:
+    """Return the field names of a record or an object; none for other values."""
+    if isinstance(value, dict) or _is_partial(value):
+        return list(value)
+    if is_dataclass(value):
+        return [field.name for field in fields(value)]
+    # pydantic models, msgspec structs, NamedTuples; then attrs classes
     for attribute in ("model_fields", "__struct_fields__", "_fields"):
-        names = getattr(type(shown), attribute, None)
+        names = getattr(type(value), attribute, None)
         if names is not None:
             return list(names)
-    return [field.name for field in getattr(type(shown), "__attrs_attrs__", ())]
+    return [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
 
 
-def _part(shown: Any, name: str) -> Any:
-    return shown[name] if isinstance(shown, dict) or _is_growing(shown) else getattr(shown, name)
+def _field_value(value: Any, name: str) -> Any:
+    return value[name] if isinstance(value, dict) or _is_partial(value) else getattr(value, name)
 
 
 class Stream(Generic[T_co]):
-    """A value that is being written. ``for snapshot in stream`` shows it grow, ``result()`` waits for it.
+    """A value that a model is writing. Iterate over it for snapshots; ``result()`` waits for the whole value.
 
-    Nothing is sent before the first of them is asked for. A snapshot never shows half a number; the last one
-    is the whole value, ``done``. When the answer has to be asked for again, snapshots begin anew:
-    ``events()`` tells of that. Leaving the ``with`` block, or ``close()``, ends the request.
-    Errors are those of a call that blocks, raised where the next snapshot, event or the result is asked for.
+    The request is sent when the first snapshot, event or result is asked for. A snapshot never contains half
+    a number, and the last one is the complete value. If the answer has to be requested again, snapshots start
+    over; ``events()`` reports that. Leaving the ``with`` block, or ``close()``, cancels the request.
+
+    Errors are those of a blocking call, raised when the next snapshot, event or the result is asked for.
     """
 
-    def __init__(self, events: Generator[Any, None, None], finish: Callable[[Any], Result[T_co]]) -> None:
+    def __init__(
+        self, events: Generator[Any, None, None], make_result: Callable[[Any], Result[T_co]]
+    ) -> None:
         self._events = events
-        self._growth = StreamState(finish)
+        self._state = StreamState(make_result)
 
     def __iter__(self) -> Iterator[Snapshot[T_co]]:
-        for event in self._taken():
-            if self._growth.take(event):
-                yield self._growth.snapshot()
+        for event in self._remaining_events():
+            if self._state.update(event):
+                yield self._state.snapshot()
 
     def events(self) -> Iterator[StreamEvent[T_co]]:
-        """What happens: each attempt, each piece of text, thought or tool call, each field that is complete.
+        """Yield what happens: attempts, deltas of the reply, tool calls, and each field when it is complete.
 
-        Each tool that runs is told of, before and after. What interceptors emit comes as it is. The last
-        event is Completed, with the result.
+        Events that interceptors emit are passed on. The last event is Completed, with the result.
         """
-        for event in self._taken():
-            yield from self._growth.told(event)
+        for event in self._remaining_events():
+            yield from self._state.user_events(event)
 
     def result(self) -> Result[T_co]:
-        """The whole value with everything about how it was got, as ``Result[T]`` has it; waits for it."""
-        for event in self._taken():
-            self._growth.take(event)
-        return self._growth.whole()
+        """Wait for the complete value and return it with the account of the call."""
+        for event in self._remaining_events():
+            self._state.update(event)
+        return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """What is known of the value now, without waiting for more."""
-        return self._growth.snapshot()
+        """The value as far as it is known, without waiting for more."""
+        return self._state.snapshot()
 
     def close(self) -> None:
-        """End the request, if it is still running."""
+        """Cancel the request if it is still running."""
         self._events.close()
 
     def __enter__(self) -> Self:
@@ -227,48 +229,52 @@ class Stream(Generic[T_co]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _taken(self) -> Iterator[Any]:
-        """The events that are left. Whoever stops early leaves the rest to the next one who asks."""
-        self._growth.check()
+    def _remaining_events(self) -> Iterator[Any]:
+        """Yield the events that are left. A consumer that stops early leaves the rest to the next one."""
+        self._state.check()
         try:
-            for event in self._events:  # noqa: UP028  # yield from would close them with this generator
+            for event in self._events:  # noqa: UP028  # "yield from" would close the events with this generator
                 yield event
         except Exception as error:
-            self._growth.error = error
+            self._state.error = error
             raise
 
 
 class AsyncStream(Generic[T_co]):
-    """As Stream, for an event loop: ``async for snapshot in stream``, ``await stream.result()``."""
+    """A value that a model is writing, for event loops: ``async for snapshot in stream``, ``await
+    stream.result()``.
 
-    def __init__(self, events: AsyncGenerator[Any, None], finish: Callable[[Any], Result[T_co]]) -> None:
+    It behaves like Stream.
+    """
+
+    def __init__(self, events: AsyncGenerator[Any, None], make_result: Callable[[Any], Result[T_co]]) -> None:
         self._events = events
-        self._growth = StreamState(finish)
+        self._state = StreamState(make_result)
 
     async def __aiter__(self) -> AsyncIterator[Snapshot[T_co]]:
-        async for event in self._taken():
-            if self._growth.take(event):
-                yield self._growth.snapshot()
+        async for event in self._remaining_events():
+            if self._state.update(event):
+                yield self._state.snapshot()
 
     async def events(self) -> AsyncIterator[StreamEvent[T_co]]:
-        """As ``Stream.events``."""
-        async for event in self._taken():
-            for told in self._growth.told(event):
-                yield told
+        """Yield what happens, like ``Stream.events``."""
+        async for event in self._remaining_events():
+            for user_event in self._state.user_events(event):
+                yield user_event
 
     async def result(self) -> Result[T_co]:
-        """As ``Stream.result``."""
-        async for event in self._taken():
-            self._growth.take(event)
-        return self._growth.whole()
+        """Wait for the complete value and return it with the account of the call."""
+        async for event in self._remaining_events():
+            self._state.update(event)
+        return self._state.final_result()
 
     @property
     def snapshot(self) -> Snapshot[T_co]:
-        """What is known of the value now, without waiting for more."""
-        return self._growth.snapshot()
+        """The value as far as it is known, without waiting for more."""
+        return self._state.snapshot()
 
     async def aclose(self) -> None:
-        """End the request, if it is still running."""
+        """Cancel the request if it is still running."""
         await self._events.aclose()
 
     async def __aenter__(self) -> Self:
@@ -277,11 +283,11 @@ class AsyncStream(Generic[T_co]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _taken(self) -> AsyncIterator[Any]:
-        self._growth.check()
+    async def _remaining_events(self) -> AsyncIterator[Any]:
+        self._state.check()
         try:
             async for event in self._events:
                 yield event
         except Exception as error:
-            self._growth.error = error
+            self._state.error = error
             raise

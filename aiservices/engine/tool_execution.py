@@ -1,4 +1,4 @@
-"""Runs the tools that a model called: arguments read, context put in, errors turned into what it may know."""
+"""One tool call: read its arguments, run the function, and write the outcome as text for the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -15,162 +15,141 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError
 
 from ..models.errors import AiServiceError, ToolError
-from ..models.messages import ToolCall, ToolMessage
-from ..tools.tool import Tool, ToolException
+from ..models.messages import ToolCall
+from ..tools.tool import ErrorFormatter, Tool, ToolErrors, ToolException, ToolRun
 from .effects import Run
 from .results import Result
 
 
-class ToolRun(NamedTuple):
-    """One call of a tool: its arguments by name (None when they could not be read), its result or its error.
-
-    ``text`` is what the model is told of it; ``cut`` is how many characters were beyond the limit and are not
-    in there. ``result`` is whole in any case. ``seconds`` is the wall time that it took.
-    """
-
-    call: ToolCall
-    arguments: Mapping[str, Any] | None
-    result: Any
-    text: str
-    error: Exception | None
-    seconds: float
-    cut: int = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the tool, as the model called it."""
-        return self.call.name
-
-    @property
-    def message(self) -> ToolMessage:
-        """What the model is told, as a message."""
-        return ToolMessage(self.call.id, self.call.name, self.text)
-
-
-Told = Callable[[ToolRun], str]
-
-
-class ToolErrors(NamedTuple):
-    """What the model is told when a call fails; each gives the text, or raises to end the method's call.
-
-    They are called and not awaited. What is raised is the ``__cause__`` of a ToolError, unless it is an error
-    of ours.
-
-    ``unknown``: there is no such tool. ``arguments``: they cannot be read. ``execution``: the tool raised;
-    the default tells the text of a ToolException, and of all other errors only that the tool failed.
-    """
-
-    unknown: Told = lambda run: run.text
-    arguments: Told = lambda run: run.text
-    execution: Told = lambda run: run.text
-
-
-def run_of(
+def tool_effect(
     call: ToolCall,
     tools: Mapping[str, Tool],
-    readers: Mapping[str, TypeParser[dict[str, Any]]],
+    parsers: Mapping[str, TypeParser[dict[str, Any]]],
     injected: Mapping[str, Any],
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
-    """The need that runs a call; its outcome is a ToolRun. Raises what ``errors`` raises, as ToolError."""
+    """Return the effect that runs a tool call; its outcome is a ToolRun.
+
+    Args:
+        call: The call as the model wrote it.
+        tools: The tools by name.
+        parsers: The parsers of their arguments, by name.
+        injected: Values for parameters that the model does not see, by name.
+        errors: What the model is told when the call fails.
+        timeout: Seconds after which the call fails.
+
+    Raises:
+        ToolError: An injected value is missing, or a function of ``errors`` raised.
+    """
     tool = tools.get(call.name)
     if tool is None:
         names = ", ".join(tools) or "none"
-        said = f"There is no tool {call.name}. The tools are: {names}."
-        return _failed(call, None, said, ToolError(said, call=call), errors.unknown)
+        text = f"There is no tool {call.name}. The tools are: {names}."
+        return _failed(call, None, text, ToolError(text, call=call), errors.unknown)
     try:
-        given = readers[call.name].parse(call.arguments.strip() or "{}")
+        arguments = parsers[call.name].parse(call.arguments.strip() or "{}")
     except OutputParsingError as error:
-        said = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
-        return _failed(call, None, said, error, errors.arguments)
+        text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
+        return _failed(call, None, text, error, errors.arguments)
     missing = [name for name in tool.injected if name not in injected]
     if missing:
         raise ToolError(
-            f"the tool {tool.name} needs {', '.join(missing)}, which the call does not give", call=call
+            f"the tool {tool.name} needs {', '.join(missing)}, which the call does not provide", call=call
         )
     context = {name: injected[name] for name in tool.injected}
-    return _running(call, tool, given, context, errors, timeout)
+    return _run(call, tool, arguments, context, errors.execution, timeout)
 
 
-def _failed(call: ToolCall, given: Mapping[str, Any] | None, said: str, error: Exception, told: Told) -> Run:
-    run = ToolRun(call, given, None, said, error, 0.0)
-    failed = _told(told, run)
-    return Run(lambda: failed)
+def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
+    """Cut the text of a result to ``max_characters`` and tell the model that there was more."""
+    length = len(run.text)
+    if max_characters is None or length <= max_characters:
+        return run
+    note = (
+        f"[The result is cut here: you see the first {max_characters:,} of {length:,} characters. "
+        "If the rest matters, call the tool in a way that gives less at once.]"
+    )
+    return run._replace(text=f"{run.text[:max_characters]}\n\n{note}", cut=length - max_characters)
 
 
-def _told(told: Told, run: ToolRun) -> ToolRun:
-    """The run with what the model is told. Raises AiServiceError where the one who says it raises."""
+def _failed(
+    call: ToolCall,
+    arguments: Mapping[str, Any] | None,
+    text: str,
+    error: Exception,
+    formatter: ErrorFormatter,
+) -> Run:
+    run = _with_error_text(ToolRun(call, arguments, None, text, error, 0.0), formatter)
+    return Run(lambda: run)
+
+
+def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
+    """Let a function of ToolErrors choose the text for the model. Raises AiServiceError if it raises."""
     try:
-        text = told(run)
+        text = formatter(run)
         if not isinstance(text, str):
-            raise TypeError(f"ToolErrors gave {type(text).__name__}, and the model is told a text")
+            raise TypeError(
+                f"ToolErrors returned {type(text).__name__}; it must return the text for the model"
+            )
         return run._replace(text=text)
     except AiServiceError:
         raise
     except Exception as error:
-        raise ToolError(f"the call of {run.name} is not answered: {error}", call=run.call) from error
+        raise ToolError(f"the call of {run.name} was not answered: {error}", call=run.call) from error
 
 
-def shortened(run: ToolRun, characters: int | None) -> ToolRun:
-    """The run with so many characters of its text, and the model told that there were more."""
-    whole = len(run.text)
-    if characters is None or whole <= characters:
-        return run
-    note = (
-        f"[The result is cut here: you see the first {characters:,} of {whole:,} characters. "
-        "If the rest matters, call the tool in a way that gives less at once.]"
-    )
-    return run._replace(text=f"{run.text[:characters]}\n\n{note}", cut=whole - characters)
-
-
-def _running(
+def _run(
     call: ToolCall,
     tool: Tool,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     context: Mapping[str, Any],
-    errors: ToolErrors,
+    formatter: ErrorFormatter,
     timeout: float | None,
 ) -> Run:
     function = tool.function
 
-    def done(result: Any, began: float) -> ToolRun:
-        return ToolRun(call, given, result, _written(result), None, time.monotonic() - began)
+    def succeeded(result: Any, started_at: float) -> ToolRun:
+        return ToolRun(call, arguments, result, _result_text(result), None, time.monotonic() - started_at)
 
-    def failed(error: Exception, began: float) -> ToolRun:
-        run = ToolRun(call, given, None, _safe(tool, error), error, time.monotonic() - began)
-        return _told(errors.execution, run)
+    def failed(error: Exception, started_at: float) -> ToolRun:
+        seconds = time.monotonic() - started_at
+        return _with_error_text(
+            ToolRun(call, arguments, None, _error_text(tool, error), error, seconds), formatter
+        )
 
     def work() -> ToolRun:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            return done(_within(timeout, lambda: function(**given, **context)), began)
+            result = _call_with_timeout(timeout, lambda: function(**arguments, **context))
+            return succeeded(result, started_at)
         except Exception as error:
-            return failed(error, began)
+            return failed(error, started_at)
         except BaseException as error:
-            return failed(_cancelled(error), began)
+            return failed(_from_cancellation(error), started_at)
 
     async def awork() -> ToolRun:
         import asyncio
 
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            made = function(**given, **context)
-            result = await asyncio.wait_for(made, timeout) if inspect.isawaitable(made) else made
-            return done(result, began)
+            returned = function(**arguments, **context)
+            is_awaitable = inspect.isawaitable(returned)
+            result = await asyncio.wait_for(returned, timeout) if is_awaitable else returned
+            return succeeded(result, started_at)
         except Exception as error:
-            return failed(error, began)
+            return failed(error, started_at)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is None or task.cancelling():  # it is the call that is cancelled
+            if task is None or task.cancelling():  # the call itself is cancelled, not only the tool
                 raise
-            return failed(_cancelled(error), began)
+            return failed(_from_cancellation(error), started_at)
 
     return Run(awork if tool.asynchronous else work, in_thread=not tool.asynchronous)
 
 
-def _cancelled(error: BaseException) -> Exception:
-    """The error of a tool that cancelled itself, which is not to cancel the call. Raises all others."""
+def _from_cancellation(error: BaseException) -> Exception:
+    """Return an error for a tool that cancelled itself, which must not cancel the call. Re-raise others."""
     import asyncio  # blocking calls do without
 
     if not isinstance(error, asyncio.CancelledError):
@@ -180,15 +159,15 @@ def _cancelled(error: BaseException) -> Exception:
     return failure
 
 
-def _within(timeout: float | None, work: Callable[[], Any]) -> Any:
-    """What a function gives. Raises TimeoutError when it takes too long; it is then left to itself."""
+def _call_with_timeout(timeout: float | None, function: Callable[[], Any]) -> Any:
+    """Call a function. Raises TimeoutError if it takes too long; it then continues in its thread."""
     if timeout is None:
-        return work()
+        return function()
     outcome: list[Any] = []
 
     def run() -> None:
         try:
-            outcome.append((work(), None))
+            outcome.append((function(), None))
         except BaseException as error:
             outcome.append((None, error))
 
@@ -203,8 +182,8 @@ def _within(timeout: float | None, work: Callable[[], Any]) -> Any:
     return result
 
 
-def _safe(tool: Tool, error: Exception) -> str:
-    """What the model may know of an error."""
+def _error_text(tool: Tool, error: Exception) -> str:
+    """Return what the model may know of an error: other exceptions may contain secrets."""
     if isinstance(error, ToolException):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -212,16 +191,16 @@ def _safe(tool: Tool, error: Exception) -> str:
     return f"The tool {tool.name} failed."
 
 
-def _written(result: Any) -> str:
-    """A result as the model reads it: text as it is, nothing as "Done.", all else as JSON."""
+def _result_text(result: Any) -> str:
+    """Return a result as text for the model: text as it is, None as "Done.", everything else as JSON."""
     if result is None:
         return "Done."
-    if isinstance(result, Result):  # of a method of a service
+    if isinstance(result, Result):  # the tool is a method of another service
         result = result.value
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
             result.close()
-        raise TypeError("the tool gave an awaitable; declare it with async def")
+        raise TypeError("the tool returned an awaitable; declare it with async def")
     if isinstance(result, str):
-        return str.__str__(result)  # of a member of an enum its text, and not its name
+        return str.__str__(result)  # the text of an enum member, not its name
     return to_json(result, fallback=str, bytes_mode="base64").decode()

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from ..engine.effects import Flow
 from ..engine.output_format import INSTRUCTIONS_MARK
-from ..engine.pipeline import Answer, Proceed
+from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
+from ..engine.results import Answer
 from ..models.errors import DefinitionError
 from ..models.media import interleave
 from ..models.messages import UserMessage
@@ -44,7 +45,7 @@ class InputGuardrails:
         if problems:
             raise DefinitionError(problems)
         self._guards = guards
-        self.awaits = describe_async_guards(guards)
+        self.async_parts = describe_async_guards(guards)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if invocation.is_resumed else self._guards:

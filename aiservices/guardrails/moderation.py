@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, map_effects
 from ..engine.events import ReplyFailed, ReplyReceived
 from ..engine.output_format import INSTRUCTIONS_MARK
-from ..engine.pipeline import Answer, Proceed
+from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
+from ..engine.results import Answer
 from ..interface.parameters import is_async
 from ..models.errors import (
     AiServiceError,
@@ -106,7 +107,7 @@ class Moderation:
         self._answers = answers
         self.blocks_streaming = answers
         self.position_name = "answer check" if answers else None
-        self.awaits = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
+        self.async_parts = (f"{type(moderator).__name__}.moderate",) if is_async(moderator.moderate) else ()
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         texts = () if invocation.is_resumed else _user_texts(invocation)
@@ -280,9 +281,11 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
     """Return the effect with the check beside it, or None if it does not call a model."""
     if isinstance(effect, CallModel):
-        return effect._replace(gates=(*effect.gates, check.effect()))
-    if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.needs):
-        return Gather((*effect.needs, check.effect()), effect.at_once and effect.at_once + 1)
+        return effect._replace(checks=(*effect.checks, check.effect()))
+    if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
+        return Gather(
+            (*effect.effects, check.effect()), effect.max_concurrency and effect.max_concurrency + 1
+        )
     return None
 
 

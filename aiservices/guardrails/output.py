@@ -11,8 +11,9 @@ from output_parsers.result.reading import Reading, strict_equal
 
 from ..engine.effects import Flow
 from ..engine.output_format import OutputFormat
-from ..engine.pipeline import Answer, Proceed
+from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
+from ..engine.results import Answer
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply, Message, ToolMessage, UserMessage
 from .guard import (
@@ -76,12 +77,12 @@ class OutputGuardrails:
         if problems:
             raise DefinitionError(problems)
         self._guards = guards
-        self.awaits = describe_async_guards(guards)
+        self.async_parts = describe_async_guards(guards)
         self._on: Subject = on
         self._max_attempts = max_attempts
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        tool_messages, already_sent, rejected = invocation.state.tool_messages, invocation.told, 0
+        tool_messages, already_sent, rejected = invocation.state.tool_messages, invocation.messages_sent, 0
         while True:
             answer = yield from proceed(invocation)
             outcome = yield from self._check(answer, invocation)
@@ -113,7 +114,7 @@ class OutputGuardrails:
     def _check_limits(self, rejection: _Rejection, rejected: int, invocation: Invocation) -> None:
         """Raise GuardrailError if the model must not be asked for another answer."""
         state = invocation.state
-        may_ask_again = state.may_ask_again()
+        may_ask_again = state.may_retry()
         if rejected < self._max_attempts and may_ask_again:
             return
         name, reason = rejection.guard, rejection.verdict.reason
@@ -272,6 +273,6 @@ def _answer_with(answer: Answer, reply: ChatReply, text: str, reading: Reading[A
     messages = answer.messages
     if messages and isinstance(messages[-1], ToolMessage):  # the result of a tool is the answer
         messages = (*messages[:-1], replace(messages[-1], text=text))
-        return replace(answer, value=reading.value, coercions=reading.coercions, said=messages)
+        return replace(answer, value=reading.value, coercions=reading.coercions, messages=messages)
     messages = (*messages[:-1], reply.message) if messages else ()
-    return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, said=messages)
+    return replace(answer, value=reading.value, reply=reply, coercions=reading.coercions, messages=messages)

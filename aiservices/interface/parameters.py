@@ -42,7 +42,7 @@ _MEDIA = frozenset((Image, Audio, File))
 _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
-class RoleFault(TypeError):  # becomes a Fault once it is known where it stands
+class RoleError(TypeError):  # becomes a Fault once it is known where it stands
     """Parameters with two roles, or roles that two parameters have; each of its ``args`` is one fault."""
 
 
@@ -54,8 +54,8 @@ class Parameter(NamedTuple):
     types: tuple[Any, ...]
 
 
-def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """The parameters of a method but for its first. Raises RoleFault."""
+def method_parameters(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """The parameters of a method but for its first. Raises RoleError."""
     problems = []
     found = []
     for name in list(signature.parameters)[1:]:
@@ -71,7 +71,7 @@ def parameters_of(signature: inspect.Signature, hints: Mapping[str, Any]) -> tup
         if len(holders) > 1 and role not in (Role.TOOL_CONTEXT, Role.MEDIA):
             problems.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
     if problems:
-        raise RoleFault(*problems)
+        raise RoleError(*problems)
     return tuple(found)
 
 
@@ -94,7 +94,7 @@ def _parts(hint: Any) -> Iterator[Any]:
         if target.origin is Union:
             continue
         if target.origin not in _LISTS or not target.args:
-            yield target.form
+            yield target.type
         for arg in target.args:
             origin = get_origin(arg)  # an alias may stand for itself, and is left alone
             if isinstance(arg, type) or isinstance(origin, type) or origin is Union:
@@ -123,7 +123,7 @@ def _metadata(hint: Any) -> tuple[Any, ...]:
 
 
 def _types(hint: Any) -> tuple[Any, ...]:
-    return tuple(target.form for target in _members(hint) if target.origin is not Union)
+    return tuple(target.type for target in _members(hint) if target.origin is not Union)
 
 
 _INJECTED = (ToolContext, MemoryId, UserName)
@@ -138,11 +138,11 @@ _PARAMETER = re.compile(
 )
 
 
-class ToolFault(TypeError):  # becomes a Fault once it is known where it stands
+class ToolDefinitionError(TypeError):  # becomes a Fault once it is known where it stands
     """A function that cannot be a tool."""
 
 
-def inside_of(function: Any) -> Any:
+def unwrapped(function: Any) -> Any:
     """The function itself, without partials and decorators around it."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
@@ -151,7 +151,7 @@ def inside_of(function: Any) -> Any:
         function = inner
 
 
-def name_of(function: Any) -> str:
+def function_name(function: Any) -> str:
     """The name of a function, or of the class of an object that is called."""
     said = getattr(function, "__name__", "__call__")
     return said if said != "__call__" else type(getattr(function, "__self__", function)).__name__
@@ -168,7 +168,7 @@ def summary_of(docs: str) -> str:
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()
 
 
-def tool_parameters_of(
+def tool_parameters(
     function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, type]]:
     """The types of the parameters that the model sees, and the roles of those that it does not."""
@@ -179,11 +179,15 @@ def tool_parameters_of(
     injected: dict[str, type] = {}
     for parameter in _signature(function, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ToolFault(f"the tool {name} has the parameter {parameter}; a model gives arguments by name")
+            raise ToolDefinitionError(
+                f"the tool {name} has the parameter {parameter}; a model gives arguments by name"
+            )
         if parameter.name in bound:
             continue
         if parameter.name not in hints:
-            raise ToolFault(f"the tool {name} does not say of what type its parameter {parameter.name} is")
+            raise ToolDefinitionError(
+                f"the tool {name} does not say of what type its parameter {parameter.name} is"
+            )
         marks = list(_marks(hints[parameter.name]))
         role = next((mark for mark in marks if mark in _INJECTED), None)
         if role is not None:
@@ -192,7 +196,7 @@ def tool_parameters_of(
             fields[parameter.name] = _described(hints[parameter.name], parameter, told.get(parameter.name))
         elif parameter.default is parameter.empty:
             said = f"the tool {name} needs {parameter.name}, which no tool is given; give it a default"
-            raise ToolFault(said)
+            raise ToolDefinitionError(said)
     return fields, injected
 
 
@@ -200,7 +204,7 @@ def _signature(function: Any, name: str) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise ToolFault(f"the tool {name} does not say what its parameters are: {error}") from error
+        raise ToolDefinitionError(f"the tool {name} does not say what its parameters are: {error}") from error
 
 
 def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +212,7 @@ def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, 
     try:
         return get_type_hints(target, localns=dict(namespace), include_extras=True)
     except Exception as error:  # a string annotation may hold any expression
-        raise ToolFault(f"an annotation of the tool {name} cannot be resolved: {error}") from error
+        raise ToolDefinitionError(f"an annotation of the tool {name} cannot be resolved: {error}") from error
 
 
 def _marks(hint: Any) -> Iterator[type]:
@@ -218,8 +222,8 @@ def _marks(hint: Any) -> Iterator[type]:
     if target.origin is Union:
         for member in target.args:
             yield from _marks(member)
-    elif isinstance(target.form, type):
-        yield target.form
+    elif isinstance(target.type, type):
+        yield target.type
 
 
 def _described(hint: Any, parameter: inspect.Parameter, told: str | None) -> Any:

@@ -124,13 +124,13 @@ class _Marks(Sequence[Any]):
         return "".join(self._marks)
 
 
-class Placing:
+class MediaMarks:
     """Media on their way through a template, where marks stand for them."""
 
     def __init__(self) -> None:
         self.media: list[Media] = []
 
-    def marked(self, value: Any, where: str) -> Any:
+    def mark(self, value: Any, where: str) -> Any:
         """What a template is given in the place of media, or of a list of them; of None, no text.
 
         Raises TypeError when the value is neither.
@@ -145,9 +145,9 @@ class Placing:
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
             how = "make one with Image.from_path, from_bytes or from_url"
             raise TypeError(f"{where} takes an Image, Audio or File, not {type(value).__name__}; {how}")
-        return _Marks([self.marked(one, where) for one in value])
+        return _Marks([self.mark(one, where) for one in value])
 
-    def cut(self, text: str) -> list[str | Media] | None:
+    def split(self, text: str) -> list[str | Media] | None:
         """A rendered text cut at its marks, with the media there and those without a mark at the end.
 
         None when there is no mark in it.

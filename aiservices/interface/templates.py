@@ -32,7 +32,7 @@ KNOWN_IN_RECORDS = _FUNCTIONS | _CLOCK.keys()
 ALWAYS_KNOWN = KNOWN_IN_RECORDS | {FORMAT_INSTRUCTIONS}
 
 
-class TemplateFault(ValueError):  # becomes a Fault once it is known where it stands
+class TemplateError(ValueError):  # becomes a Fault once it is known where it stands
     """A template that cannot be compiled; the message says where in it and why."""
 
 
@@ -60,12 +60,12 @@ class Prompt:
 
 
 def compile_prompt(source: TemplateSource) -> Prompt:
-    """A template from its text or file. Raises TemplateFault."""
+    """A template from its text or file. Raises TemplateError."""
     return _compile(_text_of(source))
 
 
 def record_prompt(cls: type) -> Prompt | None:
-    """The template of a structured prompt class; None for all others. Raises TemplateFault."""
+    """The template of a structured prompt class; None for all others. Raises TemplateError."""
     source = structured_prompt_of(cls)
     if source is None:
         return None
@@ -92,7 +92,7 @@ def _text_of(source: TemplateSource) -> str:
         return path.read_text(encoding="utf-8").strip("\n")
     except OSError as error:
         reason = error.strerror or str(error)
-        raise TemplateFault(
+        raise TemplateError(
             f"the template file {str(source.file)!r} cannot be read ({reason}); "
             "its path is taken from the folder of the module that declares the interface"
         ) from error
@@ -115,7 +115,7 @@ def _compile(text: str) -> Prompt:
     from jinja2 import TemplateSyntaxError, meta, nodes
 
     if not text.strip():
-        raise TemplateFault("the template is empty")
+        raise TemplateError("the template is empty")
     environment = _environment()
     try:
         tree = environment.parse(text)
@@ -124,9 +124,9 @@ def _compile(text: str) -> Prompt:
     except TemplateSyntaxError as error:
         line, column = _where(environment, text, error)
         message = (error.message or "wrong syntax").rstrip(".")
-        raise TemplateFault(f"the template has a fault in line {line}, column {column}: {message}") from error
+        raise TemplateError(f"the template has a fault in line {line}, column {column}: {message}") from error
     if any(True for _ in meta.find_referenced_templates(tree)):
-        raise TemplateFault("a template cannot include, import or extend another; write its text here")
+        raise TemplateError("a template cannot include, import or extend another; write its text here")
     return Prompt(text, frozenset(variables), template.render)
 
 

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from ..engine.effects import Flow, Run, Sleep
-from ..engine.pipeline import Answer, Proceed
+from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
-from ..interface.parameters import Role
+from ..engine.results import Answer
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import Message, SystemMessage, UserMessage, message_from_dict, message_to_dict
 from .conversation_lock import ConversationLocks, MemoryBusyError, Ticket, locks_of
@@ -163,18 +163,16 @@ class ChatMemory:
 def _conversation_of(invocation: Invocation) -> str:
     """Return the id of the conversation of a call. Raises TypeError or ValueError for an unusable id."""
     memory_id: object = invocation.memory_id
-    where = invocation.plan.qualname
-    if memory_id is None and all(
-        parameter.role is not Role.MEMORY_ID for parameter in invocation.plan.parameters
-    ):
+    qualname = invocation.plan.qualname
+    if memory_id is None and not invocation.plan.has_memory_id:
         return _DEFAULT_CONVERSATION
     if isinstance(memory_id, bool) or not isinstance(memory_id, (str, int, UUID)):
         kind = "None" if memory_id is None else type(memory_id).__name__
-        raise TypeError(f"{where}: the memory id is {kind}; it must be a str, an int or a UUID")
+        raise TypeError(f"{qualname}: the memory id is {kind}; it must be a str, an int or a UUID")
     conversation = str(memory_id)
     if not conversation.strip():
         advice = "pass the id of a conversation, because all users with an empty id would share one"
-        raise ValueError(f"{where}: the memory id is {conversation!r}; {advice}")
+        raise ValueError(f"{qualname}: the memory id is {conversation!r}; {advice}")
     return conversation
 
 
@@ -183,11 +181,11 @@ def _recorded_user_message(invocation: Invocation) -> UserMessage | None:
 
     A resumed call gets the recorded message: interceptors may have added text to the one in its request.
     """
-    kept = invocation.state.interceptor_data
-    if invocation.is_resumed and _STATE_KEY in kept:
-        message = message_from_dict(kept[_STATE_KEY])
+    data = invocation.state.interceptor_data
+    if invocation.is_resumed and _STATE_KEY in data:
+        message = message_from_dict(data[_STATE_KEY])
         return message if isinstance(message, UserMessage) else None
     user_message = user_message_of(invocation)
     if user_message is not None:
-        kept[_STATE_KEY] = message_to_dict(user_message)
+        data[_STATE_KEY] = message_to_dict(user_message)
     return user_message

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..engine.output_format import INSTRUCTIONS_MARK
-from ..engine.pipeline import Answer
 from ..engine.plan import Invocation
+from ..engine.results import Answer
 from ..models.messages import (
     AiMessage,
     Message,
@@ -112,22 +112,21 @@ class SentMessageRecorder:
         self._user_messages: int | None = None  # in the first request, without those of the examples
 
     def watch(self, invocation: Invocation) -> Invocation:
-        """Return the invocation with a request transformer that records each request.
+        """Return the invocation with a request hook that records each request.
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
-        plan, kept = invocation.plan, invocation.state.interceptor_data
+        kept = invocation.state.interceptor_data
         if invocation.is_resumed and _STATE_KEY in kept:
             message = message_from_dict(kept[_STATE_KEY])
             self.message = message if isinstance(message, UserMessage) else None
             return invocation
 
-        def transform(request: ChatRequest) -> ChatRequest:
-            sent = request if plan.transform is None else plan.transform(request)
-            self._record(sent, invocation)
-            return sent
+        def record(request: ChatRequest) -> ChatRequest:
+            self._record(request, invocation)
+            return request
 
-        return replace(invocation, plan=plan._replace(transform=transform))
+        return invocation.with_request_hook(record)
 
     def _record(self, request: ChatRequest, invocation: Invocation) -> None:
         """Record the user message of a request.
@@ -135,9 +134,9 @@ class SentMessageRecorder:
         Later requests of the call may have more user messages, which report the problems of a rejected
         answer. The number of user messages in the first request tells which one is the user's.
         """
-        messages, wire = _user_messages(request), invocation.state.output_format
+        messages, output_format = _user_messages(request), invocation.state.output_format
         # a request that repairs single fields of an answer is sent without the few-shot examples
-        examples = 0 if wire is None or not wire.shown else len(invocation.examples)
+        examples = 0 if output_format is None or not output_format.is_streamed else len(invocation.examples)
         if self._user_messages is None:
             self._user_messages = len(messages) - examples
         first_messages = messages[: self._user_messages + examples]

@@ -7,12 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ..engine.budget import CallState
 from ..engine.effects import CallModel, Flow, Gather
-from ..engine.plan import Invocation
+from ..engine.plan import CallState, Invocation
 from ..engine.tool_loop import check_finish
 from ..models.base import ChatModel, find_model
-from ..models.errors import Attempt, DefinitionError, DefinitionProblem, FinishError, ModelError
+from ..models.errors import (
+    Attempt,
+    AttemptPurpose,
+    DefinitionError,
+    DefinitionProblem,
+    FinishError,
+    ModelError,
+)
 from ..models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest
 from .history import Exchange, join_exchanges
@@ -217,8 +223,8 @@ class SummarizingWindow:
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
         """Ask the model for a summary. Return None if it fails; raise BudgetExceededError if none is left."""
-        state, name, where = invocation.state, self._model.name, invocation.plan.qualname
-        exceeded, problems = state.exceeded(), state.budget.problems(where, [self._model.name])
+        state, name, qualname = invocation.state, self._model.name, invocation.plan.qualname
+        exceeded, problems = state.exceeded(), state.budget.problems(qualname, [name])
         if exceeded is not None:
             raise exceeded
         if problems:
@@ -232,11 +238,11 @@ class SummarizingWindow:
             # inside of Gather, because a stream would show the reply of a plain CallModel to its reader
             (received,) = yield Gather((CallModel(self._model, request),))
             reply = received
-            check_finish(received, where)
+            check_finish(received, qualname)
         except (ModelError, FinishError) as error:
             failure = error
-        state.attempts.append(Attempt(name, reply, failure, time.monotonic() - began))
-        state.aside += 1
+        seconds, purpose = time.monotonic() - began, AttemptPurpose.SIDE_QUESTION
+        state.attempts.append(Attempt(name, reply, failure, seconds, purpose=purpose))
         return None if reply is None or failure is not None else reply.text.strip() or None
 
 

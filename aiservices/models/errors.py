@@ -27,6 +27,7 @@ AiServiceError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from output_parsers.result.errors import OutputParsingError, Problem
@@ -70,6 +71,20 @@ def _unpickle(cls: type[AiServiceError], args: tuple[object, ...]) -> AiServiceE
     return cls.__new__(cls, *args)
 
 
+class AttemptPurpose(Enum):
+    """Why a request was made. Only requests for the answer count against ``Budget.max_attempts``.
+
+    Attributes:
+        ANSWER: To get the answer of the method.
+        TOOL_ROUND: The model called tools instead of answering.
+        SIDE_QUESTION: For something else that the call needs, such as a summary of the conversation.
+    """
+
+    ANSWER = "answer"
+    TOOL_ROUND = "tool round"
+    SIDE_QUESTION = "side question"
+
+
 class Attempt(NamedTuple):
     """One request to a model and its outcome.
 
@@ -79,6 +94,7 @@ class Attempt(NamedTuple):
         error: Why the attempt failed: an error of the model, or one of reading the reply. None on success.
         seconds: How long the request took.
         strategy: How structured output was requested; None if the model was not asked for a value.
+        purpose: Why the request was made.
     """
 
     model: str
@@ -86,6 +102,7 @@ class Attempt(NamedTuple):
     error: Exception | None
     seconds: float
     strategy: Strategy | None = None
+    purpose: AttemptPurpose = AttemptPurpose.ANSWER
 
     @property
     def text(self) -> str:

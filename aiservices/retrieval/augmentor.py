@@ -12,15 +12,15 @@ from pydantic_core import to_jsonable_python
 from output_parsers.types.target import Description
 
 from ..engine.effects import Emit, Flow, Gather, Run
-from ..engine.pipeline import Answer, Proceed
+from ..engine.pipeline import Proceed
 from ..engine.plan import Invocation
-from ..engine.tool_execution import ToolRun
+from ..engine.results import Answer
 from ..interface.decorators import TemplateSource
-from ..interface.parameters import is_async, name_of
+from ..interface.parameters import function_name, is_async
 from ..interface.templates import Prompt, TemplateError, compile_prompt
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import UserMessage
-from ..tools.tool import Tool, tool, tools_of
+from ..tools.tool import Tool, ToolRun, tool, tools_of
 from .content import Content, Query, Retriever, call_effect, call_flow, check_contents, last_user_position
 from .query import Fusion, QueryRouter, QueryTransformer, ReciprocalRankFusion, RouteToAll, unchanged
 
@@ -116,7 +116,7 @@ class RetrievalAugmentor:
         fuse: Merges the results into one ranking.
         inject: Adds the contents to the user message.
         max_concurrency: How many retrievers run at the same time. None sets no limit.
-        awaits: The names of the async retrievers, for the checks of ``create``.
+        async_parts: The names of the async retrievers, for the checks of ``create``.
     """
 
     transform: QueryTransformer
@@ -124,7 +124,7 @@ class RetrievalAugmentor:
     fuse: Fusion
     inject: Injector
     max_concurrency: int | None
-    awaits: tuple[str, ...]
+    async_parts: tuple[str, ...]
 
     position_name = "retrieval"
 
@@ -142,7 +142,7 @@ class RetrievalAugmentor:
             raise DefinitionError([DefinitionProblem("RetrievalAugmentor", problem)])
         problems = [
             DefinitionProblem(
-                "RetrievalAugmentor", f"{name_of(one)} is not a retriever; it has no method retrieve"
+                "RetrievalAugmentor", f"{function_name(one)} is not a retriever; it has no method retrieve"
             )
             for one in retrievers
             if not callable(getattr(one, "retrieve", None))
@@ -155,7 +155,7 @@ class RetrievalAugmentor:
             "fuse": fuse,
             "inject": inject,
             "max_concurrency": max_concurrency,
-            "awaits": tuple(
+            "async_parts": tuple(
                 _qualname(retriever)
                 for retriever in retrievers
                 if is_async(getattr(retriever, "retrieve", None))
@@ -165,13 +165,13 @@ class RetrievalAugmentor:
             object.__setattr__(self, name, value)
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        kept = invocation.state.interceptor_data
+        data = invocation.state.interceptor_data
         query = None if invocation.is_resumed else Query.from_invocation(invocation)
         if query is None:  # of a resumed call: its request already has the contents
-            contents = tuple(Content(**fields) for fields in kept.get(_STATE_KEY, ()))
+            contents = tuple(Content(**fields) for fields in data.get(_STATE_KEY, ()))
         else:
             contents = tuple((yield from self.retrieve(query)))
-            kept[_STATE_KEY] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
+            data[_STATE_KEY] = [to_jsonable_python(asdict(content), fallback=str) for content in contents]
             yield Emit(ContentsRetrieved(contents))
         augmented = self._augment(invocation, contents) if contents and query is not None else invocation
         answer = yield from proceed(augmented)
@@ -188,7 +188,7 @@ class RetrievalAugmentor:
                 effects.append(call_effect(retriever.retrieve, one))
         results: Sequence[object] = (yield Gather(tuple(effects), self.max_concurrency)) if effects else ()
         rankings = [check_contents(contents, name) for contents, name in zip(results, names, strict=True)]
-        return check_contents((yield from call_flow(self.fuse, query, rankings)), name_of(self.fuse))
+        return check_contents((yield from call_flow(self.fuse, query, rankings)), function_name(self.fuse))
 
     def _augment(self, invocation: Invocation, contents: Sequence[Content]) -> Invocation:
         """Return the invocation with the contents in its last user message."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from ..engine.effects import Flow, Run
 from ..engine.output_format import INSTRUCTIONS_MARK
 from ..engine.plan import Invocation
-from ..interface.parameters import name_of
+from ..interface.parameters import function_name
 from ..models.messages import Message, UserMessage
 
 
@@ -194,4 +194,4 @@ def call_flow(function: Callable[..., Flow[T]], *arguments: object) -> Flow[T]:
     if inspect.iscoroutine(result):
         result.close()  # otherwise Python warns that it was never awaited
     advice = "it must be a generator function: use yield, or yield from () if there is nothing to yield"
-    raise TypeError(f"{name_of(function)} returned {type(result).__name__}; {advice}")
+    raise TypeError(f"{function_name(function)} returned {type(result).__name__}; {advice}")

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from ..engine.budget import Budget
-from ..engine.effects import Effect, Emit, Flow, without_streaming, map_effects
+from ..engine.effects import Effect, Emit, Flow, map_effects, without_streaming
 from ..engine.pipeline import Pipeline
-from ..engine.plan import Invocation, MethodPlan
+from ..engine.plan import Invocation
 from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
-from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.errors import AttemptPurpose, DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, Message, UserMessage
+from ..service.compile import MethodPlan
 from ..service.create import create, plan_of
 from .content import Content, Query, Retriever, call_effect
 
@@ -311,7 +312,7 @@ class SideQuestion:
         try:
             answer = yield from hide_from_stream(_PIPELINE.flow(question))
         finally:
-            state.aside += len(state.attempts) - attempts_before
+            state.set_purpose(AttemptPurpose.SIDE_QUESTION, since=attempts_before)
         return answer.value
 
 
@@ -322,5 +323,5 @@ def hide_from_stream(flow: Flow[T]) -> Flow[T]:
 
 def _perform_hidden(effect: Effect) -> Flow[Any]:
     if isinstance(effect, Emit):
-        effect = effect._replace(shown=False)
+        effect = replace(effect, shown=False)
     return (yield from without_streaming(effect))

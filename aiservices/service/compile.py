@@ -1,4 +1,4 @@
-"""Turns an interface into plans, and gathers everything that is wrong with it on the way."""
+"""From an interface to the plans of its methods. All problems of the interface are reported together."""
 
 from __future__ import annotations
 
@@ -12,93 +12,90 @@ from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
-from output_parsers.types.target import type_arguments_by_class, substitute, type_name
+from output_parsers.types.target import substitute, type_arguments_by_class, type_name
 
+from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute
-from ..engine.output_format import wire_of_reply
-from ..engine.plan import Example, MethodPlan, RequestTransformer
-from ..engine.results import Returns, Shape, ShapeFault, shape_of
-from ..engine.strategy_selection import StrategyFault, ladder_for, ladder_of_one
-from ..engine.tool_execution import ToolErrors
+from ..engine.output_format import reply_format
+from ..engine.plan import CallPlan, CallState, Invocation, RequestHook
+from ..engine.strategy_selection import StrategyError, only_format, select_strategies
 from ..interface.decorators import Declaration, SystemSource, declaration_of
-from ..interface.parameters import Parameter, RoleFault, parameters_of
+from ..interface.parameters import Parameter, Role, RoleError, method_parameters
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, ChatReply
-from ..models.requests import ChatOptions
+from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..tools.tool import ToolSource
+from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
-from .prompt_binding import PromptBinding, plan_examples, word
+from .prompt_binding import PromptPlan, plan_examples, plan_prompt
+from .return_types import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 
-_REPLIES: dict[Any, Callable[[ChatReply], Any]] = {
+# Return types for which nothing is parsed: the method returns the reply, or a part of it.
+_REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
     ChatReply: lambda reply: reply,
     AiMessage: lambda reply: reply.message,
 }
 
 
-def routes_of(
-    returns: Returns,
-    parser: OutputParser[Any] | None,
-    model: ChatModel | None,
-    strategies: tuple[Strategy | None, Strategy | None],
-    where: str,
-    problems: list[DefinitionProblem],
-) -> tuple[ModelRoute, ...]:
-    """The models that may be asked, each with the ways to ask it for the type."""
-    members = () if model is None else members_of(model)
-    if parser is None:
-        read = _REPLIES.get(returns.form)
-        return (
-            () if read is None else tuple(ModelRoute(m, ladder_of_one(wire_of_reply(read))) for m in members)
+class MethodPlan(NamedTuple):
+    """Everything about one method of a service that is the same for all calls.
+
+    Attributes:
+        call: What the engine needs.
+        prompt: How arguments become messages.
+        returns: How the value is handed to the caller.
+    """
+
+    call: CallPlan
+    prompt: PromptPlan
+    returns: ReturnType
+
+    def invocation(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Invocation:
+        """Bind the arguments of a call and render its messages.
+
+        Raises TypeError if the arguments do not fit the signature, as any call does.
+        """
+        call, prompt = self.call, self.prompt
+        try:
+            bound = prompt.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{call.qualname}: {error}") from None
+        bound.apply_defaults()
+        arguments, names, options = bound.arguments, prompt.role_names, call.options
+        if Role.OPTIONS in names and arguments[names[Role.OPTIONS]] is not None:
+            call_options: ChatOptions = arguments[names[Role.OPTIONS]]
+            problems = call_options.problems(call.qualname)
+            if problems:
+                raise DefinitionError(problems)
+            options = call_options.with_defaults(options)
+        tool_context = {}
+        for name in prompt.context_names:
+            tool_context[name] = arguments[name]
+        return Invocation(
+            call,
+            ChatRequest(prompt.messages(arguments), options),
+            CallState(budget),
+            call.routes,
+            call.toolbox,
+            () if call.transform is None else (call.transform,),
+            arguments,
+            arguments[names[Role.MEMORY_ID]] if Role.MEMORY_ID in names else None,
+            arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None,
+            tool_context,
+            prompt.rendered_examples() if prompt.examples else (),
         )
-    own, general = strategies
-    # what holds for a whole service holds for its methods that need structure
-    asked = own or (None if parser.schema is None else general)
-    growing = returns.shape in (Shape.ITEMS, Shape.STREAM)
-    try:
-        ladders = [ladder_for(parser, m.capabilities, asked, m.name, growing=growing) for m in members]
-        for ladder in ladders:
-            ladder.prepare()
-    except (StrategyFault, UnsupportedTypeError) as error:
-        problems.append(DefinitionProblem(where, str(error)))
-        return ()
-    return tuple(map(ModelRoute, members, ladders))
-
-
-def parser_of(
-    returns: Returns,
-    parsers: ParserRegistry,
-    namespace: Mapping[str, Any],
-    where: str,
-    problems: list[DefinitionProblem],
-) -> OutputParser[Any] | None:
-    """The parser of what the model is to write; None where it is the reply itself, or nothing reads it."""
-    if isinstance(returns.form, type) and returns.form in _REPLIES:
-        return None
-    try:
-        parser = parsers.parser_for(returns.form, namespace=namespace)
-        if returns.shape is not Shape.ITEMS:
-            return parser
-        from output_parsers.streaming import ItemPolicy  # few methods hand over items
-        from output_parsers.streaming.items import ItemListParser
-
-        item = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
-        return ItemListParser(item, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
-    except UnsupportedTypeError as error:
-        problems.append(DefinitionProblem(where, str(error)))
-        return None
 
 
 class Settings(NamedTuple):
-    """What was given to ``create`` for all methods of a service."""
+    """The arguments of ``create`` that concern all methods of a service."""
 
     model: ChatModel | str | None
     options: ChatOptions
     strategy: Strategy | str | None
     system: SystemSource | None
-    transform: RequestTransformer | None
+    transform: RequestHook | None
     parsers: ParserRegistry
     namespace: Mapping[str, Any]
     tools: tuple[ToolSource, ...]
@@ -106,237 +103,301 @@ class Settings(NamedTuple):
     tool_errors: ToolErrors
 
 
-def plan_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
-    """The plans of all stubs of an interface, by name. Raises DefinitionError with all problems at once."""
+def compile_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
+    """Return the plans of all methods without a body, by name. Raises DefinitionError with all problems."""
     cls = get_origin(interface) or interface
     name = type_name(interface)
     if not isinstance(cls, type) or cls is UnionType:
-        raise DefinitionError(
-            [DefinitionProblem(name, "it is no class; create takes a Protocol, an ABC or a class")]
-        )
+        message = "it is not a class; create takes a Protocol, an ABC or a class"
+        raise DefinitionError([DefinitionProblem(name, message)])
     problems: list[DefinitionProblem] = []
-    settings = _with_interface(settings, cls, name, problems)
+    settings = _with_declaration(settings, cls, name, problems)
     variables = getattr(cls, "__parameters__", ())
     if TypeVar in map(type, get_args(interface)) or (cls is interface and variables):
-        named = ", ".join(variable.__name__ for variable in variables)
+        names = ", ".join(variable.__name__ for variable in variables)
         example = f"{cls.__name__}[{', '.join('str' for _ in variables)}]"
-        problems.append(DefinitionProblem(name, f"it is generic; say what {named} stands for, as in {example}"))
+        problems.append(DefinitionProblem(name, f"it is generic; fill in {names}, as in {example}"))
         raise DefinitionError(problems)
-    models = _Models(settings.model, name, problems)
+    models = _ModelFinder(settings.model, name, problems)
     plans: dict[str, MethodPlan] = {}
-    fillings = type_arguments_by_class(interface)
-    found = 0
+    type_arguments = type_arguments_by_class(interface)
+    stub_count = 0
     for method, owner, attribute in methods_of(cls):
-        where = f"{cls.__name__}.{method}"
-        if not _is_method(attribute, where, problems):
+        qualname = f"{cls.__name__}.{method}"
+        if not _needs_implementation(attribute, qualname, problems):
             continue
-        found += 1
-        model = models.find(declaration_of(attribute).model, where)
+        stub_count += 1
+        model = models.find(declaration_of(attribute).model, qualname)
         try:
-            plans[method] = plan_method(attribute, where, settings, fillings.get(owner, {}), model)
+            plans[method] = plan_method(attribute, qualname, settings, type_arguments.get(owner, {}), model)
         except DefinitionError as error:
             problems.extend(error.problems)
-    problems.extend(_construction(cls, name))
-    if not found and not problems:
+    problems.extend(_construction_problems(cls, name))
+    if not stub_count and not problems:
         problems.append(DefinitionProblem(name, "it has no method to implement: each has a body of its own"))
     if problems:
         raise DefinitionError(problems)
     return plans
 
 
-def _construction(cls: type, name: str) -> list[DefinitionProblem]:
-    """What stands against making an object of a class: create gives it no arguments and no attributes."""
-    said = "it is an attribute without a value, which a service cannot have; give it a value or leave it out"
-    problems = [
-        DefinitionProblem(f"{cls.__name__}.{attribute}", said) for attribute in attributes_without_value(cls)
-    ]
-    if has_own_init(cls):
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-        flexible = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        needed = [p.name for p in parameters if p.default is p.empty and p.kind not in flexible]
-        if needed:
-            named = ", ".join(needed)
-            problems.append(
-                DefinitionProblem(name, f"its __init__ needs {named}, and create calls it without arguments")
-            )
-    return problems
-
-
-def _with_interface(settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]) -> Settings:
-    """The settings of ``create`` with what the interface itself says over them."""
-    said = declaration_of(cls)
-    options = (said.options or ChatOptions()).with_defaults(settings.options)
-    problems.extend(options.problems(name))
-    if said.examples:
-        problems.append(DefinitionProblem(name, "an example belongs to a method, and stands on the interface"))
-    return settings._replace(
-        model=settings.model if said.model is None else said.model,
-        options=options,
-        strategy=_strategy(said.strategy or settings.strategy, name, problems),
-        system=said.system or settings.system,
-        tools=settings.tools if said.tools is None else said.tools,
-    )
-
-
 def plan_method(
     function: Callable[..., Any],
-    where: str,
+    qualname: str,
     settings: Settings,
-    filling: Mapping[Any, Any],
+    type_arguments: Mapping[Any, Any],
     model: ChatModel | None,
 ) -> MethodPlan:
-    """The plan of one stub. Raises DefinitionError with all of its problems."""
+    """Return the plan of one method. Raises DefinitionError with all of its problems.
+
+    ``type_arguments`` fills in the type variables of a generic interface.
+    """
     problems: list[DefinitionProblem] = []
     declared = declaration_of(function)
     namespace = {**settings.namespace, **declared.namespace}
-    hints = _hints(function, namespace, filling, where, problems)
+    hints = _type_hints(function, namespace, type_arguments, qualname, problems)
     signature = inspect.signature(function)
     own_options = declared.options or ChatOptions()
-    problems.extend(own_options.problems(where))
-    wording: PromptBinding | None = None
+    problems.extend(own_options.problems(qualname))
+    without_self = signature.replace(parameters=list(signature.parameters.values())[1:])
+    prompt: PromptPlan | None = None
     parameters: tuple[Parameter, ...] = ()
     try:
-        parameters = parameters_of(signature, hints or {})
-    except (RoleFault, UnsupportedTypeError) as error:
-        problems.extend(DefinitionProblem(where, problem) for problem in error.args)
+        parameters = method_parameters(signature, hints or {})
+    except (RoleError, UnsupportedTypeError) as error:
+        problems.extend(DefinitionProblem(qualname, message) for message in error.args)
     else:
-        if hints is not None:  # without them no role is known
-            wording = word(declared.user, declared.system or settings.system, parameters, where, problems)
-    returns = _returns(function, hints, where, problems)
-    general = Strategy(settings.strategy) if settings.strategy else None
-    strategies = (_strategy(declared.strategy, where, problems), general)
-    own = signature.replace(parameters=list(signature.parameters.values())[1:])
+        if hints is not None:  # without hints the roles of the parameters are unknown
+            system = declared.system or settings.system
+            prompt = plan_prompt(declared.user, system, without_self, parameters, qualname, problems)
+    returns = _return_type(function, hints, qualname, problems)
+    service_strategy = Strategy(settings.strategy) if settings.strategy else None
+    method_strategy = _parse_strategy(declared.strategy, qualname, problems)
     routes: tuple[ModelRoute, ...] = ()
-    examples: tuple[Example, ...] = ()
+    toolbox: Toolbox | None = None
     if returns is not None:
-        parser = parser_of(returns, settings.parsers, namespace, where, problems)
-        routes = routes_of(returns, parser, model, strategies, where, problems)
-        if wording is not None and declared.examples and not problems:
-            examples = plan_examples(declared.examples, own, parameters, wording, parser, where, problems)
-    toolbox = None
-    if returns is not None:
+        parser = _find_parser(returns, settings.parsers, namespace, qualname, problems)
+        routes = _make_routes(returns, parser, model, method_strategy, service_strategy, qualname, problems)
+        if prompt is not None and declared.examples and not problems:
+            examples = plan_examples(declared.examples, prompt, parser, problems)
+            prompt = prompt._replace(examples=examples)
         toolbox = plan_toolbox(
             settings.tools if declared.tools is None else declared.tools,
             settings.tool_limits,
-            list(own.parameters),
+            list(without_self.parameters),
             [route.model for route in routes],
-            asynchronous=returns.asynchronous,
-            where=where,
+            is_async=returns.is_async,
+            qualname=qualname,
             problems=problems,
             namespace=namespace,
         )
         if toolbox is not None:
-            problems += _taken(toolbox, routes, where)
-    if problems or wording is None or returns is None or not routes:
+            problems += _tool_name_problems(toolbox, routes, qualname)
+    if problems or prompt is None or returns is None or not routes:
         raise DefinitionError(problems)
-    return MethodPlan(
-        where=where,
-        signature=own,
-        parameters=parameters,
-        returns=returns,
-        user=wording.user,
-        message_argument=wording.message_argument,
-        it=wording.it,
-        system=wording.system,
+    call = CallPlan(
+        qualname=qualname,
+        output_type=returns.output_type,
+        is_async=returns.is_async,
         routes=routes,
         options=own_options.with_defaults(settings.options),
-        transform=settings.transform,
-        examples=examples,
         toolbox=toolbox,
         tool_errors=settings.tool_errors,
+        transform=settings.transform,
+        has_memory_id=Role.MEMORY_ID in prompt.role_names,
+    )
+    return MethodPlan(call, prompt, returns)
+
+
+def _with_declaration(
+    settings: Settings, cls: type, name: str, problems: list[DefinitionProblem]
+) -> Settings:
+    """Add what decorators of the interface say, which takes precedence over the arguments of ``create``."""
+    declared = declaration_of(cls)
+    options = (declared.options or ChatOptions()).with_defaults(settings.options)
+    problems.extend(options.problems(name))
+    if declared.examples:
+        message = "an example belongs to a method; move it from the interface to a method"
+        problems.append(DefinitionProblem(name, message))
+    return settings._replace(
+        model=settings.model if declared.model is None else declared.model,
+        options=options,
+        strategy=_parse_strategy(declared.strategy or settings.strategy, name, problems),
+        system=declared.system or settings.system,
+        tools=settings.tools if declared.tools is None else declared.tools,
     )
 
 
-def _taken(toolbox: Toolbox, routes: Iterable[ModelRoute], where: str) -> list[DefinitionProblem]:
-    """The tools with a name that the tool which gives the answer has, on a rung that may come to be asked."""
-    asked = [route.ladder.wire(rung) for route in routes for rung in route.ladder.rungs]
-    names = {wire.tooling.choice for wire in asked if wire.tooling is not None}
-    said = "has the name of the tool that gives the answer; give it another"
-    return [DefinitionProblem(where, f"the tool {name} {said}") for name in toolbox.tools if name in names]
+def _construction_problems(cls: type, name: str) -> list[DefinitionProblem]:
+    """Return what keeps ``create`` from making an object: it passes no arguments and sets no attributes."""
+    message = "an attribute without a value, which a service cannot set; give it a value or remove it"
+    problems = [
+        DefinitionProblem(f"{cls.__name__}.{attribute}", message)
+        for attribute in attributes_without_value(cls)
+    ]
+    if has_own_init(cls):
+        # mypy warns that a subclass may change __init__, but this class itself is instantiated
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        required = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+        if required:
+            message = f"its __init__ needs {', '.join(required)}, and create calls it without arguments"
+            problems.append(DefinitionProblem(name, message))
+    return problems
 
 
 @dataclass(slots=True)
-class _Models:
-    """Finds each model once, when a method needs it, and notes those that are unknown."""
+class _ModelFinder:
+    """Finds each model once, when a method needs it. Adds unknown models to ``problems``."""
 
-    general: ChatModel | str | None
+    service_model: ChatModel | str | None
     service: str
     problems: list[DefinitionProblem]
-    known: dict[Any, ChatModel | None] = field(default_factory=dict)
+    models: dict[Any, ChatModel | None] = field(default_factory=dict)
 
-    def find(self, own: ChatModel | str | None, where: str) -> ChatModel | None:
-        """The model of a method; ``own`` is what it says itself."""
-        model, place = (self.general, self.service) if own is None else (own, where)
+    def find(self, method_model: ChatModel | str | None, qualname: str) -> ChatModel | None:
+        """Return the model of a method: its own, or that of the service."""
+        if method_model is None:
+            model, location = self.service_model, self.service
+        else:
+            model, location = method_model, qualname
         key = model if isinstance(model, str) else id(model)
-        if key not in self.known:
+        if key not in self.models:
             try:
-                self.known[key] = find_model(model, place)
+                self.models[key] = find_model(model, location)
             except DefinitionError as error:
                 self.problems.extend(error.problems)
-                self.known[key] = None
-        return self.known[key]
+                self.models[key] = None
+        return self.models[key]
 
 
-def _strategy(said: Strategy | str | None, where: str, problems: list[DefinitionProblem]) -> Strategy | None:
+def _parse_strategy(
+    strategy: Strategy | str | None, location: str, problems: list[DefinitionProblem]
+) -> Strategy | None:
     try:
-        return None if said is None else Strategy(said)
+        return None if strategy is None else Strategy(strategy)
     except ValueError:
-        problems.append(
-            DefinitionProblem(where, f"the strategy {said!r} is unknown; there are: {', '.join(Strategy)}")
-        )
+        message = f"the strategy {strategy!r} is unknown; use one of: {', '.join(Strategy)}"
+        problems.append(DefinitionProblem(location, message))
         return None
 
 
-def _is_method(attribute: Any, where: str, problems: list[DefinitionProblem]) -> bool:
-    """Whether an attribute is to be implemented. Notes what can be neither kept nor implemented."""
+def _needs_implementation(attribute: Any, qualname: str, problems: list[DefinitionProblem]) -> bool:
+    """Return True for a method without a body. Adds a problem for unsupported attributes."""
     if is_stub(attribute):
         return True
-    inside = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
+    inner = getattr(attribute, "fget", None) or getattr(attribute, "__func__", None)
+    message = None
     if declaration_of(attribute) != Declaration():
-        problems.append(
-            DefinitionProblem(where, "it has a prompt and a body; a method with a prompt has the body ...")
-        )
-    elif is_stub(inside):
-        kind = type(attribute).__name__
-        problems.append(
-            DefinitionProblem(where, f"it is a {kind} without a body; only plain methods can be implemented")
-        )
+        message = "it has a prompt and a body; write ... as the body of a method with a prompt"
+    elif is_stub(inner):
+        message = f"it is a {type(attribute).__name__} without a body; only plain methods can be implemented"
     elif getattr(attribute, "__isabstractmethod__", False):
-        problems.append(DefinitionProblem(where, "it is abstract and has a body; keep one of them"))
+        message = "it is abstract and has a body; keep one of them"
+    if message is not None:
+        problems.append(DefinitionProblem(qualname, message))
     return False
 
 
-def _hints(
+def _type_hints(
     function: Callable[..., Any],
     namespace: Mapping[str, Any],
-    filling: Mapping[Any, Any],
-    where: str,
+    type_arguments: Mapping[Any, Any],
+    qualname: str,
     problems: list[DefinitionProblem],
 ) -> dict[str, Any] | None:
     try:
         hints = get_type_hints(function, localns=dict(namespace), include_extras=True)
-    except Exception as error:  # a string annotation may hold any expression
-        problems.append(
-            DefinitionProblem(
-                where, f"an annotation cannot be resolved: {error}; define the name, or pass it in localns"
-            )
-        )
+    except Exception as error:  # a string annotation may contain any expression
+        message = f"an annotation cannot be resolved: {error}; define the name, or pass it in localns"
+        problems.append(DefinitionProblem(qualname, message))
         return None
-    return {name: substitute(hint, filling) for name, hint in hints.items()}
+    return {name: substitute(hint, type_arguments) for name, hint in hints.items()}
 
 
-def _returns(
-    function: Callable[..., Any], hints: dict[str, Any] | None, where: str, problems: list[DefinitionProblem]
-) -> Returns | None:
+def _return_type(
+    function: Callable[..., Any],
+    hints: dict[str, Any] | None,
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> ReturnType | None:
     if hints is None:
         return None
     if "return" not in hints:
-        problems.append(
-            DefinitionProblem(where, "it has no return annotation; annotate the type of the answer")
-        )
+        message = "it has no return annotation; annotate the type of the answer"
+        problems.append(DefinitionProblem(qualname, message))
         return None
     try:
-        return shape_of(hints["return"], asynchronous=inspect.iscoroutinefunction(function))
-    except ShapeFault as error:
-        problems.append(DefinitionProblem(where, str(error)))
+        return parse_return_type(hints["return"], is_async=inspect.iscoroutinefunction(function))
+    except ReturnTypeError as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
         return None
+
+
+def _find_parser(
+    returns: ReturnType,
+    parsers: ParserRegistry,
+    namespace: Mapping[str, Any],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> OutputParser[Any] | None:
+    """Return the parser of the answer; None if the method returns the reply itself, or nothing parses it."""
+    output_type = returns.output_type
+    if isinstance(output_type, type) and output_type in _REPLY_TYPES:
+        return None
+    try:
+        parser = parsers.parser_for(output_type, namespace=namespace)
+        if returns.shape is not ReturnShape.ITEMS:
+            return parser
+        from output_parsers.streaming import ItemPolicy  # few methods return items
+        from output_parsers.streaming.items import ItemListParser
+
+        item_parser = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
+        return ItemListParser(item_parser, ItemPolicy.KEEP if returns.keeps_errors else ItemPolicy.RAISE)
+    except UnsupportedTypeError as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
+        return None
+
+
+def _make_routes(
+    returns: ReturnType,
+    parser: OutputParser[Any] | None,
+    model: ChatModel | None,
+    method_strategy: Strategy | None,
+    service_strategy: Strategy | None,
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[ModelRoute, ...]:
+    """Return the models that may be asked, each with its strategies for the return type."""
+    members = () if model is None else members_of(model)
+    if parser is None:
+        read = _REPLY_TYPES.get(returns.output_type)
+        if read is None:
+            return ()
+        return tuple(ModelRoute(member, only_format(reply_format(read))) for member in members)
+    # The strategy of a service is for its methods with a structured type; plain text needs none.
+    requested = method_strategy or (None if parser.schema is None else service_strategy)
+    partial_values = returns.shape in (ReturnShape.ITEMS, ReturnShape.STREAM)
+    routes = []
+    try:
+        for member in members:
+            strategies = select_strategies(
+                parser, member.capabilities, requested, member.name, partial_values=partial_values
+            )
+            strategies.prepare()
+            routes.append(ModelRoute(member, strategies))
+    except (StrategyError, UnsupportedTypeError) as error:
+        problems.append(DefinitionProblem(qualname, str(error)))
+        return ()
+    return tuple(routes)
+
+
+def _tool_name_problems(
+    toolbox: Toolbox, routes: Iterable[ModelRoute], qualname: str
+) -> list[DefinitionProblem]:
+    answer_tools = {name for route in routes for name in route.strategies.answer_tools()}
+    message = "has the name of the tool that gives the answer; rename it"
+    return [
+        DefinitionProblem(qualname, f"the tool {name} {message}")
+        for name in toolbox.tools
+        if name in answer_tools
+    ]

@@ -1,4 +1,4 @@
-"""Shows what a call would send, without sending it."""
+"""``preview``: what a call would send, without sending it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,27 @@ from .create import plan_of
 
 P = ParamSpec("P")
 
+_ROLE_NAMES: dict[type, str] = {
+    SystemMessage: "system",
+    UserMessage: "user",
+    AiMessage: "assistant",
+    ToolMessage: "tool",
+}
+
 
 class Preview(NamedTuple):
-    """What one call would send: ``str()`` of it is for reading.
+    """What one call would send. ``str(preview)`` is readable text.
 
-    ``schema`` is the JSON Schema that goes to the provider, None where none does; ``reasons`` say why
-    the strategy was chosen.
+    Attributes:
+        method: The name of the method, ``Service.method``.
+        model: The name of the model.
+        messages: The messages.
+        options: The options of the request.
+        strategy: How structured output is requested.
+        reasons: Why the strategy was chosen.
+        schema: The JSON Schema that is sent to the provider; None if there is none.
+        strict: True if the provider enforces the schema.
+        tools: The tools that the model may call.
     """
 
     method: str
@@ -36,7 +51,7 @@ class Preview(NamedTuple):
     def __str__(self) -> str:
         lines = [f"{self.method} → {self.model}", f"strategy: {self.strategy} ({'; '.join(self.reasons)})"]
         for message in self.messages:
-            lines += ["", f"[{_ROLES[type(message)]}]", *_said(message)]
+            lines += ["", f"[{_ROLE_NAMES[type(message)]}]", *_content_lines(message)]
         if self.schema is not None:
             strict = ", strict" if self.strict else ""
             lines += ["", f"[schema{strict}]", json.dumps(self.schema, indent=2, ensure_ascii=False)]
@@ -47,56 +62,47 @@ class Preview(NamedTuple):
         return "\n".join(lines)
 
 
-_ROLES: dict[type, str] = {
-    SystemMessage: "system",
-    UserMessage: "user",
-    AiMessage: "assistant",
-    ToolMessage: "tool",
-}
-
-
-def _said(message: Message) -> list[str]:
-    if isinstance(message, UserMessage) and message.contents:
-        return [str(part) for part in message.parts]
-    calls = message.tool_calls if isinstance(message, AiMessage) else ()
-    written = [f"{call.name}({call.arguments})" for call in calls]
-    return [message.text, *written] if message.text or not written else written
-
-
 def preview(method: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> Preview:
-    """What ``method`` of a service would send with these arguments. Needs no key and asks no model.
+    """Return what ``method`` of a service would send with these arguments. It needs no key and sends nothing.
 
-    Raises TypeError when ``method`` is no method of a service, or the arguments do not fit it.
+    Raises TypeError if ``method`` is not a method of a service, or if the arguments do not fit it.
     """
-    plan = plan_of(method)
-    invocation = plan.invocation(args, kwargs, Budget())
-    wire = plan.routes[0].wire(invocation.request.options.model)
-    model = plan.routes[0].model
-    offered = None if plan.toolbox is None else plan.toolbox.offered(model.capabilities)
+    invocation = plan_of(method).invocation(args, kwargs, Budget())
+    plan, route, toolbox = invocation.plan, invocation.routes[0], invocation.toolbox
+    output_format = route.output_format(invocation.request.options.model)
+    offered = None if toolbox is None else toolbox.offered_to(route.model.capabilities)
     tooling = None if offered is None else offered.tooling
-    request = wire.prepare(invocation.request, invocation.examples, tooling)
-    if plan.transform is not None:
-        request = plan.transform(request)
-    schema, strict = _schema(request, wire)
+    request = output_format.prepare(invocation.request, invocation.examples, tooling)
+    for hook in invocation.request_hooks:
+        request = hook(request)
+    schema, strict = _schema(request, output_format)
     return Preview(
-        plan.where,
-        plan.model.name,
+        plan.qualname,
+        route.model.name,
         request.messages,
         request.options,
-        wire.strategy,
-        wire.reasons,
+        output_format.strategy,
+        output_format.reasons,
         schema,
         strict,
         () if tooling is None else tooling.tools,
     )
 
 
-def _schema(request: ChatRequest, wire: OutputFormat[Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The schema of the answer, or of the tool that gives it, and whether the provider is to enforce it."""
-    form = request.response_format
-    if isinstance(form, JsonSchemaFormat):
-        return form.schema, form.strict
-    if wire.tooling is not None:
-        (tool,) = wire.tooling.tools
+def _content_lines(message: Message) -> list[str]:
+    if isinstance(message, UserMessage) and message.contents:
+        return [str(part) for part in message.parts]
+    calls = message.tool_calls if isinstance(message, AiMessage) else ()
+    call_lines = [f"{call.name}({call.arguments})" for call in calls]
+    return [message.text, *call_lines] if message.text or not call_lines else call_lines
+
+
+def _schema(request: ChatRequest, output_format: OutputFormat[Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """Return the schema of the answer, or of the tool that gives it, and whether the provider enforces it."""
+    response_format = request.response_format
+    if isinstance(response_format, JsonSchemaFormat):
+        return response_format.schema, response_format.strict
+    if output_format.tooling is not None:
+        (tool,) = output_format.tooling.tools
         return tool.parameters, tool.strict
     return None, False

@@ -1,278 +1,410 @@
-"""How the arguments of a method become its messages, checked against its templates."""
+"""How the arguments of a call become its messages, and the checks of templates against parameters."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import OutputParser
 
-from ..engine.output_format import INSTRUCTIONS_PLACE
-from ..engine.plan import Example, SystemText
+from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
 from ..interface.decorators import ExampleSource, SystemSource, TemplateSource
 from ..interface.parameters import Parameter, Role
+from ..interface.rendering import MediaMarks
 from ..interface.templates import (
     ALWAYS_KNOWN,
     FORMAT_INSTRUCTIONS,
     KNOWN_IN_RECORDS,
     Prompt,
-    TemplateFault,
+    TemplateError,
     compile_prompt,
     field_names,
     record_prompt,
+    render_argument,
 )
 from ..models.errors import DefinitionProblem
+from ..models.messages import AiMessage, Message, SystemMessage, UserMessage
 
-_SHOWN_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)
+SystemText: TypeAlias = Prompt | Callable[[Mapping[str, Any]], str]
+_TEMPLATE_ROLES = (None, Role.USER_NAME, Role.MEMORY_ID)  # of parameters that templates may show
 
 
-class PromptBinding(NamedTuple):
-    """The templates of a method, and which argument is the message or ``{{it}}``."""
+class PlannedExample(NamedTuple):
+    """An example before its prompt is rendered.
 
+    Attributes:
+        values: The values for the template.
+        value: The answer.
+    """
+
+    values: Mapping[str, Any]
+    value: Any
+
+
+class PromptPlan(NamedTuple):
+    """How the arguments of one method become messages; made once, when the service is created.
+
+    Attributes:
+        qualname: The name of the method in messages, ``Service.method``.
+        signature: The signature without ``self``.
+        parameters: The parameters with their roles.
+        role_names: The names of parameters whose role only one parameter can have, by role.
+        context_names: The names of the ToolContext parameters.
+        user: The template of the user message; None if an argument is the message.
+        system: The system message: a template or a function of the arguments; None if there is none.
+        message_parameter: The name of the parameter that is the user message; None if there is a template.
+        it_parameter: The name of the parameter for which ``{{it}}`` stands; None if there are several.
+        examples: Few-shot examples.
+    """
+
+    qualname: str
+    signature: inspect.Signature
+    parameters: tuple[Parameter, ...]
+    role_names: Mapping[Role, str]
+    context_names: tuple[str, ...]
     user: Prompt | None
     system: SystemText | None
-    message_argument: str | None
-    it: str | None
+    message_parameter: str | None
+    it_parameter: str | None
+    examples: tuple[PlannedExample, ...] = ()
+
+    def messages(self, arguments: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Return the messages of a call: the system message, the history, and the user message."""
+        names = self.role_names
+        values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
+        if self.it_parameter is not None:
+            values["it"] = arguments[self.it_parameter]
+        given = arguments.get(self.message_parameter or "")
+        user_name = arguments[names[Role.USER_NAME]] if Role.USER_NAME in names else None
+        contents: tuple[Any, ...] = ()
+        if isinstance(given, UserMessage):
+            user_name, contents = user_name or given.name, given.contents
+        if Role.MEDIA in names:
+            question = self._with_media(values, user_name, contents)
+        else:
+            question = UserMessage(self.user_text(values), user_name, contents)
+        if self.system is None and Role.HISTORY not in names:
+            return (question,)
+        return (*self._opening(values, arguments), question)
+
+    def user_text(self, values: Mapping[str, Any]) -> str:
+        """Return the text of the user message."""
+        if self.user is not None:
+            return self.user.render(values, self.qualname)
+        if self.message_parameter is None:
+            return ""
+        given = values[self.message_parameter]
+        return given.text if isinstance(given, UserMessage) else render_argument(given)
+
+    def rendered_examples(self) -> tuple[FewShotExample, ...]:
+        """Return the examples as the model sees them. Their templates may use the current date."""
+        return tuple([FewShotExample(self.user_text(one.values), one.value) for one in self.examples])
+
+    def _opening(self, values: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Return the system message and the history."""
+        system: tuple[Message, ...] = ()
+        if self.system is not None:
+            if isinstance(self.system, Prompt):
+                text = self.system.render(values, self.qualname)
+            else:
+                text = self.system(values)
+            if not isinstance(text, str):
+                message = (
+                    f"the function for the system message returned {type(text).__name__}; it must return str"
+                )
+                raise TypeError(f"{self.qualname}: {message}")
+            system = (SystemMessage(text),)
+        if Role.HISTORY not in self.role_names:
+            return system
+        history = tuple(arguments[self.role_names[Role.HISTORY]] or ())
+        for message in history:
+            if not isinstance(message, (UserMessage, AiMessage, SystemMessage)):
+                kind = type(message).__name__
+                raise TypeError(f"{self.qualname}: the history contains {kind}; it takes messages")
+            if isinstance(message, SystemMessage) and system:
+                raise ValueError(
+                    f"{self.qualname}: the history has a system message, and so has the method; remove one"
+                )
+        return (*system, *history)
+
+    def _with_media(
+        self, values: dict[str, Any], user_name: str | None, contents: tuple[Any, ...]
+    ) -> UserMessage:
+        """Return the user message with its media where the template names them, else after the text."""
+        marks = MediaMarks()
+        for parameter in self.parameters:
+            if parameter.role is not Role.MEDIA:
+                continue
+            name, value = parameter.name, values[parameter.name]
+            location = f"{self.qualname}: the parameter {name}"
+            if value is None and not {None, NoneType} & set(parameter.types):
+                raise TypeError(f"{location} is None; annotate it with | None if it is optional")
+            values[name] = marks.mark(value, location)
+            if name == self.it_parameter:
+                values["it"] = values[name]
+        text = self.user_text(values)
+        parts = marks.split(text)
+        if parts is None:
+            return UserMessage(text, user_name, (*contents, *marks.media))
+        text = "".join(part for part in parts if isinstance(part, str))
+        # The instructions go into the text; the contents only say where the media are in it.
+        without_mark = (
+            part.replace(INSTRUCTIONS_MARK, "") if isinstance(part, str) else part for part in parts
+        )
+        return UserMessage(text, user_name, tuple(part for part in without_mark if part != ""))
 
 
-def word(
+def plan_prompt(
     user_source: TemplateSource | None,
     system_source: SystemSource | None,
+    signature: inspect.Signature,
     parameters: Sequence[Parameter],
-    where: str,
+    qualname: str,
     problems: list[DefinitionProblem],
-) -> PromptBinding | None:
-    """The wording of a method; adds to the problems, and gives None, where there is none."""
-    before = len(problems)
-    user = _compiled(user_source, "prompt", where, problems) if user_source else None
-    system, used = _system(system_source, parameters, where, problems)
-    _check_parameters(parameters, where, problems)
-    if len(problems) > before:
+) -> PromptPlan | None:
+    """Compile the templates of a method and check them against its parameters.
+
+    Adds what is wrong to ``problems``; returns None if anything is.
+    """
+    problem_count = len(problems)
+    user = _compile(user_source, "prompt", qualname, problems) if user_source else None
+    system, used = _plan_system(system_source, parameters, qualname, problems)
+    _check_parameters(parameters, qualname, problems)
+    if len(problems) > problem_count:
         return None
-    shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
+    shown = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
     data = [p.name for p in parameters if p.role is None]
     media = [p.name for p in parameters if p.role is Role.MEDIA]
-    alone = data or media
-    used = used | _checked(user, shown + media, alone, parameters, "prompt", where, problems)
-    given = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
-    message = None
+    it_candidates = data or media
+    used |= _check_template(user, shown + media, it_candidates, parameters, "prompt", qualname, problems)
+    user_messages = [p.name for p in parameters if p.role is Role.USER_MESSAGE]
+    message_parameter = None
     if user is None:
-        message = _message_argument(given, [name for name in data if name not in used], media, where, problems)
-        used = used | {message}
-    elif given:
-        problem = f"it has a prompt, and the parameter {given[0]} is the user message too; keep one of them"
-        problems.append(DefinitionProblem(where, problem))
-    it = alone[0] if len(alone) == 1 and "it" not in shown else None
-    if "it" in used and it is not None:
-        used = used | {it}
-    if len(problems) == before:
-        problems.extend(_unused(data, used, where))
-    return PromptBinding(user, system, message, it) if len(problems) == before else None
-
-
-def _compiled(
-    source: TemplateSource, what: str, where: str, problems: list[DefinitionProblem]
-) -> Prompt | None:
-    try:
-        return compile_prompt(source)
-    except TemplateFault as error:
-        problems.append(DefinitionProblem(where, f"{what}: {error}"))
-        return None
-
-
-def _system(
-    source: SystemSource | None,
-    parameters: Sequence[Parameter],
-    where: str,
-    problems: list[DefinitionProblem],
-) -> tuple[SystemText | None, frozenset[str | None]]:
-    """The system message, and the parameters that it uses. It may use any of them, or none."""
-    shown = [p.name for p in parameters if p.role in _SHOWN_ROLES]
-    data = [p.name for p in parameters if p.role is None]
-    if source is None:
-        return None, frozenset()
-    if isinstance(source, TemplateSource):
-        prompt = _compiled(source, "system message", where, problems)
-        return prompt, _checked(prompt, shown, data, parameters, "system message", where, problems)
-    shown += [p.name for p in parameters if p.role is Role.MEDIA]  # it may ask what they are
-    names = list(inspect.signature(source).parameters)
-    problems.extend(
-        DefinitionProblem(
-            where, f"the system message callable takes {name}, {_not_a_parameter(name, shown, parameters)}"
+        unused = [name for name in data if name not in used]
+        message_parameter = _message_parameter(user_messages, unused, media, qualname, problems)
+        used |= {message_parameter}
+    elif user_messages:
+        message = (
+            f"it has a prompt, and the parameter {user_messages[0]} is the user message too; keep one of them"
         )
-        for name in names
-        if name not in shown
+        problems.append(DefinitionProblem(qualname, message))
+    it_parameter = it_candidates[0] if len(it_candidates) == 1 and "it" not in shown else None
+    if "it" in used and it_parameter is not None:
+        used |= {it_parameter}
+    if len(problems) == problem_count:
+        problems.extend(
+            DefinitionProblem(
+                qualname,
+                f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
+                "(MemoryId, UserName, History, ToolContext)",
+            )
+            for name in data
+            if name not in used
+        )
+    if len(problems) > problem_count:
+        return None
+    role_names = {p.role: p.name for p in parameters if p.role not in (None, Role.TOOL_CONTEXT)}
+    context_names = tuple(p.name for p in parameters if p.role is Role.TOOL_CONTEXT)
+    return PromptPlan(
+        qualname,
+        signature,
+        tuple(parameters),
+        role_names,  # type: ignore[arg-type]  # mypy does not see that None is left out
+        context_names,
+        user,
+        system,
+        message_parameter,
+        it_parameter,
     )
-    call = source
-
-    def system(known: Mapping[str, Any]) -> str:
-        return call(**{name: known[name] for name in names})
-
-    return system, frozenset(names)
-
-
-def _checked(
-    prompt: Prompt | None,
-    shown: list[str],
-    data: list[str],
-    parameters: Sequence[Parameter],
-    what: str,
-    where: str,
-    problems: list[DefinitionProblem],
-) -> frozenset[str | None]:
-    """The names that a template uses; a fault for each that is no parameter."""
-    if prompt is None:
-        return frozenset()
-    hidden = {p.name: p.role for p in parameters if p.role not in _SHOWN_ROLES and p.name not in shown}
-    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
-        if name == "it":
-            if len(data) != 1:
-                problem = (
-                    f"the {what} names {{{{it}}}}, which stands for the only argument; there are {len(data)}"
-                )
-                problems.append(DefinitionProblem(where, problem))
-        elif name in hidden:
-            role = hidden[name]
-            said = role.value if role is not None else ""
-            problems.append(
-                DefinitionProblem(
-                    where, f"the {what} names {{{{{name}}}}}, but as {said} it is not for the prompt"
-                )
-            )
-        else:
-            said = _not_a_parameter(name, shown, parameters)
-            problems.append(DefinitionProblem(where, f"the {what} names {{{{{name}}}}}, {said}"))
-    return frozenset(prompt.variables)
-
-
-def _not_a_parameter(name: str, shown: list[str], parameters: Sequence[Parameter]) -> str:
-    forgotten = "" if parameters else "; has self been forgotten?"
-    return f"but the parameters are: {_those(shown, name)}{forgotten}"
-
-
-def _those(known: Sequence[str], name: str) -> str:
-    """What may be named, and which of it was meant."""
-    from difflib import get_close_matches  # only problems need it
-
-    close = get_close_matches(name, known, 1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    return f"{', '.join(known) or 'none'}{meant}"
-
-
-def _message_argument(
-    given: list[str], free: list[str], media: list[str], where: str, problems: list[DefinitionProblem]
-) -> str | None:
-    """The argument that is the message; None, without a fault, where media are all that is said."""
-    if given:
-        return given[0]
-    if len(free) == 1:
-        return free[0]
-    if media and not free:
-        return None
-    if not free:
-        said = "it has no prompt and no argument that could be the user message; add @user_message"
-    else:
-        said = (
-            f"it has no prompt and several arguments ({', '.join(free)}); say with @user_message how they "
-            "make the user message"
-        )
-    problems.append(DefinitionProblem(where, said))
-    return None
-
-
-def _unused(data: list[str], used: frozenset[str | None], where: str) -> list[DefinitionProblem]:
-    return [
-        DefinitionProblem(
-            where,
-            f"the parameter {name} is not used; write {{{{{name}}}}} in the prompt, or give it a role "
-            "(MemoryId, UserName, History, ToolContext)",
-        )
-        for name in data
-        if name not in used
-    ]
-
-
-def _check_parameters(parameters: Sequence[Parameter], where: str, problems: list[DefinitionProblem]) -> None:
-    for parameter in parameters:
-        if parameter.name == FORMAT_INSTRUCTIONS:
-            problems.append(
-                DefinitionProblem(where, f"a parameter cannot have the name {FORMAT_INSTRUCTIONS}; rename it")
-            )
-        _check_records(parameter, where, problems)
-
-
-def _check_records(parameter: Parameter, where: str, problems: list[DefinitionProblem]) -> None:
-    """The templates of structured prompts are checked with the method that takes them."""
-    for cls in parameter.types:
-        if not isinstance(cls, type):
-            continue
-        try:
-            prompt = record_prompt(cls)
-        except TemplateFault as error:
-            problems.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", str(error)))
-            continue
-        if prompt is None:
-            continue
-        names = field_names(cls)
-        for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
-            problem = f"its template names {{{{{name}}}}}, but its fields are: {_those(names, name)}"
-            problems.append(DefinitionProblem(f"{where}, structured prompt {cls.__name__}", problem))
 
 
 def plan_examples(
     sources: Sequence[ExampleSource],
-    signature: inspect.Signature,
-    parameters: Sequence[Parameter],
-    wording: PromptBinding,
+    prompt: PromptPlan,
     parser: OutputParser[Any] | None,
-    where: str,
     problems: list[DefinitionProblem],
-) -> tuple[Example, ...]:
-    """The examples of a method; what is wrong with one goes to ``problems``."""
-    found = []
+) -> tuple[PlannedExample, ...]:
+    """Check the few-shot examples of a method. Adds what is wrong with them to ``problems``."""
+    examples = []
     for number, source in enumerate(sources, 1):
-        place = where if len(sources) == 1 else f"{where}, example {number}"
+        location = prompt.qualname if len(sources) == 1 else f"{prompt.qualname}, example {number}"
         try:
-            arguments = _bound(source, signature, parameters)
-            _check_shown({p.name: arguments.get(p.name) for p in parameters if p.role}, wording)
-            _check(source.value, parser)
+            arguments = _example_arguments(source, prompt)
+            _check_example_value(source.value, parser)
         except (TypeError, ValueError) as error:
-            problems.append(DefinitionProblem(place, f"its example does not fit: {error}"))
+            problems.append(DefinitionProblem(location, f"its example does not fit: {error}"))
             continue
-        said = arguments if wording.it is None else {**arguments, "it": arguments[wording.it]}
-        found.append(Example({**said, "format_instructions": INSTRUCTIONS_PLACE}, source.value))
-    return tuple(found)
+        values = {**arguments, FORMAT_INSTRUCTIONS: INSTRUCTIONS_MARK}
+        if prompt.it_parameter is not None:
+            values["it"] = arguments[prompt.it_parameter]
+        examples.append(PlannedExample(values, source.value))
+    return tuple(examples)
 
 
-def _bound(
-    source: ExampleSource, signature: inspect.Signature, parameters: Sequence[Parameter]
-) -> dict[str, Any]:
-    """The arguments by name; those of a role that templates may show are given by it. Raises TypeError."""
-    with_role = {p.name: p.role for p in parameters if p.role not in (None, Role.USER_MESSAGE)}
-    told = [
+def _compile(
+    source: TemplateSource, what: str, qualname: str, problems: list[DefinitionProblem]
+) -> Prompt | None:
+    try:
+        return compile_prompt(source)
+    except TemplateError as error:
+        problems.append(DefinitionProblem(qualname, f"{what}: {error}"))
+        return None
+
+
+def _plan_system(
+    source: SystemSource | None,
+    parameters: Sequence[Parameter],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> tuple[SystemText | None, frozenset[str | None]]:
+    """Return the system message and the names of the parameters that it uses."""
+    shown = [p.name for p in parameters if p.role in _TEMPLATE_ROLES]
+    data = [p.name for p in parameters if p.role is None]
+    if source is None:
+        return None, frozenset()
+    if isinstance(source, TemplateSource):
+        prompt = _compile(source, "system message", qualname, problems)
+        used = _check_template(prompt, shown, data, parameters, "system message", qualname, problems)
+        return prompt, used
+    shown += [p.name for p in parameters if p.role is Role.MEDIA]  # a function may look at media
+    names = list(inspect.signature(source).parameters)
+    problems.extend(
+        DefinitionProblem(
+            qualname,
+            f"the function for the system message takes {name}, {_not_a_parameter(name, shown, parameters)}",
+        )
+        for name in names
+        if name not in shown
+    )
+    function = source
+
+    def system(values: Mapping[str, Any]) -> str:
+        return function(**{name: values[name] for name in names})
+
+    return system, frozenset(names)
+
+
+def _check_template(
+    prompt: Prompt | None,
+    shown: list[str],
+    it_candidates: list[str],
+    parameters: Sequence[Parameter],
+    what: str,
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> frozenset[str | None]:
+    """Return the names that a template uses; add a problem for each that is not a parameter."""
+    if prompt is None:
+        return frozenset()
+    hidden = {p.name: p.role for p in parameters if p.role not in _TEMPLATE_ROLES and p.name not in shown}
+    for name in sorted(prompt.variables - ALWAYS_KNOWN - set(shown)):
+        if name == "it":
+            if len(it_candidates) == 1:
+                continue
+            detail = f", which stands for the only argument; there are {len(it_candidates)}"
+        elif name in hidden:
+            role = hidden[name]
+            detail = f", but a {role.value if role is not None else ''} parameter is not for the prompt"
+        else:
+            detail = f", {_not_a_parameter(name, shown, parameters)}"
+        problems.append(DefinitionProblem(qualname, f"the {what} uses {{{{{name}}}}}{detail}"))
+    return frozenset(prompt.variables)
+
+
+def _not_a_parameter(name: str, shown: list[str], parameters: Sequence[Parameter]) -> str:
+    no_parameters = "" if parameters else "; is self missing?"
+    return f"but the parameters are: {_names_with_hint(shown, name)}{no_parameters}"
+
+
+def _names_with_hint(known: Sequence[str], name: str) -> str:
+    """Return the known names, and which of them was probably meant."""
+    from difflib import get_close_matches  # only error messages need it
+
+    close = get_close_matches(name, known, 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{', '.join(known) or 'none'}{hint}"
+
+
+def _message_parameter(
+    user_messages: list[str],
+    unused: list[str],
+    media: list[str],
+    qualname: str,
+    problems: list[DefinitionProblem],
+) -> str | None:
+    """Return the parameter that is the user message; None if media are the whole message."""
+    if user_messages:
+        return user_messages[0]
+    if len(unused) == 1:
+        return unused[0]
+    if media and not unused:
+        return None
+    if not unused:
+        message = "it has no prompt and no argument that could be the user message; add @user_message"
+    else:
+        names = ", ".join(unused)
+        message = f"it has no prompt and several arguments ({names}); write the prompt with @user_message"
+    problems.append(DefinitionProblem(qualname, message))
+    return None
+
+
+def _check_parameters(
+    parameters: Sequence[Parameter], qualname: str, problems: list[DefinitionProblem]
+) -> None:
+    for parameter in parameters:
+        if parameter.name == FORMAT_INSTRUCTIONS:
+            message = f"a parameter cannot be called {FORMAT_INSTRUCTIONS}; rename it"
+            problems.append(DefinitionProblem(qualname, message))
+        for cls in parameter.types:
+            if isinstance(cls, type):
+                _check_structured_prompt(cls, qualname, problems)
+
+
+def _check_structured_prompt(cls: type, qualname: str, problems: list[DefinitionProblem]) -> None:
+    """Check the template of a structured prompt class together with the method that takes it."""
+    location = f"{qualname}, structured prompt {cls.__name__}"
+    try:
+        prompt = record_prompt(cls)
+    except TemplateError as error:
+        problems.append(DefinitionProblem(location, str(error)))
+        return
+    if prompt is None:
+        return
+    names = field_names(cls)
+    for name in sorted(prompt.variables - KNOWN_IN_RECORDS - set(names)):
+        message = f"its template uses {{{{{name}}}}}, but its fields are: {_names_with_hint(names, name)}"
+        problems.append(DefinitionProblem(location, message))
+
+
+def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, Any]:
+    """Bind the arguments of an example. Raises TypeError if they do not fit or the prompt needs more.
+
+    An example may name arguments with a role that templates show, and leaves out all others with a role.
+    """
+    with_role = {p.name: p.role for p in prompt.parameters if p.role not in (None, Role.USER_MESSAGE)}
+    accepted = [
         p.replace(kind=p.KEYWORD_ONLY, default=None) if name in with_role else p
-        for name, p in signature.parameters.items()
-        if with_role.get(name) in (None, Role.USER_NAME, Role.MEMORY_ID)
+        for name, p in prompt.signature.parameters.items()
+        if with_role.get(name) in _TEMPLATE_ROLES
     ]
-    told.sort(key=lambda p: p.kind)
-    bound = signature.replace(parameters=told).bind(*source.args, **source.kwargs)
+    accepted.sort(key=lambda p: p.kind)
+    bound = prompt.signature.replace(parameters=accepted).bind(*source.args, **source.kwargs)
     bound.apply_defaults()
-    return {**dict.fromkeys(with_role), **bound.arguments}
-
-
-def _check_shown(roles: dict[str, Any], wording: PromptBinding) -> None:
-    """Raises TypeError where the prompt shows an argument with a role that the example does not give."""
-    shown = () if wording.user is None else wording.user.variables
-    missing = [name for name, value in roles.items() if value is None and name in shown]
+    arguments = {**dict.fromkeys(with_role), **bound.arguments}
+    shown = () if prompt.user is None else prompt.user.variables
+    with_any_role = [p.name for p in prompt.parameters if p.role]
+    missing = [name for name in with_any_role if arguments.get(name) is None and name in shown]
     if missing:
-        raise TypeError(f"the prompt shows {', '.join(missing)}, which it does not give")
+        raise TypeError(f"the prompt shows {', '.join(missing)}, which the example does not give")
+    return arguments
 
 
-def _check(value: Any, parser: OutputParser[Any] | None) -> None:
-    """Raises ValueError where a model that wrote this value would not be read as having written it."""
+def _check_example_value(value: Any, parser: OutputParser[Any] | None) -> None:
+    """Raise ValueError if a model that wrote this value would not be read as having written it."""
     if parser is None:
-        raise ValueError("the method hands back the reply itself, of which no example can be shown")
+        raise ValueError("the method returns the reply itself, for which there are no examples")
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     typed.write(value)

@@ -1,12 +1,11 @@
-"""Typed answers without an interface: a model that answers each message with a value of one type."""
+"""``structured``: typed answers without an interface, like LangChain's ``with_structured_output``."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 from typing_extensions import TypeForm
 
@@ -14,261 +13,268 @@ from output_parsers.parser.registry import parser_for
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
 
-from ..engine.budget import Budget, CallState
-from ..engine.effects import arun, astream, run, stream
+from ..engine.budget import Budget
+from ..engine.effects import arun, run
 from ..engine.model_route import ModelRoute
-from ..engine.pipeline import Answer, Interceptor, Pipeline
-from ..engine.plan import Invocation, MethodPlan
-from ..engine.results import Result, Returns, Shape
+from ..engine.pipeline import Interceptor, Pipeline
+from ..engine.plan import CallPlan, CallState, Invocation
+from ..engine.results import Answer
 from ..engine.retry import Retry
-from ..engine.strategy_selection import StrategyFallbacks, StrategyFault, ladder_for
+from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, FinishError, ServiceOutputError
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
-from .create import result_of, to_the_end
+from .create import start_stream
 
 T = TypeVar("T")
 V = TypeVar("V")
-Method: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
+StrategyName: TypeAlias = Strategy | Literal["json_schema", "function_calling", "json_mode"] | str
 _NO_OPTIONS = ChatOptions()
-_ASKED_AGAIN = Retry()
-_METHODS = {"function_calling": Strategy.OUTPUT_TOOL}  # what LangChain calls it
+_LANGCHAIN_NAMES = {"function_calling": Strategy.OUTPUT_TOOL}
 
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[T]):
-    """An answer with what it was read from: ``raw`` is the reply, ``parsed`` the value.
+    """An answer with the reply from which it was read, for ``structured(…, include_raw=True)``.
 
-    When it could not be read, or the model did not finish it, ``parsed`` is None and ``parsing_error`` says
-    why; it holds all attempts with their usage.
+    Attributes:
+        reply: The reply of the model.
+        value: The typed value; None if the reply could not be read.
+        error: Why it could not be read, with all attempts; None if it was.
     """
 
-    raw: ChatReply
-    parsed: T | None
-    parsing_error: ServiceOutputError | FinishError | None
+    reply: ChatReply
+    value: T | None
+    error: ServiceOutputError | FinishError | None
 
 
 class StructuredModel(Generic[T, V]):
-    """A model that answers with one type: made by ``structured``.
+    """A model that answers each message with a value of one type. ``structured`` makes it.
 
-    ``invoke`` gives a ``T``. Raises what a method of a service raises: ServiceOutputError, FinishError and
-    its kin, ModelError and its kin, BudgetExceededError; DefinitionError, with all problems, for messages or
-    options that are none.
+    The methods raise what the methods of a service raise; DefinitionError for invalid messages or options.
     """
 
     def __init__(
-        self, ways: _Ways, plan: MethodPlan, pipeline: Pipeline, budget: Budget, *, include_raw: bool
+        self, targets: _Targets, plan: CallPlan, pipeline: Pipeline, budget: Budget, *, include_raw: bool
     ) -> None:
-        self._ways = ways
+        self._targets = targets
         self._plan = plan
         self._pipeline = pipeline
         self._budget = budget
         self._include_raw = include_raw
 
-    def invoke(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """The answer to a text, or to messages."""
-        invocation = self._turn(said, options, self._plan)
+    def invoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
+        """Return the answer to a text or to messages."""
         try:
-            return self._handed_back(run(self._pipeline.flow(invocation)), invocation)
+            return self._success(run(self._pipeline.flow(self._invocation(messages, options, self._plan))))
         except (ServiceOutputError, FinishError) as error:
-            return self._failed(error)
+            return self._failure(error)
 
-    async def ainvoke(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
-        """As ``invoke``, awaited."""
-        invocation = self._turn(said, options, self._plan)
+    async def ainvoke(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> T:
+        """Return the answer to a text or to messages, awaited."""
         try:
-            return self._handed_back(await arun(self._pipeline.flow(invocation)), invocation)
+            flow = self._pipeline.flow(self._invocation(messages, options, self._plan))
+            return self._success(await arun(flow))
         except (ServiceOutputError, FinishError) as error:
-            return self._failed(error)
+            return self._failure(error)
 
-    def stream(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
-        """The value while it is written; its ``result()`` is the whole."""
-        invocation = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline, invocation)
-        return Stream(stream(flow), lambda answer: cast("Result[V]", result_of(answer, invocation)))
+    def stream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> Stream[V]:
+        """Return the value as a stream."""
+        invocation = self._invocation(messages, options, self._streaming_plan)
+        return cast("Stream[V]", start_stream(self._pipeline, invocation, is_async=False))
 
-    def astream(self, said: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
-        """As ``stream``, for an event loop."""
-        invocation = self._turn(said, options, self._plan_of_streams)
-        flow = to_the_end(self._pipeline, invocation)
-        return AsyncStream(astream(flow), lambda answer: cast("Result[V]", result_of(answer, invocation)))
+    def astream(self, messages: MessageInput, *, options: ChatOptions = _NO_OPTIONS) -> AsyncStream[V]:
+        """Return the value as an async stream."""
+        invocation = self._invocation(messages, options, self._streaming_plan)
+        return cast("AsyncStream[V]", start_stream(self._pipeline, invocation, is_async=True))
 
     @cached_property
-    def _plan_of_streams(self) -> MethodPlan:
-        return self._plan._replace(routes=self._ways.routes(growing=True))
+    def _streaming_plan(self) -> CallPlan:
+        return self._plan._replace(routes=self._targets.routes(partial_values=True))
 
-    def _turn(self, said: MessageInput, options: ChatOptions, plan: MethodPlan) -> Invocation:
-        problems = options.problems(plan.where)
-        messages = to_messages(said, plan.where, problems)
+    def _invocation(self, messages: MessageInput, options: ChatOptions, plan: CallPlan) -> Invocation:
+        problems = options.problems(plan.qualname)
+        parsed = to_messages(messages, plan.qualname, problems)
         if problems:
             raise DefinitionError(problems)
-        request = ChatRequest(messages, options.with_defaults(plan.options))
-        return Invocation(plan, {}, request, CallState(self._budget), None, {})
+        return plan.invocation(
+            ChatRequest(parsed, options.with_defaults(plan.options)), CallState(self._budget)
+        )
 
-    def _handed_back(self, answer: Answer, invocation: Invocation) -> T:
+    def _success(self, answer: Answer) -> T:
         value = answer.value
         return cast("T", Structured(answer.reply, value, None) if self._include_raw else value)
 
-    def _failed(self, error: ServiceOutputError | FinishError) -> T:
+    def _failure(self, error: ServiceOutputError | FinishError) -> T:
         reply = error.attempts[-1].reply if error.attempts else None
         if not self._include_raw or reply is None:
             raise error
         return cast("T", Structured(reply, None, error))
 
 
+class StructuredSettings(TypedDict, total=False):
+    """The keyword arguments of ``structured``, beside ``include_raw``.
+
+    Attributes:
+        strategy: How structured output is requested: a Strategy, or "json_schema", "function_calling" or
+            "json_mode"; by default the most reliable way that the model supports.
+        options: Options of the requests.
+        budget: The limits of each call; by default 3 attempts.
+        retry: Asks again when an answer cannot be read; None never does.
+        interceptors: Run around each call, the first one outermost.
+    """
+
+    strategy: StrategyName | None
+    options: ChatOptions
+    budget: Budget | None
+    retry: Retry | None
+    interceptors: Sequence[Interceptor]
+
+
 @overload
 def structured(
     model: ChatModel | str | None,
-    schema: Mapping[str, Any],
+    output_type: Mapping[str, Any],
     *,
     include_raw: Literal[False] = ...,
-    method: Method | None = ...,
-    options: ChatOptions = ...,
-    budget: Budget | None = ...,
-    retry: Retry | None = ...,
-    interceptors: Sequence[Interceptor] = ...,
+    **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[dict[str, Any], dict[str, Any]]: ...
 @overload
 def structured(
     model: ChatModel | str | None,
-    schema: Mapping[str, Any],
+    output_type: Mapping[str, Any],
     *,
     include_raw: Literal[True],
-    method: Method | None = ...,
-    options: ChatOptions = ...,
-    budget: Budget | None = ...,
-    retry: Retry | None = ...,
-    interceptors: Sequence[Interceptor] = ...,
+    **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[Structured[dict[str, Any]], dict[str, Any]]: ...
 @overload
 def structured(
     model: ChatModel | str | None,
-    schema: TypeForm[V],
+    output_type: TypeForm[V],
     *,
     include_raw: Literal[False] = ...,
-    method: Method | None = ...,
-    options: ChatOptions = ...,
-    budget: Budget | None = ...,
-    retry: Retry | None = ...,
-    interceptors: Sequence[Interceptor] = ...,
+    **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[V, V]: ...
 @overload
 def structured(
     model: ChatModel | str | None,
-    schema: TypeForm[V],
+    output_type: TypeForm[V],
     *,
     include_raw: Literal[True],
-    method: Method | None = ...,
-    options: ChatOptions = ...,
-    budget: Budget | None = ...,
-    retry: Retry | None = ...,
-    interceptors: Sequence[Interceptor] = ...,
+    **settings: Unpack[StructuredSettings],
 ) -> StructuredModel[Structured[V], V]: ...
 def structured(
     model: ChatModel | str | None,
-    schema: Any,
+    output_type: Any,
     *,
     include_raw: bool = False,
-    method: Method | None = None,
-    options: ChatOptions = _NO_OPTIONS,
-    budget: Budget | None = None,
-    retry: Retry | None = _ASKED_AGAIN,
-    interceptors: Sequence[Interceptor] = (),
+    **settings: Unpack[StructuredSettings],
 ) -> Any:
-    """A model that answers with values of ``schema``, as LangChain's ``with_structured_output`` makes one.
+    """Return a model that answers with values of one type::
 
-    ``schema`` is any type that a method may return (a pydantic model, a dataclass, a TypedDict, ``int``,
-    ``list[Person]`` …), a JSON Schema as a dict, or the dict of an OpenAI function; the last two give plain
-    dicts. With ``include_raw`` an answer is a ``Structured``, and one that cannot be read does not raise.
-    ``method`` says how structure is asked for: "json_schema", "function_calling", "json_mode", or a Strategy;
-    by default the most reliable way that the model has. All else is as with ``create``.
-    Raises DefinitionError with all problems.
+        people = structured("openai:gpt-5-mini", Person)
+        people.invoke("John Doe was born on the fourth of July 1968.")
+
+    Args:
+        model: A ChatModel or a string, as in ``create``.
+        output_type: A type that a method may return, a JSON Schema as a dict, or the dict of an OpenAI
+            function. The dicts give plain dicts.
+        include_raw: True to return ``Structured`` objects, also for replies that cannot be read.
+        **settings: See ``StructuredSettings``.
+
+    Raises:
+        DefinitionError: With all problems of the arguments.
     """
-    where = "structured"
-    problems = options.problems(where)
-    asked = _strategy(method, where, problems)
-    parser = _parser(schema, where, problems)
-    members = _members(model, where, problems)
-    ways = None if parser is None else _Ways(parser, members, asked)
-    routes = () if ways is None else ways.checked(where, problems)
-    budget = budget or Budget()
-    problems += budget.problems(where, dict.fromkeys(route.model.name for route in routes))
-    if problems or ways is None:
+    unknown = [name for name in settings if name not in StructuredSettings.__annotations__]
+    if unknown:
+        known = ", ".join(["include_raw", *StructuredSettings.__annotations__])
+        raise TypeError(f"structured() got an unexpected keyword argument {unknown[0]!r}; it takes: {known}")
+    qualname, options = "structured", settings.get("options", _NO_OPTIONS)
+    problems = options.problems(qualname)
+    strategy = _parse_strategy(settings.get("strategy"), qualname, problems)
+    parser = _find_parser(output_type, qualname, problems)
+    members = _find_members(model, qualname, problems)
+    targets = None if parser is None else _Targets(parser, members, strategy)
+    routes = () if targets is None else targets.checked_routes(qualname, problems)
+    budget = settings.get("budget") or Budget()
+    problems += budget.problems(qualname, dict.fromkeys(route.model.name for route in routes))
+    if problems or targets is None:
         raise DefinitionError(problems)
-    returns = Returns(schema, Shape.VALUE, asynchronous=False)
-    plan = MethodPlan(where, inspect.Signature(), (), returns, None, None, None, None, routes, options, None)
+    plan = CallPlan(qualname, output_type, is_async=False, routes=routes, options=options)
+    retry, interceptors = settings.get("retry", Retry()), settings.get("interceptors", ())
     pipeline = Pipeline(interceptors if retry is None else (*interceptors, retry))
-    return StructuredModel(ways, plan, pipeline, budget, include_raw=include_raw)
+    return StructuredModel(targets, plan, pipeline, budget, include_raw=include_raw)
 
 
-def _parser(schema: Any, where: str, problems: list[DefinitionProblem]) -> OutputParser[Any] | None:
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The models that may be asked, and the type that they are asked for."""
+
+    parser: OutputParser[Any]
+    members: tuple[ChatModel, ...]
+    strategy: Strategy | None
+
+    def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
+        """Return the models in order; ``partial_values`` for streams, which show the value as it grows."""
+        routes = []
+        for member in self.members:
+            strategies = select_strategies(
+                self.parser, member.capabilities, self.strategy, member.name, partial_values=partial_values
+            )
+            routes.append(ModelRoute(member, strategies))
+        return tuple(routes)
+
+    def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
+        """Return the models with their first output format made; add what is wrong to ``problems``."""
+        try:
+            routes = self.routes()
+            for route in routes:
+                route.strategies.prepare()
+        except (StrategyError, UnsupportedTypeError) as error:
+            problems.append(DefinitionProblem(qualname, str(error)))
+            return ()
+        return routes
+
+
+def _find_parser(
+    output_type: Any, qualname: str, problems: list[DefinitionProblem]
+) -> OutputParser[Any] | None:
     try:
-        if not isinstance(schema, Mapping):
-            return parser_for(schema)
+        if not isinstance(output_type, Mapping):
+            return parser_for(output_type)
         from output_parsers.json_schema.parser import function_schema, is_function, schema_parser
 
-        if not is_function(schema):
-            return schema_parser(schema)
-        name, description, parameters = function_schema(schema)
-        said = {} if description is None else {"description": description}
-        return schema_parser({**parameters, **said}, name=name)
+        if not is_function(output_type):
+            return schema_parser(output_type)
+        name, description, parameters = function_schema(output_type)
+        described = {} if description is None else {"description": description}
+        return schema_parser({**parameters, **described}, name=name)
     except (TypeError, ValueError) as error:
-        problems.append(DefinitionProblem(where, str(error)))
+        problems.append(DefinitionProblem(qualname, str(error)))
         return None
 
 
-def _members(
-    model: ChatModel | str | None, where: str, problems: list[DefinitionProblem]
+def _find_members(
+    model: ChatModel | str | None, qualname: str, problems: list[DefinitionProblem]
 ) -> tuple[ChatModel, ...]:
     try:
-        return members_of(find_model(model, where))
+        return members_of(find_model(model, qualname))
     except DefinitionError as error:
         problems.extend(error.problems)
         return ()
 
 
-class _Ways(NamedTuple):
-    """How each model is asked for the type."""
-
-    parser: OutputParser[Any]
-    members: tuple[ChatModel, ...]
-    asked: Strategy | None
-
-    def routes(self, *, growing: bool = False) -> tuple[ModelRoute, ...]:
-        """The models in their order; ``growing`` says that the value is shown while it is written."""
-        return tuple(ModelRoute(member, self._ladder(member, growing)) for member in self.members)
-
-    def checked(self, where: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
-        """The same, ready to be asked; what stands against it goes to ``problems``."""
-        before = len(problems)
-        for member in self.members:
-            try:
-                self._ladder(member, growing=False)
-            except StrategyFault as error:
-                problems.append(DefinitionProblem(where, str(error)))
-        if len(problems) > before:
-            return ()
-        routes = self.routes()
-        try:
-            for route in routes:
-                route.ladder.prepare()
-        except UnsupportedTypeError as error:
-            problems.append(DefinitionProblem(where, str(error)))
-        return routes
-
-    def _ladder(self, member: ChatModel, growing: bool) -> StrategyFallbacks[Any]:
-        return ladder_for(self.parser, member.capabilities, self.asked, member.name, growing=growing)
-
-
-def _strategy(method: Method | None, where: str, problems: list[DefinitionProblem]) -> Strategy | None:
-    if method is None:
+def _parse_strategy(
+    name: StrategyName | None, qualname: str, problems: list[DefinitionProblem]
+) -> Strategy | None:
+    if name is None:
         return None
     try:
-        return _METHODS.get(method) or Strategy(method)
-    except (ValueError, TypeError):  # what has no hash is no name
-        known = ", ".join([*Strategy, *_METHODS])
-        problems.append(DefinitionProblem(where, f"the method {method!r} is unknown; there are: {known}"))
+        return _LANGCHAIN_NAMES.get(name) or Strategy(name)
+    except (ValueError, TypeError):  # TypeError: the value has no hash
+        known = ", ".join([*Strategy, *_LANGCHAIN_NAMES])
+        problems.append(DefinitionProblem(qualname, f"the strategy {name!r} is unknown; use one of: {known}"))
         return None

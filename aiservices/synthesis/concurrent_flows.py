@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Protocol, TypeAlias
 
 from ..engine.effects import Flow, arun, run
-from ..engine.pipeline import Answer
+from ..engine.results import Answer
 
 
 class ConcurrentFlows(Protocol):

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ..engine.budget import Budget, CallState
+from ..engine.budget import Budget
 from ..engine.effects import Flow
-from ..engine.pipeline import Answer, Interceptor, Pipeline
-from ..engine.plan import Invocation, MethodPlan
+from ..engine.pipeline import Interceptor, Pipeline
+from ..engine.plan import CallState, Invocation
+from ..engine.results import Answer
 from ..engine.retry import Retry
 from ..interface.decorators import user_message
 from ..models.base import ChatModel
@@ -18,6 +19,7 @@ from ..models.errors import Attempt, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.augmentor import format_contents
 from ..retrieval.content import Content, import_extra
+from ..service.compile import MethodPlan
 from ..service.create import create, plan_of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -100,7 +102,7 @@ class SynthesisQuestions(NamedTuple):
 
     def write(self, value: Any) -> str:
         """Write an answer as the model wrote it, for the prompt that refines it."""
-        parser = self.refine.wire.parser
+        parser = self.refine.call.output_format.parser
         return value if isinstance(value, str) or parser is None else parser.write(value)
 
 

@@ -14,11 +14,11 @@ from typing_extensions import TypeForm
 from output_parsers.types.target import type_name
 
 from ..engine.budget import Budget
-from ..engine.effects import Emit, Flow, Run, arun, astream, held, run, stream
+from ..engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
 from ..engine.iterators import ChunkSource, ItemStream, TextChunks, aiterate, iterate
-from ..engine.pipeline import Answer, Interceptor
-from ..engine.plan import Invocation, MethodPlan
-from ..engine.results import Result, Shape
+from ..engine.pipeline import Interceptor
+from ..engine.plan import Invocation
+from ..engine.results import Answer, Result
 from ..engine.retry import Retry
 from ..engine.streams import Accepted, AsyncStream, Stream
 from ..models.base import ChatModel, find_model
@@ -26,6 +26,8 @@ from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
 from ..retrieval.query import hide_from_stream
+from ..service.compile import MethodPlan
+from ..service.return_types import ReturnShape
 from .concurrent_flows import ConcurrentFlows, StartFlows, TaskFlows, ThreadedFlows
 from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, TextLimit
 
@@ -167,7 +169,7 @@ class Synthesizer(Generic[T]):
             interceptors=interceptors,
         )
         self._questions = self._plan_questions(output_type)
-        if self._questions.answer.returns.shape is not Shape.VALUE:
+        if self._questions.answer.returns.shape is not ReturnShape.VALUE:
             raise _definition_error(
                 "output_type must be the type of one answer; call stream or iterate to get it while it is "
                 "written"
@@ -275,7 +277,7 @@ class Synthesizer(Generic[T]):
     def _emit_answer(self, work: SynthesisRun) -> Flow[None]:
         """Run a synthesis and emit its answer as the last event, since a stream only passes on events."""
         flow = _synthesis(self._mode, work)
-        answer = yield from held(flow) if work.last_questions.pipeline.blocks_streaming else flow
+        answer = yield from hold_back(flow) if work.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
 
     def _result(self, work: SynthesisRun, answer: Answer) -> Result[T]:
@@ -325,12 +327,12 @@ class AnswerParts:
         """Begin with the parts of the last question, whose answer is the answer of the synthesis."""
         self._chunks = self._make_chunk_source(invocation)
 
-    def take(self, event: Any) -> Iterator[Any]:
+    def chunks(self, event: Any) -> Iterator[Any]:
         """Yield the parts that are complete after an event."""
         if type(event) is PartAnswered:
             yield event.value
         elif self._chunks is not None:
-            yield from self._chunks.take(event)
+            yield from self._chunks.chunks(event)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,12 +168,14 @@ def sample_arguments(method: Any) -> dict[str, Any]:
     plan = plan_of(method)
     required = {
         name
-        for name, parameter in plan.signature.parameters.items()
+        for name, parameter in plan.prompt.signature.parameters.items()
         if parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     }
     hints = _type_hints(method)
-    return {p.name: _sample(p, hints, plan.where) for p in plan.parameters if p.name in required}
+    return {
+        p.name: _sample(p, hints, plan.call.qualname) for p in plan.prompt.parameters if p.name in required
+    }
 
 
 def _type_hints(method: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from ..service.create import is_planned, plan_of
+from ..service.create import is_service_method, plan_of
 from ..service.preview import preview
 from .fake import sample_arguments
 from .serialization import write_atomically
@@ -63,12 +63,14 @@ class Golden:
 
 
 def _text(subject: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    return (call_text if is_planned(subject) else _service_text)(subject, *args, **kwargs)
+    return (call_text if is_service_method(subject) else _service_text)(subject, *args, **kwargs)
 
 
 def _service_text(service: object, /, *args: Any, **arguments_by_method: Any) -> str:
     methods = {
-        name: method for name in dir(type(service)) if is_planned(method := getattr(service, name, None))
+        name: method
+        for name in dir(type(service))
+        if is_service_method(method := getattr(service, name, None))
     }
     if not methods:
         plan_of(service)  # raises TypeError: it is not a service

@@ -14,10 +14,11 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from output_parsers.result.reading import strict_equal
 
 from ..engine.effects import Flow, Run
-from ..engine.results import Result, Shape
+from ..engine.results import Result
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
-from ..service.create import bound_of, is_planned
+from ..service.create import is_service_method, service_method_of
+from ..service.return_types import ReturnShape
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -186,13 +187,13 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Fl
     started, value, error = time.monotonic(), None, None
     attempts: Sequence[Attempt] = ()
     try:
-        if is_planned(method):
-            bound = bound_of(method)
+        if is_service_method(method):
+            bound = service_method_of(method)
             # The call runs on an invocation of our own: its attempts can be read even if the call fails.
             invocation = bound.plan.invocation((), arguments, bound.budget)
             attempts = invocation.state.attempts
-            shape, is_awaited = bound.plan.returns.shape, bound.plan.returns.asynchronous
-            value = yield Run(partial(bound.begin, invocation), in_thread=not is_awaited)
+            shape, is_awaited = bound.plan.returns.shape, bound.plan.returns.is_async
+            value = yield Run(partial(bound.start, invocation), in_thread=not is_awaited)
             consume = _consume_async if is_awaited else _consume
             value = yield Run(partial(consume, value, shape), in_thread=not is_awaited)
         else:
@@ -205,19 +206,19 @@ def measure_call(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Fl
     return MeasuredCall(value, error, len(attempts), usage_of(attempts) or Usage(), seconds)
 
 
-def _consume(returned: Any, shape: Shape) -> Any:
+def _consume(returned: Any, shape: ReturnShape) -> Any:
     """Return the value of what a method returned; read a stream to its end."""
-    if shape is Shape.STREAM:
+    if shape is ReturnShape.STREAM:
         returned = returned.result()
-    if shape is Shape.TEXT_STREAM:
+    if shape is ReturnShape.TEXT_STREAM:
         return "".join(returned)
-    return list(returned) if shape is Shape.ITEMS else _without_result(returned)
+    return list(returned) if shape is ReturnShape.ITEMS else _without_result(returned)
 
 
-async def _consume_async(returned: Any, shape: Shape) -> Any:
-    if shape is Shape.STREAM:
+async def _consume_async(returned: Any, shape: ReturnShape) -> Any:
+    if shape is ReturnShape.STREAM:
         returned = await returned.result()
-    if shape in (Shape.TEXT_STREAM, Shape.ITEMS):
+    if shape in (ReturnShape.TEXT_STREAM, ReturnShape.ITEMS):
         return _consume([piece async for piece in returned], shape)
     return _without_result(returned)
 
@@ -228,14 +229,14 @@ def _without_result(value: Any) -> Any:
 
 def is_async(method: Any) -> bool:
     """Return True if a call of the method must be awaited or iterated with ``async for``."""
-    if is_planned(method):
-        return bound_of(method).plan.returns.asynchronous
+    if is_service_method(method):
+        return service_method_of(method).plan.returns.is_async
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
 
 
 def title_of(method: Any) -> str:
     """Return the title of a report: ``Service.method → model``, or the qualified name of a function."""
-    if is_planned(method):
-        plan = bound_of(method).plan
-        return f"{plan.where} → {plan.model.name}"
+    if is_service_method(method):
+        plan = service_method_of(method).plan.call
+        return f"{plan.qualname} → {plan.model.name}"
     return getattr(method, "__qualname__", repr(method))

@@ -1,10 +1,10 @@
-"""Functions that a model may call: what it is told of them, and how its arguments reach them."""
+"""Functions as tools: what the model is told about them, and how its arguments reach them."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import lru_cache, partial
 from types import FunctionType, MethodType
@@ -17,26 +17,29 @@ from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 
 from ..interface.parameters import (
-    ToolFault,
-    inside_of,
+    ToolDefinitionError,
+    function_name,
     is_async,
-    name_of,
     summary_of,
-    tool_parameters_of as parameters_of,
+    tool_parameters,
+    unwrapped,
 )
+from ..models.messages import ToolCall, ToolMessage
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Who reads those that the model writes, and the roles of those that it never sees.
+# The parser of the arguments that the model writes, and the roles of the parameters that it never sees.
 Parameters: TypeAlias = tuple[TypeParser[dict[str, Any]], Mapping[str, type]]
-_ATTRIBUTE = "__aiservices_tool__"
+_DECLARATION = "__aiservices_tool__"
 
 
 class ReturnBehavior(StrEnum):
     """Where the result of a tool goes.
 
-    TO_LLM: to the model, which answers with its help. IMMEDIATE: it is the answer of the method, when no tool
-    that was called beside it goes to the model. IMMEDIATE_IF_LAST: it is the answer when it is the last of
-    the tools that were called at once.
+    Attributes:
+        TO_LLM: To the model, which goes on with it.
+        IMMEDIATE: It is the answer of the method, unless a tool called in the same round returns to the
+            model.
+        IMMEDIATE_IF_LAST: It is the answer of the method if it is the last call of its round.
     """
 
     TO_LLM = "to_llm"
@@ -45,11 +48,11 @@ class ReturnBehavior(StrEnum):
 
 
 class ToolException(Exception):
-    """Raised by a tool to tell the model something. The text of no other error is shown to the model."""
+    """Raised by a tool to tell the model why it failed. The text of other exceptions is never sent."""
 
 
 class ToolDeclaration(NamedTuple):
-    """What ``@tool`` said."""
+    """The arguments of ``@tool``."""
 
     name: str | None = None
     description: str | None = None
@@ -62,8 +65,16 @@ class ToolDeclaration(NamedTuple):
 class Tool:
     """A function that a model may call.
 
-    ``arguments`` reads what the model writes, as a dict by parameter; ``injected`` are the parameters that
-    the model never sees, each with its role. ``asynchronous``: the function is a coroutine function.
+    Attributes:
+        name: The name by which the model calls it.
+        description: What the model is told about it.
+        function: The function itself.
+        arguments: Parses the arguments that the model writes into a dict by parameter name.
+        injected: The parameters that the model never sees, each with its role.
+        asynchronous: True if the function is a coroutine function.
+        return_behavior: Where the result goes.
+        timeout: Seconds after which a call fails; None for the timeout of ToolLimits.
+        needs_approval: True if each call must be approved before it runs.
     """
 
     name: str
@@ -71,17 +82,72 @@ class Tool:
     function: Callable[..., Any]
     arguments: TypeParser[dict[str, Any]]
     injected: Mapping[str, type] = field(default_factory=dict)
+    _: KW_ONLY
     asynchronous: bool = False
     return_behavior: ReturnBehavior = ReturnBehavior.TO_LLM
     timeout: float | None = None
     needs_approval: bool = False
 
 
+class ToolRun(NamedTuple):
+    """One call of a tool and what came of it.
+
+    Attributes:
+        call: The call as the model wrote it.
+        arguments: The arguments by parameter name; None if they could not be read.
+        result: The result; None if the call failed.
+        text: What the model is told.
+        error: Why the call failed; None if it succeeded.
+        seconds: Wall time of the function.
+        cut: How many characters of the result were left out of ``text`` because of the limit.
+    """
+
+    call: ToolCall
+    arguments: Mapping[str, Any] | None
+    result: Any
+    text: str
+    error: Exception | None
+    seconds: float
+    cut: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the tool, as the model called it."""
+        return self.call.name
+
+    @property
+    def message(self) -> ToolMessage:
+        """What the model is told, as a message."""
+        return ToolMessage(self.call.id, self.call.name, self.text)
+
+
+ErrorFormatter: TypeAlias = Callable[[ToolRun], str]
+
+
+class ToolErrors(NamedTuple):
+    """What the model is told when a tool call fails.
+
+    Each function returns the text for the model, or raises to end the call of the method; what it raises
+    becomes the cause of a ToolError, unless it is an AiServiceError. The functions are not awaited.
+
+    Attributes:
+        unknown: For a tool that does not exist.
+        arguments: For arguments that cannot be read.
+        execution: For a tool that raised. By default the model sees the text of a ToolException, and of other
+            exceptions only that the tool failed.
+    """
+
+    unknown: ErrorFormatter = lambda run: run.text
+    arguments: ErrorFormatter = lambda run: run.text
+    execution: ErrorFormatter = lambda run: run.text
+
+
 @runtime_checkable
 class ToolProvider(Protocol):
-    """Says for each call which tools there are. ``invocation`` is the call, as interceptors see it."""
+    """An object that chooses the tools of each call."""
 
-    def tools(self, invocation: Any) -> Iterable[ToolSource]: ...
+    def tools(self, invocation: Any) -> Iterable[ToolSource]:
+        """Return the tools for a call; ``invocation`` is an ``aiservices.interceptors.Invocation``."""
 
 
 # A function, a Tool, an object with methods that are tools, or a provider.
@@ -109,104 +175,108 @@ def tool(
     timeout: float | None = None,
     needs_approval: bool = False,
 ) -> Any:
-    """Make a function or a method a tool; it comes back unchanged, a method of an object as a partial of it.
+    """Mark a function or method as a tool and return it unchanged. Plain functions work as tools without it.
 
-    A plain function is a tool without it too.
+    A bound method cannot be marked itself, so a partial of it is returned.
 
-    The model is told of it by its ``name`` (by default that of the function), its ``description`` (by default
-    the docstring) and its parameters: their types, defaults, and what ``Description``, ``Field`` or the
-    docstring (a line ``name: text``) says of them. ``timeout`` is in seconds. With ``needs_approval`` a call
-    waits for somebody to approve it.
+    Args:
+        function: The function or method.
+        name: The name that the model sees; by default the function's name.
+        description: What the model is told; by default the first paragraph of the docstring. Parameters are
+            described by their types, defaults, ``Description``, ``Field`` or a docstring line ``name: text``.
+        return_behavior: Where the result goes.
+        timeout: Seconds after which a call fails.
+        needs_approval: True to wait for an approval before each call.
     """
-    said = ToolDeclaration(name, description, ReturnBehavior(return_behavior), timeout, needs_approval)
+    declaration = ToolDeclaration(name, description, ReturnBehavior(return_behavior), timeout, needs_approval)
 
     def decorate(decorated: Any) -> Any:
+        is_wrapper = isinstance(decorated, (staticmethod, classmethod))
         try:
-            setattr(_holder(decorated), _ATTRIBUTE, said)
-        except AttributeError:  # a method of an object holds nothing of its own
+            setattr(decorated.__func__ if is_wrapper else decorated, _DECLARATION, declaration)
+        except AttributeError:  # bound methods take no attributes
             decorated = partial(decorated)
-            setattr(decorated, _ATTRIBUTE, said)
+            setattr(decorated, _DECLARATION, declaration)
         return decorated
 
     return decorate if function is None else decorate(function)
 
 
-def _holder(decorated: Any) -> Any:
-    """What keeps what is said of a function: of a static or a class method the function inside."""
-    return decorated.__func__ if isinstance(decorated, (staticmethod, classmethod)) else decorated
-
-
 def tools_of(source: ToolSource, namespace: Mapping[str, Any] | None = None) -> list[Tool]:
-    """The tools that a function or an object has. Raises ToolFault when it has none, or one that cannot be.
+    """Return the tools of a function or an object.
 
-    ``namespace`` holds local names that string annotations may use.
+    ``namespace`` holds local names that string annotations may use. Raises ToolDefinitionError if there are
+    no tools, or if one cannot be called by a model.
     """
     if isinstance(source, Tool):
         return [source]
     if isinstance(source, type):
-        raise ToolFault(f"{source.__name__} is a class; pass an object of it, or its methods")
+        raise ToolDefinitionError(f"{source.__name__} is a class; pass an object of it, or its methods")
     if inspect.isroutine(source) or isinstance(source, partial):
         return [_tool(source, namespace or {})]
-    found = tool_methods(source)
-    if found:
-        return [_tool(method, namespace or {}) for method in found]
+    methods = tool_methods(source)
+    if methods:
+        return [_tool(method, namespace or {}) for method in methods]
     if callable(source):
         return [_tool(source, namespace or {})]
-    raise ToolFault(f"{type(source).__name__} has no tools: decorate its methods with @tool")
+    raise ToolDefinitionError(f"{type(source).__name__} has no tools: decorate its methods with @tool")
 
 
 def tool_methods(source: object) -> list[Callable[..., Any]]:
-    """The methods of an object that are decorated."""
+    """Return the methods of an object that are decorated with ``@tool``."""
     cls = type(source)
-    names = [name for name in dir(cls) if _declared(getattr(cls, name, None)) is not None]
+    names = [name for name in dir(cls) if _declaration(getattr(cls, name, None)) is not None]
     return [method for name in names if callable(method := getattr(source, name))]
 
 
-def _declared(function: object) -> ToolDeclaration | None:
-    said = getattr(function, _ATTRIBUTE, None)
-    return said if isinstance(said, ToolDeclaration) else None
+def _declaration(function: object) -> ToolDeclaration | None:
+    declaration = getattr(function, _DECLARATION, None)
+    return declaration if isinstance(declaration, ToolDeclaration) else None
 
 
 def _tool(function: Any, namespace: Mapping[str, Any]) -> Tool:
-    inner = inside_of(function)
-    said = _declared(function) or _declared(inner) or ToolDeclaration()
-    name = str(said.name or name_of(inner))
-    if said.timeout is not None and said.timeout <= 0:
-        raise ToolFault(f"the timeout of the tool {name} is {said.timeout:g}; it must be greater than 0")
+    inner = unwrapped(function)
+    declaration = _declaration(function) or _declaration(inner) or ToolDeclaration()
+    name = str(declaration.name or function_name(inner))
+    if declaration.timeout is not None and declaration.timeout <= 0:
+        raise ToolDefinitionError(
+            f"the timeout of the tool {name} is {declaration.timeout:g}; it must be greater than 0"
+        )
     docs = inspect.getdoc(inner) or ""
-    # what providers give is the same function in each call, or a method of another object
+    # A provider gives the same functions, or methods of another object, in each call: parse them only once.
     plain = getattr(function, "__func__", function)
     if function is inner and type(plain) is FunctionType and not plain.__closure__ and not namespace:
-        arguments, injected = _known_parameters(plain, plain is not function, name, docs)
+        arguments, injected = _cached_parameters(plain, plain is not function, name, docs)
     else:
         arguments, injected = _parameters(function, inner, name, docs, namespace)
     return Tool(
         name=name,
-        description=said.description or summary_of(docs) or name,
+        description=declaration.description or summary_of(docs) or name,
         function=function,
         arguments=arguments,
         injected=injected,
-        asynchronous=is_async(function) or is_async(inner),  # decorators may hide it
-        return_behavior=said.return_behavior,
-        timeout=said.timeout,
-        needs_approval=said.needs_approval,
+        asynchronous=is_async(function) or is_async(inner),  # a decorator may hide it
+        return_behavior=declaration.return_behavior,
+        timeout=declaration.timeout,
+        needs_approval=declaration.needs_approval,
     )
 
 
 @lru_cache(maxsize=1024)
-def _known_parameters(function: FunctionType, bound: bool, name: str, docs: str) -> Parameters:
-    """The parameters of a function without a closure, which holds nothing of a call and so may be kept."""
-    called = MethodType(function, function) if bound else function  # whose method it is does not matter
+def _cached_parameters(function: FunctionType, bound: bool, name: str, docs: str) -> Parameters:
+    """Return the parameters of a function without a closure, which are the same in every call."""
+    called = MethodType(function, function) if bound else function  # only the missing "self" matters
     return _parameters(called, called, name, docs, {})
 
 
 def _parameters(function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]) -> Parameters:
     try:
-        fields, injected = parameters_of(function, inner, name, docs, namespace)
-        return parser_for(_record(f"{name}_arguments", fields)), injected
+        fields, injected = tool_parameters(function, inner, name, docs, namespace)
+        record: Any = _make_typed_dict(f"{name}_arguments", fields)
+        return parser_for(record), injected
     except UnsupportedTypeError as error:
-        raise ToolFault(f"the tool {name}: {error}") from error
+        raise ToolDefinitionError(f"the tool {name}: {error}") from error
 
 
-def _record(name: str, fields: dict[str, Any]) -> Any:
-    return TypedDict(name, fields)  # type: ignore[operator]  # its fields are known when the tool is
+def _make_typed_dict(name: str, fields: dict[str, Any]) -> Any:
+    return TypedDict(name, fields)  # type: ignore[operator]  # mypy wants to know the fields

@@ -11,38 +11,36 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..measure import Work, block, timed
+from ..measure import Work, measure_block, measure
 from ..records import Customers, Person
-from ..values import PERSON, record, records_of
-
-__all__ = ["FORMS", "KEY", "QUESTION", "tell"]
+from ..values import PERSON, record, records_data
 
 KEY = "none-is-needed"
 QUESTION = "Which customers are named? Grace Hopper, 45 years old and married, is 1.68 m tall."
-FORMS: dict[str, type[BaseModel]] = {"person": Person, "customers": Customers}
+RECORD_TYPES: dict[str, type[BaseModel]] = {"person": Person, "customers": Customers}
 
 
-def tell(call: Callable[[str, str], Work], stream: Callable[[str, str], Any] | None = None) -> None:
+def print_times(call: Callable[[str, str], Work], stream: Callable[[str, str], Any] | None = None) -> None:
     """Does what the arguments of the program ask for, with a base URL and a model's name.
 
-    ``call`` gives what asks for an object of ``FORMS``, once the clients of the library are made; ``stream``
+    ``call`` gives what asks for an object of ``RECORD_TYPES``, once the clients of the library are made; ``stream``
     gives the last object of a stream.
     """
     kind, base_url, model, more = sys.argv[1:]
     if kind == "call":
         work = call(base_url, model)
-        _check(work(), PERSON if model == "person" else {"records": list(map(record, range(50)))})
-        sample = block(work, float(more))
+        _check_equal(work(), PERSON if model == "person" else {"records": list(map(record, range(50)))})
+        sample = measure_block(work, float(more))
     else:
         assert stream is not None
         stream(base_url, more)
         seen: list[Any] = []
-        sample = timed(lambda: seen.append(stream(base_url, model)))
-        _check(seen[0], {"records": records_of(int(model.split("-")[1]))})
+        sample = measure(lambda: seen.append(stream(base_url, model)))
+        _check_equal(seen[0], {"records": records_data(int(model.split("-")[1]))})
     print(*sample)
 
 
-def _check(got: Any, right: dict[str, Any]) -> None:
+def _check_equal(got: Any, right: dict[str, Any]) -> None:
     """What comes must be what was sent, or there is nothing to compare."""
     told = got.model_dump() if isinstance(got, BaseModel) else got
     if told != right:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..measure import Work
-from .timing import QUESTION, tell
+from .timing import QUESTION, print_times
 
 
 def _made(base_url: str, model: str) -> Any:
@@ -26,4 +26,4 @@ def call(base_url: str, model: str) -> Work:
 
 
 if __name__ == "__main__":
-    tell(call)
+    print_times(call)

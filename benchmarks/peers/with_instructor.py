@@ -9,7 +9,7 @@ import openai
 
 from ..measure import Work
 from ..records import Customers
-from .timing import FORMS, KEY, QUESTION, tell
+from .timing import RECORD_TYPES, KEY, QUESTION, print_times
 
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 
@@ -21,8 +21,8 @@ def _client(base_url: str) -> Any:
 
 
 def call(base_url: str, model: str) -> Work:
-    client, form = _client(base_url), FORMS[model]
-    return lambda: client.chat.completions.create(response_model=form, model=model, messages=_MESSAGES)
+    client, tp = _client(base_url), RECORD_TYPES[model]
+    return lambda: client.chat.completions.create(response_model=tp, model=model, messages=_MESSAGES)
 
 
 def stream(base_url: str, model: str) -> Any:
@@ -35,4 +35,4 @@ def stream(base_url: str, model: str) -> Any:
 
 
 if __name__ == "__main__":
-    tell(call, stream)
+    print_times(call, stream)

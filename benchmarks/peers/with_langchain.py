@@ -9,16 +9,16 @@ from langchain_openai import ChatOpenAI  # type: ignore[import-not-found, unused
 
 from ..measure import Work
 from ..records import Customers
-from .timing import FORMS, KEY, QUESTION, tell
+from .timing import RECORD_TYPES, KEY, QUESTION, print_times
 
 
-def _chain(base_url: str, model: str, form: Any) -> Any:
+def _chain(base_url: str, model: str, tp: Any) -> Any:
     chat = ChatOpenAI(model=model, base_url=base_url, api_key=KEY)
-    return chat.with_structured_output(form, method="json_schema")
+    return chat.with_structured_output(tp, method="json_schema")
 
 
 def call(base_url: str, model: str) -> Work:
-    return partial(_chain(base_url, model, FORMS[model]).invoke, QUESTION)
+    return partial(_chain(base_url, model, RECORD_TYPES[model]).invoke, QUESTION)
 
 
 def stream(base_url: str, model: str) -> Any:
@@ -30,4 +30,4 @@ def stream(base_url: str, model: str) -> Any:
 
 
 if __name__ == "__main__":
-    tell(call, stream)
+    print_times(call, stream)

@@ -7,16 +7,16 @@ from typing import Any
 from magentic import OpenaiChatModel, prompt  # type: ignore[import-not-found, unused-ignore]
 
 from ..measure import Work
-from .timing import FORMS, KEY, QUESTION, tell
+from .timing import RECORD_TYPES, KEY, QUESTION, print_times
 
 
 def call(base_url: str, model: str) -> Work:
     def ask() -> Any: ...
 
-    ask.__annotations__["return"] = FORMS[model]
+    ask.__annotations__["return"] = RECORD_TYPES[model]
     work: Work = prompt(QUESTION, model=OpenaiChatModel(model, api_key=KEY, base_url=base_url))(ask)
     return work
 
 
 if __name__ == "__main__":
-    tell(call)
+    print_times(call)

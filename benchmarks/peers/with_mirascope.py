@@ -8,18 +8,18 @@ from mirascope import llm  # type: ignore[import-not-found, unused-ignore]
 
 from ..measure import Work
 from ..records import Customers
-from .timing import FORMS, KEY, QUESTION, tell
+from .timing import RECORD_TYPES, KEY, QUESTION, print_times
 
 
-def _asking(base_url: str, model: str, form: Any) -> Any:
+def _asking(base_url: str, model: str, tp: Any) -> Any:
     llm.register_provider("openai", api_key=KEY, base_url=base_url)
 
-    asking = llm.call(f"openai/{model}:completions", format=llm.format(form, mode="strict"))
+    asking = llm.call(f"openai/{model}:completions", format=llm.format(tp, mode="strict"))
     return asking(lambda: QUESTION)
 
 
 def call(base_url: str, model: str) -> Work:
-    ask = _asking(base_url, model, FORMS[model])
+    ask = _asking(base_url, model, RECORD_TYPES[model])
     return lambda: ask().parse()
 
 
@@ -31,4 +31,4 @@ def stream(base_url: str, model: str) -> Any:
 
 
 if __name__ == "__main__":
-    tell(call, stream)
+    print_times(call, stream)

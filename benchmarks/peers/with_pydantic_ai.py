@@ -11,16 +11,16 @@ from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-n
 
 from ..measure import Work
 from ..records import Customers
-from .timing import FORMS, KEY, QUESTION, tell
+from .timing import RECORD_TYPES, KEY, QUESTION, print_times
 
 
-def _agent(base_url: str, model: str, form: Any) -> Any:
+def _agent(base_url: str, model: str, tp: Any) -> Any:
     chat = OpenAIChatModel(model, provider=OpenAIProvider(base_url=base_url, api_key=KEY))
-    return Agent(chat, output_type=NativeOutput(form))
+    return Agent(chat, output_type=NativeOutput(tp))
 
 
 def call(base_url: str, model: str) -> Work:
-    agent = _agent(base_url, model, FORMS[model])
+    agent = _agent(base_url, model, RECORD_TYPES[model])
     return lambda: agent.run_sync(QUESTION).output
 
 
@@ -38,4 +38,4 @@ def stream(base_url: str, model: str) -> Any:
 
 
 if __name__ == "__main__":
-    tell(call, stream)
+    print_times(call, stream)

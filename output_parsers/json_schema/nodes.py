@@ -1,4 +1,8 @@
-"""Takes a JSON Schema apart into nodes, so that a reply is aligned with it as with any other type."""
+"""JSON Schemas that are given as dicts: validating values, and building nodes that read replies leniently.
+
+``SchemaCheck`` validates values with the package jsonschema. ``SchemaTree`` converts a schema to nodes, which
+align a reply that is not quite valid with the schema, as with any Python type.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from decimal import Decimal
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 from pydantic import TypeAdapter
@@ -30,9 +34,9 @@ DATA = frozenset(
 MAPS = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 )
-NO_ALTERNATIVE = "it fits none of the forms"
-_LONGEST = 160  # characters of a message of the package's own
-_SHOWN = 20  # members of an enum in a message
+NO_ALTERNATIVE = "it fits none of the alternatives"
+_MAX_MESSAGE = 160  # characters of a message of jsonschema
+_MAX_MEMBERS = 20  # of an enum in a message
 _KINDS = {
     "integer": "an integer",
     "number": "a number",
@@ -42,7 +46,12 @@ _KINDS = {
     "object": "an object",
     "null": "null",
 }
-_OF_KIND = ("type", "enum", "const", None)  # keywords that say what kind of value is wanted; None: ``false``
+_KIND_KEYWORDS = (
+    "type",
+    "enum",
+    "const",
+    None,
+)  # keywords about the kind of a value; None is the schema ``false``
 _LIMIT_MESSAGES = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -60,26 +69,37 @@ _LIMIT_MESSAGES = {
 
 
 class InvalidSchemaError(UnsupportedTypeError):
-    """A JSON Schema that cannot be read; ``path`` is the JSON pointer of what is wrong (``#``: the whole)."""
+    """A JSON Schema is invalid or refers to something outside itself.
+
+    Attributes:
+        type_name: The name of the schema.
+        path: The JSON pointer of the invalid part; ``#`` is the whole schema.
+        tried: Always ``("jsonschema",)``.
+    """
 
     def __init__(self, name: str, pointer: str, reason: str) -> None:
         self.type_name = name
         self.path = pointer
         self.tried = ("jsonschema",)
-        TypeError.__init__(self, f"the JSON Schema {name!r} is broken at {pointer}: {reason}")
+        TypeError.__init__(self, f"the JSON Schema {name!r} is invalid at {pointer}: {reason}")
 
 
 class SchemaCheck:
-    """A JSON Schema ready for checking. Raises InvalidSchemaError when the schema itself is broken.
+    """Validates values by a JSON Schema, with the package jsonschema.
 
-    ``references`` are all its ``$ref``; ``has_ids`` says that some part has an ``$id``, to which they refer.
-    Nothing is fetched: a reference that leads out of the schema is a fault of the schema.
+    Creating it raises InvalidSchemaError if the schema is invalid. Nothing is downloaded: a reference to
+    another document is an error.
+
+    Attributes:
+        name: The name of the schema, for error messages.
+        references: The values of all ``$ref`` and ``$dynamicRef`` in the schema.
+        has_ids: Some part of the schema has an ``$id``, so that references may be relative to it.
     """
 
     def __init__(self, schema: JsonSchema, name: str) -> None:
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import Draft202012Validator, extend, validator_for
-        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # has no types
         from referencing.jsonschema import DRAFT202012, specification_with
 
         self.name = name
@@ -89,39 +109,43 @@ class SchemaCheck:
         try:
             draft.check_schema(schema)
         except SchemaError as error:
-            reason = shorten(error.message, _LONGEST)
+            reason = shorten(error.message, _MAX_MESSAGE)
             raise InvalidSchemaError(name, _pointer(error.absolute_path), reason) from error
         dialect = str(draft.META_SCHEMA.get("$schema") or "")
         self._specification: Any = specification_with(dialect, default=DRAFT202012)
         resource = self._specification.create_resource(schema)
         registry: Any = REGISTRY.with_resource(resource.id() or "", resource)
-        self._look_up(schema, "#", registry.resolver(resource.id() or ""))
+        self._resolve_references(schema, "#", registry.resolver(resource.id() or ""))
+        # jsonschema accepts 3.0 as an integer; the exact validator does not
         whole: Any = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-        strict: Any = extend(draft, type_checker=whole)  # type: ignore[no-untyped-call]
-        bare = {key: value for key, value in schema.items() if key != "$schema"}  # that would undo ``strict``
+        strict: Any = extend(draft, type_checker=whole)  # type: ignore[no-untyped-call]  # has no types
+        # with "$schema", jsonschema would choose its own class again
+        bare = {key: value for key, value in schema.items() if key != "$schema"}
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = draft(schema, registry=registry)
 
-    def _look_up(self, part: Any, pointer: str, resolver: Any) -> None:
-        """Find all references in a part. Raises InvalidSchemaError for one that leads nowhere."""
+    def _resolve_references(self, part: Any, pointer: str, resolver: Any) -> None:
+        """Resolve all references in a part of the schema. Raises InvalidSchemaError if one has no target."""
         if isinstance(part, list):
             for index, item in enumerate(part):
-                self._look_up(item, f"{pointer}/{index}", resolver)
+                self._resolve_references(item, f"{pointer}/{index}", resolver)
         if not isinstance(part, dict):
             return
-        inside_one = self._specification.create_resource(part)
-        if pointer != "#" and inside_one.id():
+        subresource = self._specification.create_resource(part)
+        if pointer != "#" and subresource.id():
             self.has_ids = True
-            resolver = resolver.in_subresource(inside_one)
+            resolver = resolver.in_subresource(subresource)
         for key in ("$ref", "$dynamicRef"):
             if isinstance(part.get(key), str):
                 self._resolve(part[key], f"{pointer}/{key}", resolver)
         for key, value in part.items():
             if key in MAPS and isinstance(value, dict):
                 for name, inside in value.items():
-                    self._look_up(inside, f"{pointer}/{_step(key)}/{_step(name)}", resolver)
+                    self._resolve_references(
+                        inside, f"{pointer}/{_escape_pointer(key)}/{_escape_pointer(name)}", resolver
+                    )
             elif key not in DATA:
-                self._look_up(value, f"{pointer}/{_step(key)}", resolver)
+                self._resolve_references(value, f"{pointer}/{_escape_pointer(key)}", resolver)
 
     def _resolve(self, reference: str, pointer: str, resolver: Any) -> None:
         from referencing.exceptions import Unresolvable
@@ -130,47 +154,47 @@ class SchemaCheck:
         try:
             data = resolver.lookup(reference).contents
         except (Unresolvable, ValueError, *USER_CODE_ERRORS) as error:
-            reason = f"there is no {shorten(reference)!r} in the schema, and nothing is fetched"
+            reason = f"{shorten(reference)!r} is not in the schema, and other documents are not downloaded"
             raise InvalidSchemaError(self.name, pointer, reason) from error
         if not isinstance(data, (dict, bool)):
-            raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is no schema")
+            raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
-        """The check of a part of the schema."""
+        """Return a check of a part of the schema, whose references are still resolved in the whole."""
         other = copy(self)
         other._validator = self._validator.evolve(schema=part)
         other._exact = self._exact.evolve(schema=part)
         return other
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a plain value is valid."""
-        return self._takes(self._validator, value)
+        """Return True if a plain JSON value is valid."""
+        return self._accepts(self._validator, value)
 
     def is_exact(self, value: Any) -> bool:
-        """Whether a valid value has whole numbers written as such wherever the schema wants an integer."""
-        return not _has_whole_float(value) or self._takes(self._exact, value)
+        """Return True if a valid value has ``3``, and not ``3.0``, where the schema wants an integer."""
+        return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
-    def _takes(validator: Any, value: Any) -> bool:
+    def _accepts(validator: Any, value: Any) -> bool:
         try:
             return bool(validator.is_valid(value))
-        except (ValueError, *USER_CODE_ERRORS):  # what the package makes of a number beyond a float
+        except (ValueError, *USER_CODE_ERRORS):  # jsonschema fails on numbers beyond a float
             return False
 
     def problems(self, value: Any, cursor: Cursor) -> list[Problem]:
-        """What is wrong with a plain value, path by path; nothing when it is valid."""
-        data: dict[tuple[str, str], Problem] = {}  # one problem may be met on two ways through the schema
+        """Return the problems of a plain JSON value, none if it is valid; paths begin at ``cursor``."""
+        # by path and message, because two parts of the schema may report the same problem
+        problems: dict[tuple[str, str], Problem] = {}
         try:
             for error in self._validator.iter_errors(value):
-                for problem in _told(error, cursor):
-                    data.setdefault((problem.path, problem.message), problem)
-                if len(data) >= MAX_FAILURES:
+                for problem in _problems_of(error, cursor):
+                    problems.setdefault((problem.path, problem.message), problem)
+                if len(problems) >= MAX_FAILURES:
                     break
         except (ValueError, *USER_CODE_ERRORS) as error:
-            return [
-                Problem(cursor.path, f"the schema cannot be checked here: {shorten(str(error), _LONGEST)}")
-            ]
-        return list(data.values())
+            reason = shorten(str(error), _MAX_MESSAGE)
+            return [Problem(cursor.path, f"the schema cannot be checked here: {reason}")]
+        return list(problems.values())
 
 
 def _has_whole_float(value: Any) -> bool:
@@ -181,34 +205,34 @@ def _has_whole_float(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _step(key: str) -> str:
+def _escape_pointer(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def _pointer(steps: Iterable[str | int]) -> str:
-    return "/".join(["#", *(_step(str(step)) for step in steps)])
+    return "/".join(["#", *(_escape_pointer(str(step)) for step in steps)])
 
 
-def _told(error: Any, root: Cursor) -> Iterator[Problem]:
-    """The problems that one error of the package stands for; its path begins at ``root``."""
+def _problems_of(error: Any, root: Cursor) -> Iterator[Problem]:
+    """Convert an error of jsonschema to problems; its path begins at ``root``."""
     cursor = root
     for step in error.absolute_path:
         cursor = cursor.child(step)
-    keyword, said, value = error.validator, error.validator_value, error.instance
-    if keyword == "required" and isinstance(said, list):
-        for key in said:
+    keyword, expected, value = error.validator, error.validator_value, error.instance
+    if keyword == "required" and isinstance(expected, list):
+        for key in expected:
             if key not in value:
                 yield Problem(cursor.child(key).path, f"the required field {key!r} is missing")
-    elif keyword == "additionalProperties" and said is False:
+    elif keyword == "additionalProperties" and expected is False:
         for key in value:
             if _is_extra(key, error.schema):
                 yield Problem(
                     cursor.child(key).path, "the schema has no field of this name", describe_value(value[key])
                 )
     elif keyword in ("anyOf", "oneOf"):
-        yield from _told_of_forms(error, root, cursor)
+        yield from _alternatives_problems(error, root, cursor)
     else:
-        yield Problem(cursor.path, _message(keyword, said, error), describe_value(value))
+        yield Problem(cursor.path, _message(keyword, expected, error), describe_value(value))
 
 
 def _is_extra(key: str, schema: JsonSchema) -> bool:
@@ -216,84 +240,94 @@ def _is_extra(key: str, schema: JsonSchema) -> bool:
     return key not in schema.get("properties", {}) and not any(re.search(p, key) for p in patterns)
 
 
-def _told_of_forms(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
-    """Of several forms the faults of the one that came nearest, where one did."""
+def _alternatives_problems(error: Any, root: Cursor, cursor: Cursor) -> Iterator[Problem]:
+    """Yield the problems of the alternative of an anyOf or oneOf that fits best, if one does."""
     if not error.context:
-        said = "it fits more than one of the forms of which one is wanted"
-        yield Problem(cursor.path, said, describe_value(error.instance))
+        # oneOf is the only keyword that fails because too much is valid
+        message = "it fits more than one alternative, and must fit exactly one"
+        yield Problem(cursor.path, message, describe_value(error.instance))
         return
-    forms: dict[int, list[Any]] = {}
-    for fault in error.context:
-        forms.setdefault(fault.relative_schema_path[0], []).append(fault)
-    nearest = _nearest(list(forms.values()))
+    alternatives: dict[int, list[Any]] = {}
+    for suberror in error.context:
+        alternatives.setdefault(suberror.relative_schema_path[0], []).append(suberror)
+    nearest = _nearest(list(alternatives.values()))
     if nearest is None:
-        yield Problem(cursor.path, _forms_wanted(error.validator_value), describe_value(error.instance))
+        yield Problem(cursor.path, _expected_kinds(error.validator_value), describe_value(error.instance))
         return
-    for fault in nearest:
-        yield from _told(fault, root)
+    for suberror in nearest:
+        yield from _problems_of(suberror, root)
 
 
-def _nearest(forms: list[list[Any]]) -> list[Any] | None:
-    """The faults of the form whose faults lie deepest and are fewest, or that alone takes such values."""
-    deeper = [faults for faults in forms if any(fault.relative_path for fault in faults)]
+def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
+    """Return the errors of the alternative that fits best, or None if that cannot be decided.
+
+    An alternative whose errors lie deeper inside the value fits better, and so does one with fewer errors, or
+    the only one that accepts this kind of value.
+    """
+    deeper = [errors for errors in alternatives if any(error.relative_path for error in errors)]
     if deeper:
         return min(deeper, key=len)
-    same_kind = [faults for faults in forms if all(fault.validator not in _OF_KIND for fault in faults)]
+    same_kind = [
+        errors for errors in alternatives if all(error.validator not in _KIND_KEYWORDS for error in errors)
+    ]
     return same_kind[0] if len(same_kind) == 1 else None
 
 
-def _forms_wanted(forms: list[Any]) -> str:
-    kinds = [form.get("type") if isinstance(form, dict) else None for form in forms]
+def _expected_kinds(alternatives: list[Any]) -> str:
+    kinds = [option.get("type") if isinstance(option, dict) else None for option in alternatives]
     known = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
     return f"expected {' or '.join(known)}" if len(known) == len(kinds) else NO_ALTERNATIVE
 
 
-def _message(keyword: Any, said: Any, error: Any) -> str:
+def _message(keyword: str | None, expected: Any, error: Any) -> str:
+    """Return what is wrong, for a keyword of the schema and its value; None is the schema ``false``."""
     if keyword == "type":
-        kinds = said if isinstance(said, list) else [said]
+        kinds = expected if isinstance(expected, list) else [expected]
         return f"expected {' or '.join(_KINDS.get(kind, str(kind)) for kind in kinds)}"
     if keyword in ("enum", "const"):
-        members = said if keyword == "enum" else [said]
-        shown = ", ".join(shorten(json.dumps(member, ensure_ascii=False), 60) for member in members[:_SHOWN])
+        members = expected if keyword == "enum" else [expected]
+        shown = ", ".join(
+            shorten(json.dumps(member, ensure_ascii=False), 60) for member in members[:_MAX_MEMBERS]
+        )
         return f"expected {'one of ' if len(members) > 1 else ''}{shown}"
-    if keyword in _LIMIT_MESSAGES and not isinstance(said, bool):
-        return "expected " + _LIMIT_MESSAGES[keyword].format(said).replace(" 1 items", " 1 item")
+    if keyword in _LIMIT_MESSAGES and not isinstance(expected, bool):
+        return "expected " + _LIMIT_MESSAGES[keyword].format(expected).replace(" 1 items", " 1 item")
     if keyword == "uniqueItems":
         return "expected no item twice"
     if keyword == "not":
-        return "it is what the schema excludes"
-    return "nothing may stand here" if keyword is None else shorten(error.message, _LONGEST)
+        return "the schema excludes this value"
+    return "no value is allowed here" if keyword is None else shorten(error.message, _MAX_MESSAGE)
 
 
-_OF_NUMBER = frozenset("minimum exclusiveMinimum maximum exclusiveMaximum multipleOf".split())
+_NUMBER_LIMITS = frozenset("minimum exclusiveMinimum maximum exclusiveMaximum multipleOf".split())
 _LIMITS = {
-    "integer": _OF_NUMBER,
-    "number": _OF_NUMBER,
+    "integer": _NUMBER_LIMITS,
+    "number": _NUMBER_LIMITS,
     "string": frozenset(("minLength", "maxLength", "pattern")),
     "array": frozenset(("minItems", "maxItems", "uniqueItems")),
     "object": frozenset(("minProperties", "maxProperties")),
 }
-# What a hint says, and what only comments on the schema; with any other keyword the schema is shown itself.
-_SAID = frozenset.union(*_LIMITS.values()) - {"uniqueItems"} | frozenset(
+# Keywords that a hint expresses, or that are only comments. A schema with other keywords is shown in full.
+_HINT_KEYWORDS = frozenset.union(*_LIMITS.values()) - {"uniqueItems"} | frozenset(
     "type properties required additionalProperties items enum const anyOf oneOf $ref format description "
     "title default examples $defs definitions $schema $id $comment deprecated readOnly writeOnly".split()
 )
 _ANNOTATIONS = frozenset("description title default examples $comment deprecated $defs definitions".split())
 
 
-Align = Callable[[Json, Cursor], Any]
+Align: TypeAlias = Callable[[Json, Cursor], Any]
 
 
 @cache
 def any_adapter() -> TypeAdapter[Any]:
-    """What stands where a node wants pydantic's checks, and jsonschema does them."""
+    """Return a pydantic adapter without checks, for nodes whose values jsonschema checks."""
     return TypeAdapter(Any)
 
 
 def plain_json(data: Json, cursor: Cursor) -> Any:
-    """A JSON value as json.loads gives it, but that a whole number is never rounded.
+    """Convert JSON data to what json.loads returns, without ever rounding a whole number.
 
-    Raises Misfit for a number beyond a float.
+    Raises ValidationFailure for a number beyond the range of a float.
     """
     if isinstance(data, dict):
         return {key: plain_json(value, cursor.child(key)) for key, value in data.items()}
@@ -310,9 +344,9 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> Any:
-    """What is valid as it stands, and all else as ``align`` reads it.
+    """Return data that is valid without changes, and convert other data with ``align``.
 
-    A valid 3.0 in the place of an integer becomes one, where aligning does not fail.
+    A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
     plain = plain_json(data, cursor)
     if not check.is_valid(plain):
@@ -328,16 +362,19 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """What is not aligned, for its schema says more than nodes do; the whole is checked in the end."""
+    """A part that is not aligned, because its schema uses keywords that nodes do not have.
 
-    any_text = True  # a text is JSON too, so that the lines of a reply are items only by a guess
+    The whole value is validated at the end, this part included.
+    """
+
+    any_text = True  # text is valid JSON data too, so taking the lines of a reply for items is a guess
 
     def read(self, data: Json, cursor: Cursor) -> Any:
         return plain_json(data, cursor)
 
 
 class JsonNumberNode(NumberNode[int | float]):
-    """A number, whole where it is written so."""
+    """A number: an ``int`` if it is written without a fraction, else a ``float``."""
 
     kind = "a number"
 
@@ -348,21 +385,21 @@ class JsonNumberNode(NumberNode[int | float]):
 
 
 class FormatNode(TextNode):
-    """Text of some format, which stays text."""
+    """Text of some format, such as ``date``; the value remains text."""
 
-    def __init__(self, form: str) -> None:
-        self._form = form
+    def __init__(self, format: str) -> None:
+        self._format = format
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        return f"string ({self._form})"
+        return f"string ({self._format})"
 
 
 class EnumNode(ChoiceNode[Any]):
-    """One of the scalars of an enum; a member as it stands is that member, whatever others are called."""
+    """One of the scalars of an enum. An exact member is never read as another one that looks similar."""
 
     def __init__(self, values: list[Any]) -> None:
         node = choice_node(Target(cast(Any, Literal)[tuple(values)]))
-        assert isinstance(node, ChoiceNode), "a Literal is read as a choice"
+        assert isinstance(node, ChoiceNode), "a Literal always has a ChoiceNode"
         super().__init__("enum", node.choices.choices, exact=False)
         self._values = values
 
@@ -374,15 +411,15 @@ class EnumNode(ChoiceNode[Any]):
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two scalars are one in JSON, where 1 is 1.0 and not true."""
+    """Return True if two scalars are equal in JSON, where 1 equals 1.0 but not true."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 class PropertiesNode(ObjectNode):
     """An object with known properties.
 
-    Where others are allowed too, a key in another form may be one of them: it is taken for a property only
-    when that is required and missing.
+    If additional properties are allowed, a key in another spelling may be one of them. It is then read as a
+    known property only if that property is required and missing.
     """
 
     def __init__(self, name: str, fields: tuple[FieldSpec, ...], extra: Extra) -> None:
@@ -395,7 +432,7 @@ class PropertiesNode(ObjectNode):
 
 
 class AlternativesNode(UnionNode):
-    """One of several forms. What is valid as it stands is not held against each of them."""
+    """One of several alternatives (anyOf, oneOf, several types). Valid data is returned unchanged."""
 
     def __init__(self, options: tuple[Node[Any], ...], check: SchemaCheck) -> None:
         super().__init__(options, None)
@@ -410,7 +447,7 @@ class AlternativesNode(UnionNode):
             return super().read(data, cursor)
         except Ambiguity:
             raise
-        except ValidationFailure as failure:  # a limit of one form tells more than that no form fits
+        except ValidationFailure as failure:  # the limit of one alternative says more than that none fits
             problems = self._check.problems(plain_json(data, cursor), cursor)
             deeper = any(problem.path != cursor.path for problem in failure.problems)
             if deeper or not problems or problems[0].message == NO_ALTERNATIVE:
@@ -419,7 +456,7 @@ class AlternativesNode(UnionNode):
 
 
 class LimitsNode(ConstrainedNode):
-    """A part whose values must hold the limits of its schema: lengths, bounds, a pattern."""
+    """A part whose values must obey the limits of its schema: lengths, bounds, a pattern."""
 
     def __init__(self, inner: Node[Any], limits: JsonSchema, check: SchemaCheck) -> None:
         shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
@@ -435,19 +472,24 @@ class LimitsNode(ConstrainedNode):
 
 
 class SchemaTree:
-    """The nodes of one schema. ``said`` tells whether their hint says all that the schema does."""
+    """Builds the nodes of one schema.
+
+    Attributes:
+        hint_is_complete: The hint of the nodes expresses every keyword of the schema.
+        root: The node of the whole schema.
+    """
 
     def __init__(self, schema: JsonSchema, check: SchemaCheck, name: str) -> None:
-        self.said = True
+        self.hint_is_complete = True
         self._schema = schema
         self._check = check
         self._name = name
         self._built: dict[str, Node[Any]] = {}
         self._open: dict[str, RecursiveNode[Any]] = {}
-        self.root = self._referred("#", frozenset())
+        self.root = self._node_of_reference("#", frozenset())
 
     def target(self, reference: str) -> Any:
-        """The part of the schema at a JSON pointer; None for references of other kinds."""
+        """Return the part of the schema that a JSON pointer refers to; None for other kinds of references."""
         if not re.match(r"#(?:/|\Z)", reference) or self._check.has_ids:
             return None
         part: Any = self._schema
@@ -456,33 +498,38 @@ class SchemaTree:
             part = part[int(name)] if isinstance(part, list) else part[name]
         return part
 
-    def _referred(self, reference: str, here: frozenset[str]) -> Node[Any]:
-        """The node of another part. ``here`` holds the references that led to this place in the value."""
+    def _node_of_reference(self, reference: str, here: frozenset[str]) -> Node[Any]:
+        """Return the node of the part that a reference names.
+
+        ``here`` holds the references that were followed without going deeper into the value: a second one to
+        the same part would never end.
+        """
         if reference in here:
             raise InvalidSchemaError(self._check.name, reference, "it refers only to itself")
         if reference in self._built or reference in self._open:
             return self._built.get(reference) or self._open[reference]
         part = self._schema if reference == "#" else self.target(reference)
         if part is None:
-            return self._unsaid()
+            return self._not_in_hint()
         name = self._name if reference == "#" else reference.rpartition("/")[2]
-        shared: RecursiveNode[Any] = RecursiveNode(_bare(name) or "the value")
+        shared: RecursiveNode[Any] = RecursiveNode(_class_name(name) or "the value")
         self._open[reference] = shared
         shared.node = self._built[reference] = self._node(part, here | {reference}, name)
         del self._open[reference]
         return shared.node
 
-    def _unsaid(self) -> Node[Any]:
-        self.said = False
+    def _not_in_hint(self) -> Node[Any]:
+        """Return a node that does not align, for a part whose schema a hint cannot express."""
+        self.hint_is_complete = False
         return JsonNode()
 
     def _node(self, schema: Any, here: frozenset[str] = frozenset(), name: str = "") -> Node[Any]:
-        if not isinstance(schema, dict):  # true or false
-            return JsonNode() if schema is True else self._unsaid()
-        self.said &= schema.keys() <= _SAID
+        if not isinstance(schema, dict):  # the schemas true and false accept everything and nothing
+            return JsonNode() if schema is True else self._not_in_hint()
+        self.hint_is_complete &= schema.keys() <= _HINT_KEYWORDS
         if "$ref" in schema:
-            self.said &= not (schema.keys() - _ANNOTATIONS - {"$ref", "$schema", "$id"})
-            return self._referred(schema["$ref"], here)
+            self.hint_is_complete &= not (schema.keys() - _ANNOTATIONS - {"$ref", "$schema", "$id"})
+            return self._node_of_reference(schema["$ref"], here)
         if "const" in schema or "enum" in schema:
             return self._choice([schema["const"]] if "const" in schema else schema["enum"], schema)
         kinds = schema.get("type") or next((kind for key, kind in _IMPLIED if key in schema), None)
@@ -494,18 +541,18 @@ class SchemaTree:
         return self._combined(schema, here, name)
 
     def _combined(self, schema: JsonSchema, here: frozenset[str], name: str) -> Node[Any]:
-        forms = schema.get("anyOf") or schema.get("oneOf")
+        alternatives = schema.get("anyOf") or schema.get("oneOf")
         every = schema.get("allOf", ())
-        if forms and not every:
-            options = tuple(self._node(form, here, name) for form in forms)
+        if alternatives and not every:
+            options = tuple(self._node(option, here, name) for option in alternatives)
             return options[0] if len(options) == 1 else AlternativesNode(options, self._check.of(schema))
-        if len(every) == 1 and not forms:
+        if len(every) == 1 and not alternatives:
             return self._node(every[0], here, name)
-        return JsonNode() if not schema.keys() - _ANNOTATIONS else self._unsaid()
+        return JsonNode() if not schema.keys() - _ANNOTATIONS else self._not_in_hint()
 
     def _choice(self, values: list[Any], schema: JsonSchema) -> Node[Any]:
         if any(isinstance(value, (dict, list)) for value in values) or not values:
-            return self._unsaid()
+            return self._not_in_hint()
         scalars = [value for value in values if value is not None]
         if not scalars:
             return NoneNode()
@@ -522,13 +569,13 @@ class SchemaTree:
             return FormatNode(schema["format"])
         if kind == "array":
             items = schema.get("items", True)
-            self.said &= not isinstance(items, list)
+            self.hint_is_complete &= not isinstance(items, list)
             alike = isinstance(items, dict) and "prefixItems" not in schema
             return ListNode(self._node(items) if alike else JsonNode(), list, exact=False)
         if kind == "object":
             return self._object(schema, name)
         make = _SCALARS.get(kind)
-        return make() if make is not None else self._unsaid()
+        return make() if make is not None else self._not_in_hint()
 
     def _object(self, schema: JsonSchema, name: str) -> Node[Any]:
         properties: Mapping[str, Any] = schema.get("properties", {})
@@ -536,13 +583,13 @@ class SchemaTree:
         if not properties and others is not False:
             alike = isinstance(others, dict) and "patternProperties" not in schema
             return DictNode(TextNode(), self._node(others) if alike else JsonNode(), dict)
-        self.said &= not isinstance(others, dict)
+        self.hint_is_complete &= not isinstance(others, dict)
         required = schema.get("required")
         names = frozenset(required if isinstance(required, list) else ())
         fields = tuple(FieldSpec(key, (key,), Any, key in names) for key in properties)
         closed = others is False and "patternProperties" not in schema
         title = schema.get("title")
-        node = PropertiesNode(_bare(title or name), fields, "forbid" if closed else "allow")
+        node = PropertiesNode(_class_name(title or name), fields, "forbid" if closed else "allow")
         for key, part in properties.items():
             node.nodes[key] = self._node(part)
             node.descriptions[key] = part.get("description") if isinstance(part, dict) else None
@@ -559,6 +606,6 @@ _SCALARS: dict[str, type[Node[Any]]] = {
 }
 
 
-def _bare(name: str) -> str:
-    """A name that a class may have."""
+def _class_name(name: str) -> str:
+    """Return a title as a name for a class, without punctuation."""
     return re.sub(r"\W+", " ", name).strip()[:60]

@@ -1,4 +1,4 @@
-"""Reads replies by a JSON Schema that is given as a dict: a type without a class."""
+"""Parsers for JSON Schemas and OpenAI functions that are given as dicts, without a Python type."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from .nodes import (
     valid_or_aligned,
 )
 
-_ROOT = "Root"  # the name of a schema inside of another one
-_OF_FUNCTIONS = frozenset(("name", "description", "parameters", "strict", "type"))
+_ROOT = "Root"  # the name of a schema in the definitions of another one
+_FUNCTION_KEYS = frozenset(("name", "description", "parameters", "strict", "type"))
 
 
 class SchemaNode(ConstrainedNode):
-    """A whole JSON Schema: what is valid as it stands is the value; all else is aligned, then checked."""
+    """A whole JSON Schema. Valid data is returned unchanged; other data is aligned, then validated."""
 
     def __init__(self, tree: SchemaTree, check: SchemaCheck, schema: JsonSchema) -> None:
         super().__init__(tree.root, any_adapter(), {})
         self.exact = False  # pydantic does not know what the schema demands
         self._check = check
         self._schema = schema
-        self._said = tree.said
+        self._hint_is_complete = tree.hint_is_complete
 
     def schema(self, definitions: Definitions) -> JsonSchema:
-        """The schema inside of another one, its references leading where they did."""
+        """Return the schema for use inside another one, with its references changed accordingly."""
         inside = {key: value for key, value in self._schema.items() if key != "$schema"}
         references = self._check.references
         if not references or self._check.has_ids or "$id" in inside:
@@ -48,11 +48,11 @@ class SchemaNode(ConstrainedNode):
         if all(reference.startswith("#/$defs/") for reference in references):
             definitions.schemas.update(inside.pop("$defs"))
             return inside
-        definitions.schemas[_ROOT] = _moved(inside)
+        definitions.schemas[_ROOT] = _move_references(inside)
         return {"$ref": f"#/$defs/{_ROOT}"}
 
     def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
-        if self._said:
+        if self._hint_is_complete:
             return self.inner.hint(enclosing)
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
@@ -74,7 +74,7 @@ class SchemaNode(ConstrainedNode):
 
 
 class JsonSchemaParser(TypeParser[Any]):
-    """Text from a model → plain JSON that is valid by a JSON Schema."""
+    """Converts the text of a reply to plain JSON that is valid by a JSON Schema."""
 
     def __init__(self, node: SchemaNode, schema: JsonSchema, name: str) -> None:
         super().__init__(Target(Any, alias=name), node)
@@ -82,7 +82,7 @@ class JsonSchemaParser(TypeParser[Any]):
 
     @cached_property
     def plain_text(self) -> bool:
-        return False  # a schema was asked for, so it is shown, be it that of a string
+        return False  # the user asked for a schema, so it is sent even if it is that of a string
 
     @cached_property
     def _schema(self) -> JsonSchema:
@@ -90,75 +90,78 @@ class JsonSchemaParser(TypeParser[Any]):
 
 
 def schema_parser(schema: Mapping[str, Any], *, name: str | None = None) -> TypeParser[Any]:
-    """The parser of plain JSON (dict, list, str, int, float, bool, None) by a JSON Schema.
+    """Return a parser for plain JSON (dict, list, str, int, float, bool, None) by a JSON Schema.
 
-    The draft is that of ``$schema``, 2020-12 without one. A reply that is valid is read as it stands; one
-    that is not is aligned as with any other type (keys and enum members in another form, numbers as text),
-    and what comes of it is checked by the package jsonschema. Formats are not enforced, and defaults not
-    filled in. ``name`` is by default the schema's title. Raises InvalidSchemaError when the schema is broken.
+    ``$schema`` decides the draft; the default is 2020-12. A valid reply is returned unchanged. Another reply
+    is aligned as with a Python type (keys and enum members in another spelling, numbers as text), and the
+    result is validated with the package jsonschema. Formats are not enforced, and defaults are not filled in.
+    ``name`` defaults to the title of the schema.
+
+    Raises InvalidSchemaError if the schema is invalid.
     """
     title = schema.get("title") if isinstance(schema, Mapping) else None
-    said = name or (title if isinstance(title, str) else "")
-    name = said or "value"
+    given_name = name or (title if isinstance(title, str) else "")
+    name = given_name or "value"
     if not isinstance(schema, Mapping):
         raise InvalidSchemaError(name, "#", f"a mapping is expected, not {type(schema).__name__}")
     try:
         given: JsonSchema = _plain(schema)
         check = SchemaCheck(given, name)
-        tree = SchemaTree(given, check, said)
+        tree = SchemaTree(given, check, given_name)
         return JsonSchemaParser(SchemaNode(tree, check, given), _inlined(given, tree), name)
     except RecursionError as error:
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
 def is_function(schema: Mapping[str, Any]) -> bool:
-    """Whether a dict describes a function in one of OpenAI's forms, and is not a JSON Schema itself."""
+    """Return True if a dict is a function in one of OpenAI's formats, and not a JSON Schema itself."""
     if schema.get("type") == "function":
         return True
     parameters = schema.get("parameters", {})
     return (
         isinstance(schema.get("name"), str)
         and isinstance(parameters, Mapping)
-        and schema.keys() <= _OF_FUNCTIONS - {"type"}
+        and schema.keys() <= _FUNCTION_KEYS - {"type"}
     )
 
 
 def function_schema(function: Mapping[str, Any]) -> tuple[str, str | None, Mapping[str, Any]]:
-    """The name, the description and the JSON Schema of the parameters of a function as OpenAI describes it.
+    """Return the name, the description and the parameters' JSON Schema of a function in OpenAI's format.
 
-    It is ``{"name", "description", "parameters"}``, alone, under ``"function"``, or beside
-    ``"type": "function"``. A bare JSON Schema goes by its title ("value" without one) and description.
-    Raises ValueError for a function without a name, or whose parameters are no schema.
+    The function is ``{"name", "description", "parameters"}``, alone, under the key ``"function"``, or with
+    ``"type": "function"``. For a plain JSON Schema, its title (or "value") and description are returned.
+
+    Raises ValueError for a function without a name, or with parameters that are not a schema.
     """
     if not is_function(function):
         title = function.get("title")
-        return title if isinstance(title, str) and title else "value", _said(function), function
+        return title if isinstance(title, str) and title else "value", _description(function), function
     inner = function.get("function", function)
     name = inner.get("name") if isinstance(inner, Mapping) else None
     if not isinstance(name, str) or not name:
         raise ValueError('a function needs a "name"')
     parameters = inner.get("parameters")
-    if parameters is None:  # OpenAI: a function without parameters
+    if parameters is None:  # OpenAI permits functions without parameters
         parameters = {"type": "object", "properties": {}, "additionalProperties": False}
     if not isinstance(parameters, Mapping):
-        raise ValueError(f'the "parameters" of the function {name!r} are no JSON Schema')
-    return name, _said(inner), parameters
+        raise ValueError(f'the "parameters" of the function {name!r} are not a JSON Schema')
+    return name, _description(inner), parameters
 
 
-def _said(schema: Mapping[str, Any]) -> str | None:
+def _description(schema: Mapping[str, Any]) -> str | None:
     description = schema.get("description")
     return description if isinstance(description, str) else None
 
 
 def _plain(part: Any) -> Any:
-    """A copy as jsonschema takes it, of dicts and lists; it stays as it is when the original is changed."""
+    """Return a deep copy made of dicts and lists, which jsonschema requires."""
     if isinstance(part, Mapping):
         return {key: _plain(value) for key, value in part.items()}
     return [_plain(item) for item in part] if isinstance(part, (list, tuple)) else part
 
 
 def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
-    """The schema with no reference at its root, as providers demand."""
+    """Return the schema without a reference at its root, because providers reject that."""
     while isinstance(schema.get("$ref"), str):
         target = tree.target(schema["$ref"])
         if not isinstance(target, dict):
@@ -167,10 +170,10 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
     return schema
 
 
-def _moved(part: Any) -> Any:
-    """A schema whose references into itself lead into its place among the definitions of another one."""
+def _move_references(part: Any) -> Any:
+    """Change the references in a schema that becomes one of the definitions of another schema."""
     if isinstance(part, list):
-        return [_moved(item) for item in part]
+        return [_move_references(item) for item in part]
     if not isinstance(part, dict):
         return part
     moved: JsonSchema = {}
@@ -178,7 +181,7 @@ def _moved(part: Any) -> Any:
         if key == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
             moved[key] = f"#/$defs/{_ROOT}{value[1:]}"
         elif key in MAPS and isinstance(value, dict):
-            moved[key] = {name: _moved(inside) for name, inside in value.items()}
+            moved[key] = {name: _move_references(inside) for name, inside in value.items()}
         else:
-            moved[key] = value if key in DATA else _moved(value)
+            moved[key] = value if key in DATA else _move_references(value)
     return moved

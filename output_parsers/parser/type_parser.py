@@ -166,7 +166,7 @@ class TypeParser(Generic[T]):
         if not reply.text:
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
         # A reply that is a choice exactly as prompts show it wins over reading it as JSON, as in "true".
-        if self._choices is not None and self._choices.shows(reply.text):
+        if self._choices is not None and self._choices.has_text_choice(reply.text):
             return self._read_text(reply, cursor)
         if "<" in text and not self._accepts_prose:  # other texts were tried before
             value = self._read_exact_after_tag(reply, cursor)
@@ -180,7 +180,7 @@ class TypeParser(Generic[T]):
             return self._read_json(reply, cursor)
         inner = reply.without_wrapping()
         unwrapped = inner.text != reply.text and (self._accepts_prose or inner.text[:1] == '"')
-        if unwrapped and not (self._choices is not None and self._choices.shows(inner.text)):
+        if unwrapped and not (self._choices is not None and self._choices.has_text_choice(inner.text)):
             whole = inner.read_whole()
             if whole is not None:  # JSON in a fence means the same as without the fence
                 return self._read_candidate(whole, cursor)

@@ -158,7 +158,7 @@ def normalize(text: str) -> str:
 
 
 # Words that may turn a statement about a choice into its opposite, limit it, or leave it open. The commonest
-# words of other languages are included, because returning a choice that the model denied is the worst mistake.
+# words of other languages are included: returning a choice that the model denied is the worst mistake.
 _TURNING_WORDS = r"""
     not|no|non|never|none|neither|nor|nothing|nobody|nowhere|without|cannot|
     (?:ca|do|does|did|is|was|are|were|wo|would|should|could|ai|has|have|had)nt|unlikely|hardly|barely|

@@ -1,4 +1,8 @@
-"""The reply itself."""
+"""Parsers like those of LangChain: plain text, regex groups, dates, lists, and values by type.
+
+``TextParser`` is the base class of all parsers in this package that do not read JSON, and ``DictParser`` that
+of those that return a dict, as in AgentScope.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +33,19 @@ _STRAY_END = re.compile(r"</(think|thinking)>", re.IGNORECASE)
 
 
 class TextParser(ABC, Generic[T_co]):
-    """An OutputParser of a reply that is no JSON, so that it has no schema."""
+    """Base class of output parsers for replies that are not JSON, and so have no JSON Schema."""
 
     @property
     def schema(self) -> None:
-        """None: plain text is wanted."""
+        """Always None, because the reply is plain text."""
         return
 
     @abstractmethod
     def format_instructions(self) -> str:
-        """What a prompt must say so that a model writes this form; "" when anything goes."""
+        """Return instructions for a prompt that describe the format; "" if any text is accepted."""
 
     def parse(self, text: str) -> T_co:
-        """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
+        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
         try:
             return self._read(text)
         except ValidationFailure as error:
@@ -49,19 +53,19 @@ class TextParser(ABC, Generic[T_co]):
 
     @abstractmethod
     def _read(self, text: str) -> T_co:
-        """The value of a text. Raises Misfit or OutputParsingError."""
+        """Return the value of a text. Raises ValidationFailure or OutputParsingError."""
 
 
 def failure(message: str, *, path: str = "$", found: str = "") -> ValidationFailure:
-    """The fault of a text: where, what is wrong, what was found."""
+    """Return an error with a single problem: its path, its message and what was found."""
     return ValidationFailure(Problem(path, message, found))
 
 
 def without_reasoning(text: str, wanted: str = "") -> str:
-    """A reply without the ``<think>`` section before it, as reasoning models write one.
+    """Remove the ``<think>`` sections that reasoning models write before their reply.
 
-    ``wanted`` is what the caller looks for: where it mentions the tag, the section is content and stays.
-    Raises Misfit when the reply ends inside the section: what it holds is no answer.
+    ``wanted`` is the text that the caller looks for. If it mentions the tag, the section is part of the
+    content and is not removed. Raises ValidationFailure if the reply ends inside the section.
     """
     if "<think" in wanted.lower():
         return text
@@ -71,7 +75,7 @@ def without_reasoning(text: str, wanted: str = "") -> str:
         if closing is None:
             raise failure("the reply ends inside its reasoning")
         start = closing.end()
-    stray = _STRAY_END.search(text, start)  # the template of the chat may hold the opening tag
+    stray = _STRAY_END.search(text, start)  # some chat templates contain the opening tag
     if stray is not None and f"<{stray[1]}>".lower() not in text[start : stray.start()].lower():
         start = stray.end()
     return text[start:]
@@ -79,13 +83,14 @@ def without_reasoning(text: str, wanted: str = "") -> str:
 
 @dataclass(frozen=True)
 class StrOutputParser(TextParser[str]):
-    """The text as the model wrote it, to the last space, as LangChain's.
+    """Returns the text exactly as the model wrote it, like LangChain's StrOutputParser.
 
     >>> StrOutputParser().parse(" Hello! ")
     ' Hello! '
     """
 
     def format_instructions(self) -> str:
+        """Return "", because any text is accepted."""
         return ""
 
     def _read(self, text: str) -> str:
@@ -94,18 +99,23 @@ class StrOutputParser(TextParser[str]):
 
 @dataclass(frozen=True)
 class RegexOutputParser(TextParser[dict[str, str | None]]):
-    """The groups of a pattern under the names ``output_keys``, in order, as LangChain's RegexParser.
+    """Returns the groups of a regular expression as a dict, like LangChain's RegexParser.
 
     >>> parser = RegexOutputParser(r"Grade: (\\w)\\nWhy: (.*)", ["grade", "why"])
     >>> parser.parse("Grade: A\\nWhy: It is clear.")
     {'grade': 'A', 'why': 'It is clear.'}
 
-    The first match anywhere in the reply counts; a group that took no part in it is None. Where nothing
-    matches, the whole reply is the value of ``default_output_key`` and the other values are "", or without
-    such a key the reply is refused. A ``<think>`` section before the answer is passed over, unless the
-    pattern mentions it. How long a search takes is up to the pattern: keep it free of nested repetition.
+    The first match anywhere in the reply counts. A group that did not take part in the match is None. A
+    ``<think>`` section before the answer is ignored, unless the pattern mentions it. The time of a search
+    depends on the pattern: avoid nested repetition.
 
-    Raises ValueError when the pattern is broken or has fewer groups than there are keys.
+    Raises ValueError if the pattern is invalid or has fewer groups than there are keys.
+
+    Attributes:
+        pattern: The regular expression.
+        output_keys: The keys of the groups, in order.
+        default_output_key: If nothing matches, the whole reply is the value of this key, and the other values
+            are "". Without such a key, a reply that does not match is an error.
     """
 
     pattern: str | re.Pattern[str]
@@ -123,7 +133,7 @@ class RegexOutputParser(TextParser[dict[str, str | None]]):
             )
         if self.default_output_key is not None and self.default_output_key not in self.output_keys:
             raise ValueError(
-                f"the default output key {self.default_output_key!r} is none of the output keys "
+                f"the default output key {self.default_output_key!r} is not one of the output keys "
                 f"{', '.join(self.output_keys)}"
             )
 
@@ -132,15 +142,15 @@ class RegexOutputParser(TextParser[dict[str, str | None]]):
         try:
             return re.compile(self.pattern)
         except re.error as error:
-            raise ValueError(f"the pattern {self.pattern!r} is broken: {error}") from error
+            raise ValueError(f"the pattern {self.pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
         return f"Reply with text that this regular expression matches: {self._compiled.pattern}"
 
     def _read(self, text: str) -> dict[str, str | None]:
-        found = self._compiled.search(without_reasoning(text, self._compiled.pattern))
-        if found is not None:
-            return {key: found[index] for index, key in enumerate(self.output_keys, start=1)}
+        match = self._compiled.search(without_reasoning(text, self._compiled.pattern))
+        if match is not None:
+            return {key: match[index] for index, key in enumerate(self.output_keys, start=1)}
         if self.default_output_key is None:
             keys = ", ".join(self.output_keys)
             raise failure(f"expected text that matches {self._compiled.pattern!r}, which gives {keys}")
@@ -148,22 +158,25 @@ class RegexOutputParser(TextParser[dict[str, str | None]]):
 
 
 _EXAMPLE = datetime(2023, 7, 4, 14, 30, 59, 250_000, tzinfo=UTC)
-_LONGEST = 200
-_AROUND = " \t\r\n\"'`*"
+_MAX_LENGTH = 200  # characters; a longer text is not a datetime
+_DECORATION = " \t\r\n\"'`*"
 
 
 @dataclass(frozen=True)
 class DatetimeOutputParser(TextParser[datetime]):
-    """A datetime in the format that ``datetime.strptime`` takes, as LangChain's, which also set the default.
+    """Reads a datetime in a format of ``datetime.strptime``, like LangChain's DatetimeOutputParser.
 
     >>> DatetimeOutputParser("%d.%m.%Y %H:%M").parse("04.07.2023 14:30")
     datetime.datetime(2023, 7, 4, 14, 30)
 
-    A fence, quotes, bold and a full stop around it, and reasoning before it, are passed over; nothing else
-    is. The ``Z`` of the default format is a letter, as LangChain's: the value has a time zone only where
-    the format has ``%z``. For dates in any form, in words too, use ``parser_for(datetime)``.
+    A fence, quotes, bold markers and a full stop around the datetime are ignored, and so is reasoning before
+    it. Any other text is an error. For dates in other formats and in words, use ``parser_for(datetime)``.
 
-    Raises ValueError when the format is none.
+    Raises ValueError if the format is invalid.
+
+    Attributes:
+        format: The format. The default is LangChain's, in which ``Z`` is just a letter: the value has a time
+            zone only if the format contains ``%z``.
     """
 
     format: str = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -172,7 +185,7 @@ class DatetimeOutputParser(TextParser[datetime]):
         try:
             datetime.strptime(self._example, self.format)
         except ValueError as error:
-            raise ValueError(f"{self.format!r} is no format of a datetime: {error}") from error
+            raise ValueError(f"{self.format!r} is not a valid datetime format: {error}") from error
 
     @property
     def _example(self) -> str:
@@ -182,16 +195,16 @@ class DatetimeOutputParser(TextParser[datetime]):
         return f"Reply only with a date and time in the format {self.format}, such as {self._example}"
 
     def _read(self, text: str) -> datetime:
-        said = strip_reasoning(text, Cursor()).without_wrapping().text.strip(_AROUND)
-        for written in (said, said.removesuffix(".").rstrip(_AROUND)):
-            if len(written) <= _LONGEST:
+        answer = strip_reasoning(text, Cursor()).without_wrapping().text.strip(_DECORATION)
+        for candidate in (answer, answer.removesuffix(".").rstrip(_DECORATION)):
+            if len(candidate) <= _MAX_LENGTH:
                 try:
-                    return datetime.strptime(written, self.format)
+                    return datetime.strptime(candidate, self.format)
                 except (ValueError, OverflowError):
                     pass
         raise failure(
             f"expected a date and time in the format {self.format}, such as {self._example}",
-            found=describe_value(said),
+            found=describe_value(answer),
         )
 
 
@@ -203,15 +216,17 @@ _ENDS = (",", "\r", "\n", "")
 
 @dataclass(frozen=True)
 class CommaSeparatedListOutputParser(TextParser[list[str]]):
-    """The items of a text such as ``foo, "bar, baz", qux``, as LangChain's: CSV, over all lines.
+    """Reads items between commas, like LangChain's CommaSeparatedListOutputParser.
 
     >>> CommaSeparatedListOutputParser().parse('foo, "bar, baz", qux')
     ['foo', 'bar, baz', 'qux']
 
-    Space around an item is not part of it, nor is a comma at the end of a line an item; ``a,,b`` has an
-    empty item in the middle, ``""`` is one anywhere. A fence, a first line that ends in a colon and
-    reasoning are passed over, and a JSON array is read as what it is. Refused are an empty
-    reply, a quote that is never closed, and commas between quotes that do not enclose a whole item.
+    The text is read as CSV, over all lines. Spaces around an item and a comma at the end of a line are
+    ignored. ``a,,b`` has an empty item in the middle, and ``""`` is an empty item anywhere. A fence, a first
+    line that ends with a colon, and reasoning are ignored. A JSON array is accepted too.
+
+    An empty reply, a quote that is never closed, and a comma inside quotes that do not enclose a whole item
+    are errors.
     """
 
     def format_instructions(self) -> str:
@@ -248,19 +263,19 @@ def _json_items(text: str) -> list[str] | None:
 
 def _csv_items(text: str) -> list[str]:
     items: list[str] = []
-    position, said = 0, False
+    position, has_content = 0, False
     while position <= len(text):
         item, quoted, position = _item(text, position, len(items))
         separator = text[position : position + 1]
         position += 1
         if item or quoted or separator == ",":
             items.append(item)
-            said = said or quoted or bool(item)
-    return items if said else []
+            has_content = has_content or quoted or bool(item)
+    return items if has_content else []
 
 
 def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
-    """The item that begins here, whether it is quoted, and the index after it."""
+    """Return the item that begins at a position, whether it is quoted, and the position after it."""
     start = _end(_SPACE, text, position)
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)
@@ -275,8 +290,8 @@ def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    found = pattern.match(text, position)
-    return found.end() if found else position
+    match = pattern.match(text, position)
+    return match.end() if match else position
 
 
 _NUMBER = re.compile(r"[ \t]*+(\d{1,9})[.)](?:[ \t]++(.*))?$")
@@ -292,14 +307,14 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True)
 class NumberedListOutputParser(TextParser[list[str]]):
-    """The items of a list such as ``1. foo``, ``2. bar``, a line each, as LangChain's.
+    """Reads the items of a numbered list, like LangChain's NumberedListOutputParser.
 
     >>> NumberedListOutputParser().parse("Items:\\n1. foo\\n2) bar")
     ['foo', 'bar']
 
-    A number counts at the beginning of a line; a first item may stand after the words that announce it.
-    Indented lines go on with the item above them. Other lines are prose around the list. A text that says
-    that there are no items is the empty list; any other text without items is refused.
+    Each item begins on a new line; the first one may also follow the words that announce the list. Indented
+    lines continue the item above them. Other lines are ignored. A reply such as "There are no items." is the
+    empty list; any other reply without items is an error.
     """
 
     def format_instructions(self) -> str:
@@ -311,13 +326,13 @@ class NumberedListOutputParser(TextParser[list[str]]):
 
 @dataclass(frozen=True)
 class MarkdownListOutputParser(TextParser[list[str]]):
-    """The items of a list such as ``- foo``, ``* bar``, a line each, as LangChain's; nested ones too.
+    """Reads the items of a Markdown list, nested ones included, like LangChain's MarkdownListOutputParser.
 
     >>> MarkdownListOutputParser().parse("Items:\\n- foo\\n  - bar")
     ['foo', 'bar']
 
-    Indented lines go on with the item above them. Other lines are prose around the list. A text that says
-    that there are no items is the empty list; any other text without items is refused.
+    Indented lines continue the item above them. Other lines are ignored. A reply such as "There are no
+    items." is the empty list; any other reply without items is an error.
     """
 
     def format_instructions(self) -> str:
@@ -331,7 +346,7 @@ def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
     rest = strip_reasoning(text, Cursor()).text
     items = _marked(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
-        raise failure(f"expected {kind}; the reply holds no item of one")
+        raise failure(f"expected {kind}; the reply has no items")
     for index, item in enumerate(items):
         if not item:
             raise failure("this item is empty", path=f"$[{index}]")
@@ -339,24 +354,25 @@ def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
 
 
 def _marked(text: str, marker: re.Pattern[str]) -> list[list[str]]:
-    """The items, each as its lines."""
+    """Return the items of a list, each as its lines."""
     items: list[list[str]] = []
     announced: str | None = None
-    within = False
+    in_item = False
     for line in text.replace("\r\n", "\n").split("\n"):
-        found = None if _RULE.match(line) else marker.match(line)
-        said = line.strip()
-        if found:
-            if not items and announced and found[1] == "2":
+        match = None if _RULE.match(line) else marker.match(line)
+        content = line.strip()
+        if match:
+            # "The colors: 1. red" announces the list and holds its first item; a second item proves it
+            if not items and announced and match[1] == "2":
                 items.append([announced])
-            items.append([found[2].strip()] if found[2] and found[2].strip() else [])
-            within = True
-        elif within and said and (line[0] in " \t" or not items[-1]):
-            items[-1].append(said)
+            items.append([match[2].strip()] if match[2] and match[2].strip() else [])
+            in_item = True
+        elif in_item and content and (line[0] in " \t" or not items[-1]):
+            items[-1].append(content)
         else:
-            within = False
+            in_item = False
             first = _FIRST.search(line)
-            announced = first[1].strip() if first else announced if not said else None
+            announced = first[1].strip() if first else announced if not content else None
     return items
 
 
@@ -365,42 +381,45 @@ E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True)
-class _ByType(Generic[T]):
-    """An OutputParser that reads with the parser of one type, with all its leniency and its ledger."""
+class _TypeBasedParser(Generic[T]):
+    """Base class of output parsers that use the TypeParser of one type."""
 
     _parser: TypeParser[T] = field(init=False, repr=False, compare=False)
 
     @property
     def schema(self) -> Mapping[str, Any] | None:
-        """The JSON Schema of what a model is to write; None when plain text is wanted."""
+        """The JSON Schema that the reply must follow; None if the reply is plain text."""
         return self._parser.schema
 
     def format_instructions(self) -> str:
-        """What a prompt must say so that a model writes this type; "" when anything goes."""
+        """Return instructions for a prompt that describe the type; "" if any text is accepted."""
         return self._parser.format_instructions()
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """The value. Raises OutputParsingError, and nothing else, when the text is unfit."""
+        """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
         return self._parser.parse(text, leniency)
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """The value with the steps away from the exact text that reading it took."""
+        """Return the value of a reply together with the coercions that were necessary."""
         return self._parser.read(text, leniency)
 
-    def _read_by(self, output_type: Any) -> None:
+    def _use_type(self, output_type: Any) -> None:
         object.__setattr__(self, "_parser", parser_for(output_type))
 
 
 @dataclass(frozen=True, init=False)
-class JsonOutputParser(_ByType[T]):
-    """The JSON in a reply, as LangChain's; given a type, a value of that type.
+class JsonOutputParser(_TypeBasedParser[T]):
+    """Reads the JSON in a reply, like LangChain's JsonOutputParser, optionally as a value of a type.
 
     >>> JsonOutputParser().parse('Here you are: {"a": [1, 2]}')
     {'a': [1, 2]}
     >>> JsonOutputParser(dict[str, list[int]]).parse('{"a": ["1", 2]}')
     {'a': [1, 2]}
 
-    Raises UnsupportedTypeError when nothing reads the type.
+    Raises UnsupportedTypeError if no parser can read the type.
+
+    Attributes:
+        output_type: The type of the value; None accepts any JSON.
     """
 
     output_type: TypeForm[T] | None
@@ -411,53 +430,66 @@ class JsonOutputParser(_ByType[T]):
     def __init__(self, output_type: TypeForm[T]) -> None: ...
     def __init__(self, output_type: TypeForm[T] | None = None) -> None:
         object.__setattr__(self, "form", output_type)
-        self._read_by(Any if output_type is None else output_type)
+        self._use_type(Any if output_type is None else output_type)
 
 
 @dataclass(frozen=True, init=False)
-class PydanticOutputParser(_ByType[T]):
-    """A pydantic model, as LangChain's, or a value of any other type that has a parser.
+class PydanticOutputParser(_TypeBasedParser[T]):
+    """Reads a pydantic model, like LangChain's PydanticOutputParser, or a value of any other type.
 
     >>> class Person(BaseModel):
     ...     name: str
     >>> PydanticOutputParser(Person).parse('{"name": "Ann"}')
     Person(name='Ann')
 
-    Raises UnsupportedTypeError when nothing reads the type.
+    Raises UnsupportedTypeError if no parser can read the type.
+
+    Attributes:
+        pydantic_object: The type of the value.
     """
 
     pydantic_object: TypeForm[T]
 
     def __init__(self, pydantic_object: TypeForm[T]) -> None:
         object.__setattr__(self, "pydantic_object", pydantic_object)
-        self._read_by(pydantic_object)
+        self._use_type(pydantic_object)
 
 
 @dataclass(frozen=True)
-class EnumOutputParser(_ByType[E]):
-    """A member of an enum by its value, as LangChain's, or by its name, in any case.
+class EnumOutputParser(_TypeBasedParser[E]):
+    """Reads a member of an enum by its value or its name, like LangChain's EnumOutputParser.
 
     >>> class Color(Enum):
     ...     RED = "red"
     >>> EnumOutputParser(Color).parse(" Red. ")
     <Color.RED: 'red'>
 
-    Values need not be text. A text that names two members, or denies one, is refused.
+    Upper and lower case make no difference, and the values may be of any type. A reply that names two
+    members, or denies one ("not red"), is an error.
+
+    Attributes:
+        enum: The enum.
     """
 
     enum: type[E]
 
     def __post_init__(self) -> None:
-        self._read_by(self.enum)
+        self._use_type(self.enum)
 
 
-# True: all of them; False and None: nothing; a text: the value under that key; several: a dict of those.
+# Which part of a dict is selected. See DictParser.
 Keys: TypeAlias = bool | str | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class TextResponse:
-    """What a model answered: its text, what was parsed from it, and what else the caller knows about it."""
+    """A model's reply with the dict that was parsed from it, like AgentScope's ModelResponse.
+
+    Attributes:
+        text: The text of the reply.
+        parsed: The parsed dict; None before parsing.
+        metadata: Anything else that the caller wants to keep with the reply.
+    """
 
     text: str
     parsed: dict[str, Any] | None = None
@@ -466,10 +498,15 @@ class TextResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class DictParser(TextParser[dict[str, Any]]):
-    """A parser that gives a dict, of which memory, content and metadata get what ``keys_to_*`` says.
+    """Base class of parsers that return a dict, parts of which go to memory, content and metadata.
 
-    ``True`` is the whole dict, ``False`` or ``None`` is None, a text is the value under that key, a
-    sequence is a dict of those keys.
+    Each attribute selects a part: ``True`` the whole dict, ``False`` or ``None`` nothing (None), a string the
+    value of that key, a sequence a dict of those keys.
+
+    Attributes:
+        keys_to_memory: The part for the memory of an agent.
+        keys_to_content: The part that is shown to others.
+        keys_to_metadata: The part for the metadata of a message.
     """
 
     keys_to_memory: Keys = True
@@ -481,28 +518,28 @@ class DictParser(TextParser[dict[str, Any]]):
     @overload
     def parse(self, text: TextResponse) -> TextResponse: ...
     def parse(self, text: str | TextResponse) -> dict[str, Any] | TextResponse:
-        """The dict of a text; or, as AgentScope's, for a response the same response with ``parsed`` filled.
+        """Return the dict of a text. For a TextResponse, return a copy of it with ``parsed`` set.
 
-        Raises OutputParsingError, and nothing else, when the text is unfit.
+        Raises OutputParsingError, and nothing else, if the text is unfit.
         """
         if isinstance(text, TextResponse):
             return replace(text, parsed=super().parse(text.text))
         return super().parse(text)
 
     def to_memory(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """What is remembered. Raises ValueError for a key that is not there, unless it may be missing."""
-        return _chosen(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
+        """Return the part for the memory. Raises ValueError if a key is missing, unless that is allowed."""
+        return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """What others are told. Raises ValueError for a key that is not there, unless it may be missing."""
-        return _chosen(parsed, self.keys_to_content, "keys_to_content", allow_missing)
+        """Return the part for others. Raises ValueError if a key is missing, unless that is allowed."""
+        return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """What goes along. Raises ValueError for a key that is not there, unless it may be missing."""
-        return _chosen(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
+        """Return the part for the metadata. Raises ValueError if a key is missing, unless that is allowed."""
+        return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 
-def _chosen(parsed: Mapping[str, Any], keys: Keys, option: str, allow_missing: bool) -> Any:
+def _select(parsed: Mapping[str, Any], keys: Keys, option: str, allow_missing: bool) -> Any:
     if keys is None or isinstance(keys, bool):
         return dict(parsed) if keys else None
     wanted = (keys,) if isinstance(keys, str) else keys
@@ -510,7 +547,7 @@ def _chosen(parsed: Mapping[str, Any], keys: Keys, option: str, allow_missing: b
     if missing and not allow_missing:
         raise ValueError(
             f"{option} names {', '.join(missing)}, but the parsed reply has: {', '.join(parsed) or 'none'}; "
-            "require these keys, or permit them to be missing"
+            "require these keys, or pass allow_missing=True"
         )
     if isinstance(keys, str):
         return parsed.get(keys)

@@ -140,7 +140,7 @@ def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
     except (PydanticUserError, SchemaError, TypeError, ValueError, RuntimeError) as error:
         reason = f"its constraints do not apply to it ({error})"
         raise UnsupportedTypeError(type_name(target.type), target.path, ["constraints"], reason) from error
-    # ``X | None`` has the keywords of X; pydantic's schema of a Decimal is a number or a string: use the number
+    # of ``X | None`` use the keywords of X; of a Decimal, which pydantic shows as number or string, the first
     schema = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
     checked = ConstrainedNode(
         node, adapter, {key: schema[key] for key in CONSTRAINTS_IN_WORDS if key in schema}

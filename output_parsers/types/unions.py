@@ -148,7 +148,7 @@ class UnionNode(Node[Any]):
         return None
 
     def tag_keys(self) -> list[str]:
-        """Return the keys whose values may identify the member: the discriminator or shared Literal fields."""
+        """Return the keys that may identify the member: the discriminator, or Literal fields they share."""
         if self._declared_tag is not None:
             return [self._declared_tag]
         objects = [node for option in self.options if (node := _as_object(option)) is not None]

@@ -11,9 +11,9 @@ import pytest
 from aiservices import AiServiceError, ChatRequest, ScriptedChatModel, Strategy, create, preview
 from benchmarks import accuracy
 from benchmarks.__main__ import main
-from benchmarks.accuracy import Answered, Scores
-from benchmarks.questions import Questions, ShownQuestions
-from benchmarks.right_answers import RIGHT_ANSWERS
+from benchmarks.accuracy import AnsweredCase, Scores
+from benchmarks.accuracy_cases import ACCURACY_CASES
+from benchmarks.accuracy_methods import Methods, MethodsWithExamples
 
 SAID: dict[str, dict[str, Any]] = {
     "complains": {"It broke.": True, "It shines.": True, "Hm.": True},
@@ -22,10 +22,10 @@ SAID: dict[str, dict[str, Any]] = {
 
 
 def _says(request: ChatRequest) -> str:
-    asked = " ".join(message.text for message in request.messages)
-    if "geese" in asked:
+    request = " ".join(message.text for message in request.messages)
+    if "geese" in request:
         return '{"value": 6}'
-    return '{"value": false}' if "shines" in asked else "perhaps" if "Hm." in asked else '{"value": true}'
+    return '{"value": false}' if "shines" in request else "perhaps" if "Hm." in request else '{"value": true}'
 
 
 def test_accuracy_counts_right_answers_other_values_and_errors() -> None:
@@ -51,27 +51,27 @@ def test_accuracy_counts_right_answers_other_values_and_errors() -> None:
 
 
 def test_an_answer_of_another_type_is_not_right() -> None:
-    assert not Answered("count", "one", 1, True, True, 1, 0.1).right
-    assert not Answered("count", "one", 1, AiServiceError("no"), False, 1, 0.1).right
-    assert Answered("count", "one", 1, 1, True, 1, 0.1).right
+    assert not AnsweredCase("count", "one", 1, True, True, 1, 0.1).right
+    assert not AnsweredCase("count", "one", 1, AiServiceError("no"), False, 1, 0.1).right
+    assert AnsweredCase("count", "one", 1, 1, True, 1, 0.1).right
 
 
 def test_the_right_answers_are_of_the_types_that_are_asked_for() -> None:
-    assert sum(map(len, RIGHT_ANSWERS.values())) >= 60
-    for method, answers in RIGHT_ANSWERS.items():
+    assert sum(map(len, ACCURACY_CASES.values())) >= 60
+    for method, answers in ACCURACY_CASES.items():
         for text, right in answers.items():
-            assert accuracy.is_of_the_type(method, right), (method, text)
+            assert accuracy.has_method_type(method, right), (method, text)
 
 
 def test_both_ways_ask_the_same_and_one_shows_two_examples_before() -> None:
     model = ScriptedChatModel([])
-    bare, shown = (create(way, model, strategy="prompt") for way in (Questions, ShownQuestions))
-    for method, answers in RIGHT_ANSWERS.items():
+    bare, shown = (create(way, model, strategy="prompt") for way in (Methods, MethodsWithExamples))
+    for method, answers in ACCURACY_CASES.items():
         for text in answers:
-            asked = preview(getattr(bare, method), text).messages
+            request = preview(getattr(bare, method), text).messages
             shows = preview(getattr(shown, method), text).messages
-            assert shows[-1] == asked[-1]
-            assert len(shows) == len(asked) + 4
+            assert shows[-1] == request[-1]
+            assert len(shows) == len(request) + 4
             assert not any(text in message.text for message in shows[:-1])
 
 

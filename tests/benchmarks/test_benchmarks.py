@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks import (
     call_stage,
-    cold_stage,
     conversation_stage,
     create_stage,
     import_stage,
@@ -20,7 +19,7 @@ from benchmarks import (
     stream_stage,
 )
 from benchmarks.__main__ import main
-from benchmarks.measure import QUICK, Sample, in_pairs
+from benchmarks.measure import QUICK, Sample, measure_pairs
 from benchmarks.peer import PEERS, Peer
 from benchmarks.results import Comparison, Skipped, Stage, lines
 from benchmarks.ten_methods import new_interface
@@ -51,7 +50,7 @@ def _missing(cases: dict[str, str]) -> list[Skipped]:
 
 @pytest.mark.usefixtures("alone")
 def test_import_stage() -> None:
-    stage = import_stage.run(QUICK, why=True)
+    stage = import_stage.run(QUICK, show_imports=True)
     _well_formed(stage)
     declare = "from aiservices import create, user_message"
     assert {row.case for row in stage.comparisons} == {
@@ -70,7 +69,7 @@ def test_import_stage() -> None:
 def test_call_stage() -> None:
     stage = call_stage.run(QUICK)
     _well_formed(stage)
-    rows = {(row.case, row.against): (row.target, row.cpu_target) for row in stage.comparisons}
+    rows = {(row.case, row.baseline): (row.target, row.cpu_target) for row in stage.comparisons}
     by_hand = "SDK create + validate_json"
     assert rows == {
         ("Person", by_hand): (0.4, None),
@@ -94,11 +93,11 @@ def test_create_stage() -> None:
 
 
 def test_an_interface_that_is_made_anew_shares_no_type_with_the_last() -> None:
-    (interface, forms), (another, others) = new_interface(), new_interface()
+    (interface, types), (another, others) = new_interface(), new_interface()
     assert interface is not another
-    assert len(forms) == 10
-    assert not {*forms} & {*others}
-    assert [get_type_hints(getattr(interface, name))["return"] for name in _methods(interface)] == forms
+    assert len(types) == 10
+    assert not {*types} & {*others}
+    assert [get_type_hints(getattr(interface, name))["return"] for name in _methods(interface)] == types
 
 
 def _methods(interface: type[Any]) -> list[str]:
@@ -141,7 +140,7 @@ def test_scaling() -> None:
 
 
 def test_cold_stage() -> None:
-    _well_formed(cold_stage.run(QUICK))
+    _well_formed(cold_start_stage.run(QUICK))
 
 
 def test_a_peer_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +172,7 @@ def test_sides_take_turns_in_being_first() -> None:
         order.append(name)
         return Sample(1.0, 1.0)
 
-    in_pairs(lambda: side("ours"), lambda: side("floor"), 2)
+    measure_pairs(lambda: side("ours"), lambda: side("floor"), 2)
     assert order == ["floor", "ours", "ours", "floor"]
 
 
@@ -197,4 +196,4 @@ def test_ratios_allow_for_the_work_done() -> None:
 def test_an_aim_that_is_missed_is_told(target: float | None, cpu_target: float | None, aim: str) -> None:
     row = Comparison.of("c", "a", [(Sample(2.0, 3.0), Sample(1.0, 1.0))], target, cpu_target=cpu_target)
     assert list(lines(Stage("s", [row])))[2].split(maxsplit=6)[6:] == ([aim] if aim else [])
-    assert row.missed == aim.endswith("missed")
+    assert row.is_missed == aim.endswith("missed")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import counted, instructions
+from benchmarks import instruction_cases, instructions
 from benchmarks.__main__ import main
-from benchmarks.instructions import MOST, REFERENCE, Count, NoCallgrindError, counts
+from benchmarks.instructions import MAX_RATIO, REFERENCE, Count, CallgrindMissingError, counts
 
-KEPT = json.loads(REFERENCE.read_text(encoding="utf-8"))
+REFERENCE_FIGURES = json.loads(REFERENCE.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_is_a_reference_for_each_case() -> None:
-    assert list(KEPT["ratios"]) == list(counted.CASES)
+    assert list(REFERENCE_FIGURES["ratios"]) == list(instruction_cases.CASES)
 
 
-@pytest.mark.parametrize("case", counted.CASES)
+@pytest.mark.parametrize("case", instruction_cases.CASES)
 def test_a_call_and_the_reading_beside_it_give_the_same(case: str) -> None:
-    call, reading = counted.CASES[case].make()
+    call, reading = instruction_cases.CASES[case].make()
     answer, read = call(), reading()
     value = getattr(answer, "value", answer)
     assert value == (read.value if case == "bool" else read)
@@ -76,6 +76,6 @@ def test_a_call_takes_no_more_instructions_than_it_did() -> None:
     """With `python -m benchmarks instructions --accept`, if more are worth it."""
     try:
         found: Sequence[Count] = counts(["Person"])
-    except NoCallgrindError as error:
+    except CallgrindMissingError as error:
         pytest.skip(str(error))
-    assert found[0].ratio <= MOST * KEPT["ratios"]["Person"]
+    assert found[0].ratio <= MAX_RATIO * REFERENCE_FIGURES["ratios"]["Person"]

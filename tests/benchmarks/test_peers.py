@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fresh import environment, serving
 from benchmarks.measure import QUICK, Sample
-from benchmarks.peer import PEERS, Peer, beside
+from benchmarks.new_process import environment, running_server
+from benchmarks.peer import PEERS, Peer, compare_with_peer
 from benchmarks.results import Comparison, Skipped
 
 JSON = Peer("json", "JSON", "json", "none", "import json", "loads")
@@ -33,12 +33,12 @@ def test_a_peer_that_fails_is_told_with_its_last_words() -> None:
     def fails() -> Sample:
         raise subprocess.CalledProcessError(1, "python", stderr="Traceback\nValueError: no\n")
 
-    row = beside(JSON, "python", "c", "JSON loads", lambda: Sample(1, 1), fails, QUICK)
+    row = compare_with_peer(JSON, "python", "c", "JSON loads", lambda: Sample(1, 1), fails, QUICK)
     assert row == Skipped("c beside JSON loads", "json failed: ValueError: no")
 
 
 def test_a_peer_is_measured_in_turns_with_ours() -> None:
-    row = beside(JSON, "python", "c", "a", lambda: Sample(1, 1), lambda: Sample(4, 2), QUICK, 0.5)
+    row = compare_with_peer(JSON, "python", "c", "a", lambda: Sample(1, 1), lambda: Sample(4, 2), QUICK, 0.5)
     assert row == Comparison("c", "a", (0.25,), 0.5, 0.5)
 
 
@@ -92,6 +92,6 @@ print(call["function"]["name"], json.loads(call["function"]["arguments"])["name"
 
 
 def test_the_server_calls_a_tool_where_one_has_to_be_called() -> None:
-    with serving() as base_url:
+    with running_server() as base_url:
         done = _run(ASKS_FOR_A_TOOL, base_url)
     assert done.stdout == "found Grace Hopper\n", done.stderr

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from aiservices import AiMessage, ChatReply, ScriptedChatModel, ServiceOutputError, ToolCall, ToolMessage
-from samples import agent_profile, agent_with_answer, werewolf_seer
+from samples import agent_profile, agent_with_citations, werewolf_seer
 
 
-def test_agent_with_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    agent_with_answer.main()
+def test_agent_with_citations(capsys: pytest.CaptureFixture[str]) -> None:
+    agent_with_citations.main()
     assert capsys.readouterr().out == (
         "May the army put soldiers up in my house?\n"
         '  search({"query": "soldier quartered house"}) found 3, 4\n'
@@ -25,8 +25,8 @@ def test_agent_with_answer(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_answer_stands_beside_the_search_as_a_tool() -> None:
-    model = agent_with_answer.scripted()
-    agent_with_answer.main(model)
+    model = agent_with_citations.scripted()
+    agent_with_citations.main(model)
     first, second, *_ = model.requests
     assert first.tooling is not None
     assert [tool.name for tool in first.tooling.tools] == ["search", "Response"]
@@ -42,12 +42,12 @@ def called(tool: str, **arguments: object) -> ChatReply:
 def test_an_answer_in_plain_text_is_asked_for_again_and_then_an_error() -> None:
     model = ScriptedChatModel(["Only if you consent."] * 3)
     with pytest.raises(ServiceOutputError) as caught:
-        agent_with_answer.main(model)
+        agent_with_citations.main(model)
     assert [attempt.text for attempt in caught.value.attempts] == ["Only if you consent."] * 3
 
 
 def test_an_answer_that_is_called_at_once_needs_no_search(capsys: pytest.CaptureFixture[str]) -> None:
-    agent_with_answer.main(ScriptedChatModel([called("Response", answer="Yes.", sources=[])] * 2))
+    agent_with_citations.main(ScriptedChatModel([called("Response", answer="Yes.", sources=[])] * 2))
     assert capsys.readouterr().out == (
         "May the army put soldiers up in my house?\n  Yes.\n"
         "Does a jury decide, and may I have a lawyer?\n  Yes.\n"
@@ -65,7 +65,7 @@ def test_an_answer_that_is_called_at_once_needs_no_search(capsys: pytest.Capture
     ],
 )
 def test_the_retriever_finds_the_passages_that_share_rare_words(query: str, found: list[int]) -> None:
-    assert [passage.id for passage in agent_with_answer.search(query)] == found
+    assert [passage.id for passage in agent_with_citations.search(query)] == found
 
 
 def test_agent_profile(capsys: pytest.CaptureFixture[str]) -> None:

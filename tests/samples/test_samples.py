@@ -12,25 +12,25 @@ import pytest
 
 from aiservices import ScriptedChatModel
 from samples import (
-    asked_again,
-    asynchronous,
+    async_calls,
+    budget,
+    custom_parser,
     dates_and_times,
     few_shot,
     film,
-    growing,
     lint_types,
-    list_items,
     numbers_in_text,
-    own_parser,
     parse_text,
+    partial_values,
     person,
     preview_prompt,
     recipe,
+    retry,
     sentiment,
-    spending,
     strategies,
-    text_stream,
-    while_it_is_written,
+    streaming_items,
+    streaming_record,
+    streaming_text,
     without_interface,
 )
 
@@ -127,8 +127,8 @@ def test_parse_text(printed: Printed) -> None:
     )
 
 
-def test_while_it_is_written(printed: Printed) -> None:
-    assert printed(while_it_is_written) == (
+def test_partial_values(printed: Printed) -> None:
+    assert printed(partial_values) == (
         "{'title': 'Greek'} | minutes: False\n"
         "{'title': 'Greek salad'} | minutes: False\n"
         "{'title': 'Greek salad', 'minutes': 15, 'steps': ['Chop the']} | minutes: True\n"
@@ -199,31 +199,31 @@ def test_film(printed: Printed) -> None:
     )
 
 
-def test_asynchronous(printed: Printed) -> None:
-    assert printed(asynchronous, value("billing"), value("bug"), value("delivery")) == (
+def test_async_calls(printed: Printed) -> None:
+    assert printed(async_calls, value("billing"), value("bug"), value("delivery")) == (
         "billing   I was charged twice for the same invoice.\n"
         "bug       The application crashes when I open the settings.\n"
         "delivery  Can you deliver to Norway?\n"
     )
 
 
-def test_text_stream(printed: Printed) -> None:
-    assert printed(text_stream, "A tower that shines.", "A frame with beads.") == (
+def test_streaming_text(printed: Printed) -> None:
+    assert printed(streaming_text, "A tower that shines.", "A frame with beads.") == (
         "A tower that shines.\nA frame with beads.\n"
     )
 
 
-def test_own_parser(printed: Printed) -> None:
-    assert printed(own_parser, value("12.50 EUR"), {"shop": "Harper's", "total": "20.00 GBP"}) == (
+def test_custom_parser(printed: Printed) -> None:
+    assert printed(custom_parser, value("12.50 EUR"), {"shop": "Harper's", "total": "20.00 GBP"}) == (
         "Money(amount=Decimal('12.50'), currency='EUR')\n"
         "Receipt(shop=\"Harper's\", total=Money(amount=Decimal('20.00'), currency='GBP'))\n"
     )
 
 
-def test_growing(printed: Printed) -> None:
+def test_streaming_record(printed: Printed) -> None:
     new_york = {"name": "New York", "population": 8336817, "sights": ["Central Park", "Broadway"]}
     rome = {"name": "Rome", "population": 2754719, "sights": ["Colosseum"]}
-    assert printed(growing, new_york, rome) == (
+    assert printed(streaming_record, new_york, rome) == (
         "{} | population is known: False\n"
         "{'name': 'New '} | population is known: False\n"
         "{'name': 'New York'} | population is known: False\n"
@@ -240,9 +240,9 @@ def test_growing(printed: Printed) -> None:
     )
 
 
-def test_list_items(printed: Printed) -> None:
+def test_streaming_items(printed: Printed) -> None:
     people = [{"name": "Ann", "age": 31}, {"name": "Bob", "age": 27}, {"name": "Cy", "age": 5}]
-    assert printed(list_items, value(people)) == (
+    assert printed(streaming_items, value(people)) == (
         "Ann is 31\nBob is 27\nCy is 5\n"
         "Ann is 31\n"
         'item 1 left out: {"name": "Bob", "age": "old"}: $[1].age: expected an integer, found "old"\n'
@@ -273,9 +273,9 @@ def test_few_shot(printed: Printed) -> None:
     )
 
 
-def test_asked_again(printed: Printed) -> None:
+def test_retry(printed: Printed) -> None:
     told = '  > That answer cannot be read:\n  > - $.age: expected an integer, found "old"\n'
-    assert printed(asked_again) == (
+    assert printed(retry) == (
         "Person(name='Ann', age=31)\n"
         '  1. {"name": "Ann", "age": "old"} is unfit\n'
         '  2. {"name": "Ann", "age": 31} is taken\n'
@@ -292,8 +292,8 @@ def test_asked_again(printed: Printed) -> None:
     )
 
 
-def test_spending(printed: Printed) -> None:
-    assert printed(spending) == (
+def test_budget(printed: Printed) -> None:
+    assert printed(budget) == (
         '8, after large: overloaded; small: {"value": 8}\n'
         "3 attempts: ServiceOutputError, attempts: 3, tokens: 114\n"
         "30 tokens: ServiceOutputError, attempts: 2, tokens: 64\n"
@@ -341,7 +341,7 @@ def test_a_price_that_is_none_is_told_with_its_place() -> None:
 
     model = ScriptedChatModel(['{"value": "twelve euros"}'] * 3)
     with pytest.raises(ServiceOutputError) as caught:
-        own_parser.main(model)
+        custom_parser.main(model)
     assert [(problem.path, problem.message) for problem in caught.value.problems] == [
         ("$.value", "expected an amount and EUR, GBP or USD")
     ]

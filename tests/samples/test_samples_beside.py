@@ -12,7 +12,7 @@ import pytest
 
 from aiservices import AiMessage, ChatReply, Image, ScriptedChatModel, ToolCall, ToolMessage, UserMessage
 from aiservices.guardrails import GuardrailError
-from samples import answers_with_sources, approving, calling_tools, guarded, looking, remembering
+from samples import answers_with_sources, calling_tools, chat_memory, guardrails, images, tool_approval
 
 Printed = pytest.CaptureFixture[str]
 
@@ -29,34 +29,34 @@ PICTURE = (
 )
 
 
-def test_looking(capsys: Printed) -> None:
+def test_images(capsys: Printed) -> None:
     difference = {"what": "colour", "in_first": "red", "in_second": "blue"}
     model = ScriptedChatModel(["rouge", json.dumps([difference])])
-    looking.main(model)
+    images.main(model)
     assert capsys.readouterr().out == f"{PICTURE}rouge\ncolour: red / blue\n"
 
 
 def test_pictures_are_sent_where_the_prompt_names_them_and_else_after_it() -> None:
     model = ScriptedChatModel(["rouge", "[]"])
-    looking.main(model)
+    images.main(model)
     first, second = (request.messages[-1] for request in model.requests)
-    red, blue = looking.coloured(200, 0, 0), looking.coloured(0, 0, 200)
+    red, blue = images.coloured(200, 0, 0), images.coloured(0, 0, 200)
     assert first.parts == ("Which colour has this picture: ", red, "? Answer in French.")
     assert second.parts == ("In what do these pictures differ?", red, blue)
 
 
 def test_without_a_model_looking_asks_nobody(capsys: Printed) -> None:
-    looking.main()
+    images.main()
     assert capsys.readouterr().out == PICTURE
 
 
 def test_a_picture_of_the_sample_is_a_png() -> None:
-    assert looking.coloured(1, 2, 3) == Image(looking.coloured(1, 2, 3).data, "image/png")
+    assert images.coloured(1, 2, 3) == Image(images.coloured(1, 2, 3).data, "image/png")
 
 
-def test_remembering(capsys: Printed) -> None:
+def test_chat_memory(capsys: Printed) -> None:
     model = ScriptedChatModel(["Hello Ann, they are in room 3.", "I do not know it.", "It is Ann."])
-    remembering.main(model)
+    chat_memory.main(model)
     assert capsys.readouterr().out == (
         "Hello Ann, they are in room 3.\n"
         "I do not know it.\n"
@@ -70,7 +70,7 @@ def test_remembering(capsys: Printed) -> None:
 
 def test_each_visitor_has_a_conversation_that_outlives_the_store() -> None:
     model = ScriptedChatModel(["In room 3.", "I do not know it.", "It is Ann."])
-    remembering.main(model)
+    chat_memory.main(model)
     assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
         ["My name is Ann. Where are the Greek vases?"],
         ["What is my name?"],
@@ -78,8 +78,8 @@ def test_each_visitor_has_a_conversation_that_outlives_the_store() -> None:
     ]
 
 
-def test_guarded(capsys: Printed) -> None:
-    guarded.main()
+def test_guardrails(capsys: Printed) -> None:
+    guardrails.main()
     assert capsys.readouterr().out == (
         "['Your password is ***.']\n"
         "  asked: Answer the customer, who says: My password is ***, isn't it?\n"
@@ -125,8 +125,8 @@ def test_a_model_is_told_of_tools_by_their_docstrings_and_annotations() -> None:
     }
 
 
-def test_approving(capsys: Printed) -> None:
-    approving.main()
+def test_tool_approval(capsys: Printed) -> None:
+    tool_approval.main()
     assert capsys.readouterr().out == (
         'waits: pay_back({"order": 17, "euros": 40})\n'
         "yes → Dear customer, we are sorry. 40.00 euros are on their way for order 17.\n"
@@ -136,7 +136,7 @@ def test_approving(capsys: Printed) -> None:
 
 
 def test_a_model_that_pays_nothing_back_waits_for_nobody(capsys: Printed) -> None:
-    approving.main(ScriptedChatModel(["Dear customer, send it back first."]))
+    tool_approval.main(ScriptedChatModel(["Dear customer, send it back first."]))
     assert capsys.readouterr().out == "Dear customer, send it back first.\n"
 
 

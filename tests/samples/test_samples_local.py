@@ -15,15 +15,15 @@ import pytest
 from aiservices import Result, create
 from aiservices.models.local.weights import is_ready, weights_named
 from samples import (
-    asynchronous,
+    async_calls,
+    custom_parser,
     dates_and_times,
     film,
     numbers_in_text,
-    own_parser,
     person,
     recipe,
     sentiment,
-    text_stream,
+    streaming_text,
 )
 
 MODEL = "local:smollm2"
@@ -41,7 +41,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "sample",
-    [asynchronous, dates_and_times, numbers_in_text, own_parser, person, sentiment, text_stream],
+    [async_calls, dates_and_times, numbers_in_text, custom_parser, person, sentiment, streaming_text],
     ids=lambda sample: sample.__name__,
 )
 def test_a_sample_runs_on_the_embedded_model(sample: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,19 +105,19 @@ def test_a_film_comes_with_its_usage() -> None:
 
 
 def test_topics_that_are_asked_for_at_once_are_topics() -> None:
-    desk = create(asynchronous.Desk, MODEL)
-    topics = asyncio.run(asynchronous.topics_of(desk, asynchronous.TICKETS))
+    desk = create(async_calls.Desk, MODEL)
+    topics = asyncio.run(async_calls.topics_of(desk, async_calls.TICKETS))
     assert len(topics) == 3
     assert set(topics) <= {"billing", "bug", "delivery"}
 
 
 def test_text_comes_in_pieces() -> None:
-    pieces = list(create(text_stream.Teller, MODEL).tell("a lighthouse"))
+    pieces = list(create(streaming_text.Teller, MODEL).tell("a lighthouse"))
     assert len(pieces) > 3
     assert all(type(piece) is str for piece in pieces)
 
 
 def test_money_is_read_by_the_parser_of_ones_own() -> None:
-    bookkeeper = create(own_parser.Bookkeeper, MODEL, parsers=[own_parser.money])
-    assert type(bookkeeper.price(own_parser.PRICE)) is own_parser.Money
-    assert type(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp.").total) is own_parser.Money
+    bookkeeper = create(custom_parser.Bookkeeper, MODEL, parsers=[custom_parser.money])
+    assert type(bookkeeper.price(custom_parser.PRICE)) is custom_parser.Money
+    assert type(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp.").total) is custom_parser.Money

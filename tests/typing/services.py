@@ -268,11 +268,11 @@ assert_type(structured(model, Person | None).invoke(UserMessage("x")), Person | 
 assert_type(structured(model, SCHEMA).invoke([{"role": "user", "content": "x"}]), dict[str, Any])
 assert_type(structured(model, Person, include_raw=False).invoke("x"), Person)
 assert_type(structured(model, Person, include_raw=True).invoke("x"), Structured[Person])
-assert_type(structured(model, Person, include_raw=True).invoke("x").parsed, Person | None)
+assert_type(structured(model, Person, include_raw=True).invoke("x").value, Person | None)
 assert_type(structured(model, list[int], include_raw=True).invoke("x"), Structured[list[int]])
 assert_type(structured(model, SCHEMA, include_raw=True).invoke("x"), Structured[dict[str, Any]])
 assert_type(structured(model, Table, include_raw=True).stream("x"), Stream[Table])
-assert_type(structured(model, Person, method="function_calling").stream("x"), Stream[Person])
+assert_type(structured(model, Person, strategy="function_calling").stream("x"), Stream[Person])
 assert_type(structured(model, Person).astream("x", options=ChatOptions()), AsyncStream[Person])
 assert_type(structured(None, Person, retry=None, budget=Budget()).invoke("x"), Person)
 

@@ -26,7 +26,6 @@ from output_parsers.types.node import JsonSchema, OutputParser
 from output_parsers.types.target import Description, type_name
 
 from ...engine.results import Result
-from ...engine.tool_execution import ToolRun
 from ...models.errors import AiServiceError, Attempt
 from ...models.media import Audio, File, Image, Media
 from ...models.messages import (
@@ -41,6 +40,7 @@ from ...models.messages import (
     UserMessage,
 )
 from ...models.strategy import Strategy
+from ...tools.tool import ToolRun
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.target import substitute, type_arguments_by_class, type_name
 
-from ...engine.results import Returns, Shape, ReturnTypeError, shape_of
 from ...interface.decorators import declaration_of
-from ...interface.parameters import Parameter, Role, RoleError, parameters_of, summary_of
+from ...interface.parameters import Parameter, Role, RoleError, method_parameters, summary_of
 from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
+from ...service.return_types import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 from .codec import Codec, codec_for, from_json_records, json_type, result_codec, to_json_records, typed_dict
 
 # The model never sees these arguments, and they control what a call may do. A remote caller must not set
@@ -97,7 +97,7 @@ class Method:
         qualname: str,
         function: Callable[..., object],
         signature: inspect.Signature,
-        returns: Returns,
+        returns: ReturnType,
         arguments: tuple[Argument, ...],
         server_parameters: tuple[str, ...],
         value_codec: Codec[Any],
@@ -123,7 +123,7 @@ class Method:
     @property
     def streams(self) -> bool:
         """True if the method returns an iterator or a stream."""
-        return self.returns.shape not in (Shape.VALUE, Shape.RESULT)
+        return self.returns.shape not in (ReturnShape.VALUE, ReturnShape.RESULT)
 
     @property
     def http_methods(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class Method:
     @property
     def return_codec(self) -> Codec[Any]:
         """The codec of the JSON body of a response."""
-        return self.result_codec if self.returns.shape is Shape.RESULT else self.value_codec
+        return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 
     @cached_property
     def missing_parameters(self) -> tuple[str, ...]:
@@ -263,10 +263,10 @@ def _method(
     hints = {name: substitute(hint, type_arguments) for name, hint in hints.items()}
     signature = inspect.signature(function)
     try:
-        returns = shape_of(hints.get("return"), asynchronous=inspect.iscoroutinefunction(function))
-        value_codec = codec_for(returns.form, registry, namespace)
-        codec_of_result = result_codec(returns.form, value_codec.name, registry, namespace)
-        parameters = parameters_of(signature, hints)
+        returns = parse_return_type(hints.get("return"), is_async=inspect.iscoroutinefunction(function))
+        value_codec = codec_for(returns.output_type, registry, namespace)
+        codec_of_result = result_codec(returns.output_type, value_codec.name, registry, namespace)
+        parameters = method_parameters(signature, hints)
     except (ReturnTypeError, RoleError, UnsupportedTypeError) as error:
         problems.extend(DefinitionProblem(qualname, str(message)) for message in (error.args or (error,)))
         return None

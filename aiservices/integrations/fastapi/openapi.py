@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.target import type_name
 
-from ...engine.results import Shape
+from ...service.return_types import ReturnShape
 from .contract import Argument, Contract, Method
 from .problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
 from .sse import event_schema
@@ -30,10 +30,10 @@ _RETRY_AFTER = {
     "schema": {"type": "integer"},
 }
 _GENERIC_NAMES = {
-    Shape.RESULT: "Result",
-    Shape.STREAM: "Stream",
-    Shape.ITEMS: "Iterator",
-    Shape.TEXT_STREAM: "Iterator",
+    ReturnShape.RESULT: "Result",
+    ReturnShape.STREAM: "Stream",
+    ReturnShape.ITEMS: "Iterator",
+    ReturnShape.TEXT_STREAM: "Iterator",
 }
 
 
@@ -103,8 +103,8 @@ def _signature_text(method: Method) -> str:
 
 
 def _return_annotation(method: Method) -> str:
-    shape, inner = method.returns.shape, type_name(method.returns.form)
-    if shape is Shape.VALUE:
+    shape, inner = method.returns.shape, type_name(method.returns.output_type)
+    if shape is ReturnShape.VALUE:
         return inner
     inner = f"{inner} | ItemError" if method.returns.keeps_errors else inner
     prefix = "Async" if method.streams and method.returns.is_async else ""

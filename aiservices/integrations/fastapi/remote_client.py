@@ -24,9 +24,9 @@ from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, Problem as ParsingProblem
 from output_parsers.result.reading import Reading
 
+from ...engine.events import AttemptStarted
 from ...engine.output_format import OutputFormat
-from ...engine.results import Shape
-from ...engine.streams import Accepted, AsyncStream, AttemptStarted, Stream
+from ...engine.streams import Accepted, AsyncStream, Stream
 from ...interface.stubs import has_own_init
 from ...models.errors import (
     AiServiceError,
@@ -48,6 +48,7 @@ from ...models.errors import (
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta
 from ...models.strategy import Strategy
+from ...service.return_types import ReturnShape
 from .codec import attempts_from_json, read_result
 from .contract import Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
@@ -196,7 +197,7 @@ def _remote_method(
     def stream(self: object, /, *args: Any, **kwargs: Any) -> Any:
         body = dump_arguments(args, kwargs, omit)
         items = (_aiterate if asynchronous else _iterate)(method, path, transport, body)
-        if method.returns.shape is not Shape.STREAM:
+        if method.returns.shape is not ReturnShape.STREAM:
             return items
         stream_class: Any = AsyncStream if asynchronous else Stream
         return stream_class(items, _unchanged)
@@ -212,7 +213,7 @@ def _unchanged(result: Any) -> Any:
 
 def _read_response(method: Method, text: str) -> Any:
     try:
-        if method.returns.shape is Shape.RESULT:
+        if method.returns.shape is ReturnShape.RESULT:
             return read_result(text, method.result_codec)
         return method.value_codec.read(text)
     except OutputParsingError as error:
@@ -221,7 +222,7 @@ def _read_response(method: Method, text: str) -> Any:
 
 def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[Any, None, None]:
     decoder = EventDecoder(method)
-    deltas = method.returns.shape is Shape.STREAM
+    deltas = method.returns.shape is ReturnShape.STREAM
     with closing(transport.events(method.qualname, path, body, deltas=deltas)) as events:
         for event in events:
             yield from decoder.decode(event)
@@ -230,7 +231,7 @@ def _iterate(method: Method, path: str, transport: Transport, body: str) -> Gene
 
 async def _aiterate(method: Method, path: str, transport: Transport, body: str) -> AsyncGenerator[Any, None]:
     decoder = EventDecoder(method)
-    deltas = method.returns.shape is Shape.STREAM
+    deltas = method.returns.shape is ReturnShape.STREAM
     async with aclosing(transport.aevents(method.qualname, path, body, deltas=deltas)) as events:
         async for event in events:
             for item in decoder.decode(event):
@@ -416,7 +417,7 @@ class EventDecoder:
         if data["field"] is not None:
             parser = parser.with_envelope(data["field"])
         output_format = OutputFormat(
-            Strategy(data["strategy"]), (), parser, _cannot_read, shown=data["shown"]
+            Strategy(data["strategy"]), (), parser, _cannot_read, is_streamed=data["shown"]
         )
         return AttemptStarted(data["number"], data["model"], output_format)
 

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...engine.results import Shape
+from ...service.return_types import ReturnShape
 from .contract import Method
 from .problems import INTERNAL, PROBLEM_MEDIA_TYPE, Problem, WrongPart, argument_problem, problem_of
 from .sse import EventEncoder, EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
@@ -237,7 +237,7 @@ async def _events(
         stream = function(*args, **kwargs)
     else:
         stream = await call_function(function, args, kwargs, thread_limiter)
-    is_stream = method.returns.shape is Shape.STREAM
+    is_stream = method.returns.shape is ReturnShape.STREAM
     encoder: EventEncoder = StreamEncoder(method, stream, mode) if is_stream else ItemEncoder(method)
     items = iterate(stream.events() if is_stream else stream, stream, thread_limiter)
     try:

@@ -25,9 +25,9 @@ from starlette.types import Receive, Scope, Send
 from output_parsers.parser.registry import ParserFactory
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ...engine.results import Shape
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import ChatReply
+from ...service.return_types import ReturnShape
 from .codec import write_result
 from .contract import Argument, Contract, Method, contract_of
 from .openapi import (
@@ -331,7 +331,7 @@ class Endpoints:
 
         body = schema_type(self._method.arguments_codec.schema, self._method.service, self._read_body)
         parameters: dict[str, Any] = {"arguments": Annotated[body, Body()]}
-        if self._method.returns.shape is Shape.STREAM:
+        if self._method.returns.shape is ReturnShape.STREAM:
             description = "how an unfinished value is sent"
             parameters["events"] = Annotated[StreamMode, Query(description=description)]
         return self._with_signature(endpoint, parameters, allowed)
@@ -416,7 +416,7 @@ def _without_prefix(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _write(method: Method, value: Any) -> str:
-    if method.returns.shape is Shape.RESULT:
+    if method.returns.shape is ReturnShape.RESULT:
         return write_result(value, method.value_codec)
     # The raw response of the provider may hold anything, so a ChatReply is sent without it.
     return method.value_codec.write(replace(value, raw=None) if isinstance(value, ChatReply) else value)

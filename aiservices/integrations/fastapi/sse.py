@@ -21,9 +21,10 @@ from pydantic_core import to_json
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.records import EnvelopeNode
 
-from ...engine.results import Shape
-from ...engine.streams import AttemptStarted, Completed, FieldCompleted
+from ...engine.events import AttemptStarted
+from ...engine.streams import Completed, FieldCompleted
 from ...models.messages import ReplyDelta
+from ...service.return_types import ReturnShape
 from .codec import write_result
 from .contract import Method
 from .problems import Problem
@@ -86,7 +87,7 @@ class ItemEncoder:
 
     def __init__(self, method: Method) -> None:
         self._codec = method.value_codec
-        self._is_text = method.returns.shape is Shape.TEXT_STREAM
+        self._is_text = method.returns.shape is ReturnShape.TEXT_STREAM
 
     def encode(self, item: Any) -> Iterator[SseEvent]:
         if self._is_text:
@@ -115,7 +116,7 @@ class StreamEncoder:
 
     def encode(self, item: Any) -> Iterator[SseEvent]:
         if isinstance(item, AttemptStarted):
-            self._answer_text, self._last_snapshot = item.wire.pieces(), _EMPTY_SNAPSHOT
+            self._answer_text, self._last_snapshot = item.output_format.text_extractor(), _EMPTY_SNAPSHOT
             yield SseEvent(EventName.ATTEMPT, _json(self._attempt_data(item)))
         elif isinstance(item, Completed):
             yield SseEvent(EventName.RESULT, write_result(item.result, self._codec))
@@ -138,7 +139,7 @@ class StreamEncoder:
         parser = event.output_format.parser
         node = None if parser is None else parser.node
         field = node.field if isinstance(node, EnvelopeNode) else None
-        return {**data, "field": field, "shown": event.output_format.shown and parser is not None}
+        return {**data, "field": field, "shown": event.output_format.is_streamed and parser is not None}
 
     def _changed_snapshot(self) -> Iterator[SseEvent]:
         snapshot = self._stream.snapshot
@@ -161,7 +162,7 @@ def event_schema(method: Method) -> dict[str, Any]:
     """Return the JSON Schema of the events of a method: one alternative for each event name."""
     shape = method.returns.shape
     data_schemas: dict[str, JsonSchema]
-    if shape is Shape.STREAM:
+    if shape is ReturnShape.STREAM:
         integer, string = {"type": "integer"}, {"type": "string"}
         data_schemas = {
             EventName.ATTEMPT: _object_schema(
@@ -177,7 +178,7 @@ def event_schema(method: Method) -> dict[str, Any]:
             EventName.DELTA: _object_schema("the next text of the model", {"text": string}),
             EventName.RESULT: method.result_codec.schema,
         }
-    elif shape is Shape.ITEMS:
+    elif shape is ReturnShape.ITEMS:
         data_schemas = {EventName.ITEM: method.value_codec.schema}
         if method.returns.keeps_errors:
             data_schemas[EventName.UNFIT] = _object_schema(
@@ -186,7 +187,7 @@ def event_schema(method: Method) -> dict[str, Any]:
             )
     else:
         data_schemas = {EventName.TEXT: {"type": "string"}}
-    if shape is not Shape.STREAM:
+    if shape is not ReturnShape.STREAM:
         data_schemas[EventName.END] = _object_schema("the stream is complete", {})
     data_schemas[EventName.ERROR] = _object_schema(
         "a problem, as in the responses with an error status", {"type": {"type": "string"}}

@@ -236,7 +236,7 @@ class McpTools:
             return await self._await(self._call_tool(name, arguments))
 
         description = server_tool.description or server_tool.title or name
-        tool = Tool(self._tool_name(name), description, call, arguments, {}, True)
+        tool = Tool(self._tool_name(name), description, call, arguments, asynchronous=True)
         self._tool_cache[name] = server_tool, tool
         return tool
 
@@ -253,7 +253,9 @@ class McpTools:
             for resource in resources
         ]
         description = "\n".join(["Reads one of these resources:", *lines])
-        return Tool(self._tool_name("read_resource"), description, read, schema_parser(schema), {}, True)
+        return Tool(
+            self._tool_name("read_resource"), description, read, schema_parser(schema), asynchronous=True
+        )
 
     async def _read_resource(self, uri: str) -> str:
         return text_of_resource(await self._open_connection().read(uri))

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version
 from inspect import isawaitable, iscoroutinefunction
@@ -20,15 +21,15 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 
 from ...engine.approval import ApprovalRequiredError
 from ...engine.effects import CallModel, Effect, Emit, Flow, Gather, ReplyBlocked, Run, Sleep, map_effects
-from ...engine.events import ToolStarted
-from ...engine.pipeline import GLOBAL_INTERCEPTORS, Answer, Interceptor, Proceed
+from ...engine.events import AttemptStarted, ToolStarted
+from ...engine.pipeline import GLOBAL_INTERCEPTORS, Interceptor, Proceed
 from ...engine.plan import Invocation
-from ...engine.streams import AttemptStarted
-from ...engine.tool_execution import ToolRun
+from ...engine.results import Answer
 from ...models.base import Capabilities, ChatModel
 from ...models.errors import Attempt, ModelError, usage_of
 from ...models.messages import ChatReply, ReplyDelta, ToolCall, Usage
 from ...models.requests import ChatRequest
+from ...tools.tool import ToolRun
 from . import attributes as names
 from .attributes import Attributes
 
@@ -238,19 +239,19 @@ class TracedCall:
     def _trace_gather(self, effect: Gather) -> Flow[Any]:
         calls, self._announced_tools = self._announced_tools, []
         # A round of tools announces each of them before its Gather. Any other Gather runs guards or requests.
-        if len(calls) == len(effect.needs):
-            return (yield effect._replace(needs=tuple(map(self._in_tool_span, effect.needs, calls))))
-        models = [self._traced_model(need) for need in effect.needs if isinstance(need, CallModel)]
+        if len(calls) == len(effect.effects):
+            return (yield effect._replace(effects=tuple(map(self._in_tool_span, effect.effects, calls))))
+        models = [self._traced_model(need) for need in effect.effects if isinstance(need, CallModel)]
         next_model = iter(models)
         needs = tuple(
             self._with_model(need, next(next_model))
             if isinstance(need, CallModel)
             else self._in_call_context(need)
-            for need in effect.needs
+            for need in effect.effects
         )
         failure: BaseException | None = None
         try:
-            return (yield effect._replace(needs=needs))
+            return (yield effect._replace(effects=needs))
         except BaseException as error:
             failure = error
             raise
@@ -262,7 +263,7 @@ class TracedCall:
         return TracedModel(effect.model, self._signals, self._context, self._conversation)
 
     def _with_model(self, effect: CallModel, model: TracedModel) -> CallModel:
-        return effect._replace(model=model, gates=tuple(map(self._in_call_context, effect.gates)))
+        return effect._replace(model=model, checks=tuple(map(self._in_call_context, effect.checks)))
 
     def _in_call_context(self, effect: Run) -> Run:
         """Make the span of the call current while a function runs."""
@@ -277,8 +278,8 @@ class TracedCall:
                 outcome = function()
                 return await outcome if isawaitable(outcome) else outcome
 
-        on_event_loop = self._invocation.plan.returns.is_async and not effect.in_thread
-        return effect._replace(function=wraps(function)(arun if on_event_loop else run))
+        on_event_loop = self._invocation.plan.is_async and not effect.in_thread
+        return replace(effect, function=wraps(function)(arun if on_event_loop else run))
 
     def _in_tool_span(self, effect: CallModel | Run, call: ToolCall) -> CallModel | Run:
         """Give the execution of a tool its own span."""
@@ -298,7 +299,7 @@ class TracedCall:
                 runs.append(tool_run)
                 return tool_run
 
-        return effect._replace(function=wraps(function)(arun if iscoroutinefunction(function) else run))
+        return replace(effect, function=wraps(function)(arun if iscoroutinefunction(function) else run))
 
     @contextmanager
     def _tool_span(self, call: ToolCall) -> Iterator[list[ToolRun]]:

@@ -28,13 +28,14 @@ from output_parsers.result.errors import OutputParsingError
 from output_parsers.result.reading import Coercion, strict_equal
 
 from ...engine.plan import Invocation
-from ...engine.results import Result, Shape
+from ...engine.results import Result
 from ...engine.streams import Completed
 from ...models.errors import Attempt, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
-from ...service.create import ServiceMethod, service_method_of, is_service_method
+from ...service.create import ServiceMethod, is_service_method, service_method_of
 from ...service.preview import Preview, preview
+from ...service.return_types import ReturnShape
 from ..fastapi.codec import Codec, attempts_to_json
 from ..fastapi.contract import Contract, Method
 from ..fastapi.openapi import description_of
@@ -240,7 +241,7 @@ async def _answer_events(
     if not method.streams:
         yield SseEvent(EventName.RESULT, run.result_json(outcome, method.value_codec))
         return
-    is_stream = method.returns.shape is Shape.STREAM
+    is_stream = method.returns.shape is ReturnShape.STREAM
     encoder = StreamEncoder(method, outcome, StreamMode.SNAPSHOTS) if is_stream else ItemEncoder(method)
     iterator = outcome.events() if is_stream else outcome
     async with aclosing(iterate(iterator, outcome, thread_limiter)) as items:
@@ -281,7 +282,7 @@ class PlaygroundRun:
     @property
     def function(self) -> Callable[[], Any]:
         """The function that makes the call: a coroutine function if the method is one."""
-        begin = self._function if self._service_method is None else self._service_method.begin
+        begin = self._function if self._service_method is None else self._service_method.start
         if not iscoroutinefunction(begin):
             return self._begin
 
@@ -352,10 +353,10 @@ class PlaygroundRun:
         return reading.coercions if strict_equal(reading.value, self._value(invocation)) else None
 
     def _value(self, invocation: Invocation) -> Any:
-        shape = invocation.plan.returns.shape
-        if shape is Shape.TEXT_STREAM:
+        shape = None if self._service_method is None else self._service_method.plan.returns.shape
+        if shape is ReturnShape.TEXT_STREAM:
             return "".join(self.items)
-        return self.items if shape is Shape.ITEMS else self._outcome
+        return self.items if shape is ReturnShape.ITEMS else self._outcome
 
 
 def _attempts_with_text(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:

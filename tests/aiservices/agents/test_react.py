@@ -31,10 +31,9 @@ from aiservices import (
 )
 from aiservices.agents import Msg, ReActAgent, Round
 from aiservices.agents.react import Finished, finish_parser
-from aiservices.engine.tool_execution import ToolRun
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
-from aiservices.tools.tool import tool
+from aiservices.tools.tool import ToolRun, tool
 from output_parsers.profiles import PROFILES
 from output_parsers.strict import encode_parser
 

@@ -28,10 +28,10 @@ from aiservices import (
     tool,
 )
 from aiservices.agents import Msg, ReActAgent, Round
-from aiservices.engine.tool_execution import ToolRun
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.models.messages import SystemMessage
+from aiservices.tools.tool import ToolRun
 
 
 @dataclass

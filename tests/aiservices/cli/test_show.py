@@ -113,7 +113,7 @@ def test_all_methods_of_a_service_are_shown_without_a_name(run: CommandRun) -> N
 
 
 def test_media_have_placeholders_at_their_positions(run: CommandRun) -> None:
-    assert run("show", "samples.looking:Eye.colour") == (0, LOOKING, "")
+    assert run("show", "samples.images:Eye.colour") == (0, LOOKING, "")
 
 
 def test_defaults_are_shown_and_messages_have_placeholders(run: CommandRun, shop: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_model_of_the_environment_variable_is_shown(
 
 
 def test_json_has_all_details_of_a_method(run: CommandRun) -> None:
-    shown = run("show", "samples.growing:Guide", "--json")
+    shown = run("show", "samples.streaming_record:Guide", "--json")
     (method,) = json.loads(shown.out)
     schema = method.pop("schema")
     assert list(schema["properties"]) == ["name", "population", "sights"]

@@ -40,10 +40,9 @@ from aiservices import (
     user_message,
 )
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
-from aiservices.engine.tool_execution import ToolErrors
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.service.create import resume
-from aiservices.tools.tool import tool
+from aiservices.tools.tool import ToolErrors, tool
 from aiservices.tools.toolbox import ToolLimits
 
 STRICT = Capabilities(tools=True, strict_schema=True)
@@ -154,7 +153,7 @@ def test_what_ran_before_is_kept_in_the_state() -> None:
         ToolMessage("c1", "balance", "100"),
         calls((*SEND, "c9")).message,
     )
-    assert (error.state.rounds, bank.looked) == (1, ["a"])
+    assert (error.state.tool_rounds, bank.looked) == (1, ["a"])
 
 
 # go on
@@ -215,7 +214,7 @@ def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
     bound = getattr(service, method)
     first = paused(lambda: ENDS[method](bound("pay"))).state
     second = paused(lambda: ENDS[method](resume(bound, first, {"c1": True})))
-    assert (bank.sent, second.state.pending, second.state.rounds) == ([5], ("c2",), 1)
+    assert (bank.sent, second.state.pending, second.state.tool_rounds) == ([5], ("c2",), 1)
     assert second.state.messages == first.messages
     assert ENDS[method](resume(bound, second.state, {"c2": True})) == "Both."
     assert bank.sent == [5, 6]

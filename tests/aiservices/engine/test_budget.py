@@ -15,23 +15,18 @@ from loopback import DONE, Loopback, answer, delta, error, sse, streamed
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     Attempt,
     Budget,
     BudgetExceededError,
-    CallState,
     ChatOptions,
     ChatReply,
     ChatRequest,
     DefinitionError,
-    Flow,
-    Invocation,
     ModelServerError,
     ModelTimeoutError,
     OpenAiChatModel,
     Price,
-    Proceed,
     RateLimitError,
     Result,
     ScriptedChatModel,
@@ -39,6 +34,7 @@ from aiservices import (
     Usage,
     create,
 )
+from aiservices.interceptors import Answer, CallState, Flow, Invocation, Proceed
 
 FAILED = Attempt("m", None, ModelServerError("500"), 0.0)
 PASSING = ModelServerError("500", retryable=True)

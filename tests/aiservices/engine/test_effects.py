@@ -11,21 +11,16 @@ import pytest
 
 from aiservices import (
     AiMessage,
-    CallModel,
     Capabilities,
     ChatReply,
     ChatRequest,
-    Emit,
-    Flow,
-    Gather,
     InvalidReplyError,
     ModelServerError,
     ReplyDelta,
-    Run,
     ScriptedChatModel,
-    Sleep,
 )
 from aiservices.engine.effects import ReplyBlocked, arun, astream, run, stream
+from aiservices.interceptors import CallModel, Emit, Flow, Gather, Run, Sleep
 
 T = TypeVar("T")
 QUESTION = ChatRequest.of("?")

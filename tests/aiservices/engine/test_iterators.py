@@ -16,23 +16,18 @@ from loopback import DONE, LONGEST_WAIT, Loopback, delta, error, sse, streamed
 
 from aiservices import (
     AiMessage,
-    Answer,
     AuthenticationError,
     Budget,
     Capabilities,
     ChatReply,
     ChatRequest,
-    Emit,
     FinishReason,
-    Flow,
     InvalidReplyError,
-    Invocation,
     JsonSchemaFormat,
     ModelConnectionError,
     ModelServerError,
     OpenAiChatModel,
     Problem,
-    Proceed,
     RefusalError,
     ReplyDelta,
     ServiceOutputError,
@@ -40,6 +35,7 @@ from aiservices import (
     Usage,
     create,
 )
+from aiservices.interceptors import Answer, Emit, Flow, Invocation, Proceed
 from output_parsers import ItemError
 
 PLAIN = Capabilities(json_schema=True)

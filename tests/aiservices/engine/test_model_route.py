@@ -36,7 +36,7 @@ from aiservices import (
     preview,
 )
 from aiservices.engine.model_route import ModelRoute
-from aiservices.engine.strategy_selection import ladder_for
+from aiservices.engine.strategy_selection import select_strategies
 from output_parsers import parser_for
 
 ALL = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
@@ -551,7 +551,7 @@ def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
 
 
 def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
-    made = ModelRoute(ScriptedChatModel([]), ladder_for(parser_for(Person), ALL, None, "m"))
+    made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
     assert made.below(made.standing()[0], told) is None
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiservices import AiMessage, Capabilities, ChatReply, JsonObjectFormat, JsonSchemaFormat, Strategy
-from aiservices.engine.output_format import OutputFormat, wire_of_reply
-from aiservices.engine.strategy_selection import StrategyFault, ladder_for
+from aiservices.engine.output_format import OutputFormat, reply_format
+from aiservices.engine.strategy_selection import StrategyError, select_strategies
 from output_parsers import OutputParser, OutputParsingError, Problem, Reading, parser_for
 
 NOTHING = Capabilities()
@@ -35,7 +35,7 @@ PERSON_SCHEMA = {
 
 
 def wire(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat[Any]:
-    return ladder_for(parser_for(form), capabilities, asked, "tiny").first
+    return select_strategies(parser_for(form), capabilities, asked, "tiny").first
 
 
 def reply(text: str) -> ChatReply:
@@ -132,7 +132,7 @@ def test_what_strict_mode_cannot_say_is_encoded_and_the_reasons_say_so() -> None
 
 
 def test_a_value_that_is_shown_while_it_is_written_keeps_its_shape_and_strictness_is_given_up() -> None:
-    chosen = ladder_for(parser_for(dict[str, int]), STRICT, None, "tiny", growing=True).first
+    chosen = select_strategies(parser_for(dict[str, int]), STRICT, None, "tiny", growing=True).first
     assert (schema_sent(chosen).strict, chosen.reasons) == (
         False,
         (
@@ -250,7 +250,7 @@ def test_a_strategy_that_the_model_has_can_be_asked_for(asked: Strategy) -> None
 def test_a_strategy_that_the_model_has_not_is_a_fault(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         wire(Person, capabilities, asked)
     assert str(caught.value) == (
         f"the strategy {asked} is not among what tiny can do; its capabilities: {has}"
@@ -264,13 +264,13 @@ def test_text_can_be_asked_for_in_words(asked: Strategy) -> None:
 
 @pytest.mark.parametrize("asked", [Strategy.JSON_SCHEMA, Strategy.GRAMMAR, Strategy.JSON_MODE])
 def test_structure_asked_for_plain_text_is_a_fault(asked: Strategy) -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         wire(str, STRICT, asked)
     assert str(caught.value) == f"the strategy {asked} asks for structure, and the type is plain text"
 
 
 def test_text_asked_for_a_type_with_structure_is_a_fault() -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         wire(Person, STRICT, Strategy.TEXT)
     assert str(caught.value) == "the strategy text is for str; Person needs structure"
 
@@ -305,7 +305,7 @@ class Celsius:
 
 def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
     parser: OutputParser[int] = Celsius()
-    chosen = ladder_for(parser, STRICT, None, "tiny").first
+    chosen = select_strategies(parser, STRICT, None, "tiny").first
     assert (schema_sent(chosen).schema["properties"], chosen.read(reply('{"value": "21 °C"}')).value) == (
         {"value": {"type": "string", "pattern": "^-?[0-9]+ °C$"}},
         21,
@@ -313,14 +313,14 @@ def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
 
 
 def test_problems_of_a_users_parser_are_told_with_their_place() -> None:
-    chosen = ladder_for(Celsius(), STRICT, None, "tiny").first
+    chosen = select_strategies(Celsius(), STRICT, None, "tiny").first
     with pytest.raises(OutputParsingError) as caught:
         chosen.read(reply('{"value": "21 °F"}'))
     assert caught.value.problems == (Problem("$.value", "expected °C"),)
 
 
 def test_a_method_of_the_reply_itself_has_no_instructions() -> None:
-    chosen = wire_of_reply(lambda reply: reply.message)
+    chosen = reply_format(lambda reply: reply.message)
     assert (chosen.strategy, chosen.reasons, chosen.instructions, chosen.read(reply("x")).value) == (
         Strategy.TEXT,
         ("the method returns the reply itself",),

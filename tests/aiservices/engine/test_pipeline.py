@@ -12,7 +12,6 @@ import pytest
 from aiservices import (
     AiMessage,
     AiServiceError,
-    Answer,
     AuthenticationError,
     Budget,
     BudgetExceededError,
@@ -23,20 +22,15 @@ from aiservices import (
     ContentFilterError,
     DefinitionError,
     DefinitionProblem,
-    Emit,
     FinishReason,
-    Flow,
-    Invocation,
     ModelConnectionError,
     ModelServerError,
     OutputParsingError,
     Problem,
-    Proceed,
     RateLimitError,
     RefusalError,
     ReplyDelta,
     Result,
-    Run,
     ScriptedChatModel,
     ServiceOutputError,
     TruncatedError,
@@ -45,6 +39,7 @@ from aiservices import (
     create,
     options,
 )
+from aiservices.interceptors import Answer, Emit, Flow, Invocation, Proceed, Run
 
 AT_ONCE = Budget(first_wait=0)
 PASSING = ModelServerError("500", status=500, retryable=True)

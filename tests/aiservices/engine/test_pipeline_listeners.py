@@ -140,7 +140,7 @@ def test_the_answer_is_told_as_interceptors_left_it() -> None:
     counter(ONE, told=told).count("x")
     last = told.events[-1]
     assert isinstance(last, CallCompleted)
-    assert (last.answer.value, last.invocation.plan.where, len(last.invocation.state.attempts)) == (
+    assert (last.answer.value, last.invocation.plan.qualname, len(last.invocation.state.attempts)) == (
         1,
         "Counter.count",
         1,

@@ -12,7 +12,6 @@ from loopback import Loopback, answer, error, streamed
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     Budget,
     Capabilities,
@@ -22,14 +21,11 @@ from aiservices import (
     DefinitionError,
     FinishError,
     FinishReason,
-    Flow,
-    Invocation,
     ModelError,
     ModelServerError,
     OpenAiChatModel,
     OutputParsingError,
     Problem,
-    Proceed,
     RefusalError,
     Result,
     Retry,
@@ -47,6 +43,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 
 PLAIN = Capabilities(json_schema=True)
 TOOLS = Capabilities(tools=True)

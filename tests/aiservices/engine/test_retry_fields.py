@@ -14,17 +14,13 @@ import pytest
 
 from aiservices import (
     AiMessage,
-    Answer,
     Budget,
     Capabilities,
     ChatReply,
     FallbackChatModel,
     FinishReason,
-    Flow,
-    Invocation,
     JsonSchemaFormat,
     OutputParsingError,
-    Proceed,
     Result,
     Retry,
     ScriptedChatModel,
@@ -39,6 +35,7 @@ from aiservices import (
     options,
     user_message,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 
 PLAIN = Capabilities(json_schema=True)
 STRICT = Capabilities(json_schema=True, strict_schema=True)

@@ -21,11 +21,11 @@ from aiservices import (
 )
 from aiservices.engine.output_format import OutputFormat
 from aiservices.engine.strategy_selection import (
+    StrategyError,
     StrategyFallbacks,
-    StrategyFault,
     StrategyOption,
-    ladder_for,
-    ladder_of_one,
+    only_format,
+    select_strategies,
 )
 from output_parsers import TypeParser, parser_for
 
@@ -40,7 +40,7 @@ class Person:
 
 
 def ladder(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> StrategyFallbacks[Any]:
-    return ladder_for(parser_for(form), capabilities, asked, "tiny")
+    return select_strategies(parser_for(form), capabilities, asked, "tiny")
 
 
 def names(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> list[str]:
@@ -146,7 +146,7 @@ def test_what_was_asked_for_is_the_reason() -> None:
 def test_what_a_model_cannot_do_cannot_be_asked_for(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         ladder(Person, capabilities, asked)
     assert str(caught.value) == (
         f"the strategy {asked} is not among what tiny can do; its capabilities: {has}"
@@ -154,7 +154,7 @@ def test_what_a_model_cannot_do_cannot_be_asked_for(
 
 
 def test_structure_is_not_asked_for_as_text() -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         ladder(Person, EVERYTHING, Strategy.TEXT)
     assert str(caught.value) == "the strategy text is for str; Person needs structure"
 
@@ -163,7 +163,7 @@ def test_structure_is_not_asked_for_as_text() -> None:
     "asked", [Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.GRAMMAR, Strategy.JSON_MODE]
 )
 def test_text_is_not_asked_for_as_structure(asked: Strategy) -> None:
-    with pytest.raises(StrategyFault) as caught:
+    with pytest.raises(StrategyError) as caught:
         ladder(str, EVERYTHING, asked)
     assert str(caught.value) == f"the strategy {asked} asks for structure, and the type is plain text"
 
@@ -227,7 +227,7 @@ def test_no_wire_is_made_before_it_is_needed() -> None:
 
 def test_a_ladder_of_one_has_its_wire_on_its_only_rung() -> None:
     wire = ladder(Person, Capabilities()).first
-    made = ladder_of_one(wire)
+    made = only_format(wire)
     (rung,) = made.rungs
     assert (made.wire(rung), made.wire(rung, "refused"), rung.name) == (wire, wire, "prompt")
 

@@ -18,7 +18,6 @@ from pydantic import BaseModel, Field
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     AttemptStarted,
     AuthenticationError,
@@ -28,16 +27,12 @@ from aiservices import (
     ChatReply,
     ChatRequest,
     Completed,
-    Emit,
     FieldCompleted,
     FinishReason,
-    Flow,
     InvalidReplyError,
-    Invocation,
     ModelConnectionError,
     ModelServerError,
     OpenAiChatModel,
-    Proceed,
     ReplyDelta,
     Result,
     ServiceOutputError,
@@ -46,6 +41,7 @@ from aiservices import (
     Usage,
     create,
 )
+from aiservices.interceptors import Answer, Emit, Flow, Invocation, Proceed
 
 PLAIN = Capabilities(json_schema=True)
 AT_ONCE = Budget(first_wait=0)

@@ -34,9 +34,8 @@ from aiservices import (
     ToolMessage,
     create,
 )
-from aiservices.engine.tool_execution import ToolErrors, ToolRun
 from aiservices.models.errors import ToolError
-from aiservices.tools.tool import ToolException, tool
+from aiservices.tools.tool import ToolErrors, ToolException, ToolRun, tool
 from aiservices.tools.toolbox import ToolLimits
 
 

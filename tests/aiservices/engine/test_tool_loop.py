@@ -29,14 +29,10 @@ from tool_calling import (
 from aiservices import (
     AiMessage,
     AiServiceError,
-    Answer,
     Capabilities,
     ChatReply,
     FinishReason,
-    Flow,
-    Invocation,
     Message,
-    Proceed,
     Result,
     ScriptedChatModel,
     ToolCall,
@@ -46,9 +42,9 @@ from aiservices import (
     create,
     preview,
 )
-from aiservices.engine.tool_execution import ToolErrors
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from aiservices.models.errors import ToolError
-from aiservices.tools.tool import tool
+from aiservices.tools.tool import ToolErrors, tool
 from aiservices.tools.toolbox import ToolLimits
 
 # rounds
@@ -283,7 +279,7 @@ def test_an_interceptor_may_proceed_twice_with_tools() -> None:
     def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield from proceed(invocation)
         answer = yield from proceed(invocation)
-        said.append(answer.said)
+        said.append(answer.messages)
         return answer
 
     model = provider(calls(ONE_AND_TWO), "3", calls(ONE_AND_TWO), "3")

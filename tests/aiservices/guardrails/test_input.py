@@ -11,14 +11,10 @@ import pytest
 from loopback import Loopback, answer
 
 from aiservices import (
-    Answer,
     DefinitionError,
-    Flow,
     History,
     Image,
-    Invocation,
     Message,
-    Proceed,
     ScriptedChatModel,
     UserMessage,
     create,
@@ -37,6 +33,7 @@ from aiservices.guardrails import (
     reprompt,
     rewritten,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from aiservices.models.openai import OpenAiChatModel
 
 

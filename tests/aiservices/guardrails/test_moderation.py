@@ -13,24 +13,17 @@ from loopback import Loopback, Reply, as_json, error, raw
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     AuthenticationError,
     Budget,
-    CallModel,
     ChatReply,
     ChatRequest,
     DefinitionError,
-    Flow,
-    Gather,
     InvalidReplyError,
-    Invocation,
     ModelServerError,
     ModelTimeoutError,
-    Proceed,
     RateLimitError,
     Result,
-    Run,
     ScriptedChatModel,
     Stream,
     ToolCall,
@@ -40,6 +33,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.guardrails import InputGuardrails, masked
+from aiservices.interceptors import Answer, CallModel, Flow, Gather, Invocation, Proceed, Run
 from aiservices.memory import ChatMemory
 from aiservices.moderation import (
     Moderation,

@@ -12,17 +12,12 @@ from loopback import Loopback, as_json, delta, sse
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     Budget,
-    CallModel,
     Capabilities,
     ChatReply,
     ChatRequest,
-    Flow,
-    Invocation,
     ModelServerError,
-    Proceed,
     ReplyDelta,
     ScriptedChatModel,
     Stream,
@@ -32,6 +27,7 @@ from aiservices import (
     tool,
 )
 from aiservices.guardrails import OutputGuardrails, max_length
+from aiservices.interceptors import Answer, CallModel, Flow, Invocation, Proceed
 from aiservices.memory import ChatMemory
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.moderation import Moderation, ModerationError, ModerationResult, OpenAiModerator

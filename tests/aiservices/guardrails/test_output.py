@@ -12,15 +12,10 @@ from hypothesis import given, strategies as st
 
 from aiservices import (
     AiMessage,
-    Answer,
     Budget,
     ChatReply,
     DefinitionError,
-    Emit,
-    Flow,
-    Invocation,
     OutputParsingError,
-    Proceed,
     ReplyDelta,
     Result,
     Retry,
@@ -47,6 +42,7 @@ from aiservices.guardrails import (
     retry,
     rewritten,
 )
+from aiservices.interceptors import Answer, Emit, Flow, Invocation, Proceed
 
 
 class Chat(Protocol):

@@ -10,7 +10,6 @@ from aiservices import (
     AiMessage,
     ApprovalRequiredError,
     ChatReply,
-    Invocation,
     MemoryId,
     Message,
     Result,
@@ -36,6 +35,7 @@ from aiservices.guardrails import (
     retry,
     rewritten,
 )
+from aiservices.interceptors import Invocation
 from aiservices.memory import ChatMemory
 
 NOT_A = forbidden("a", otherwise=reprompt)

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Optional, Union, get_type_hints
 import pytest
 
 from aiservices import ChatOptions, History, MemoryId, Message, ToolContext, UserMessage, UserName
-from aiservices.interface.parameters import Parameter, Role, RoleFault, parameters_of
+from aiservices.interface.parameters import Parameter, Role, RoleError, method_parameters
 
 UserId = Annotated[str, MemoryId]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    return parameters_of(inspect.signature(function), get_type_hints(function, include_extras=True))
+    return method_parameters(inspect.signature(function), get_type_hints(function, include_extras=True))
 
 
 def roles(function: Callable[..., Any]) -> list[Role | None]:
@@ -73,7 +73,7 @@ def test_unions_are_taken_apart_into_their_types() -> None:
 def test_a_parameter_with_two_roles_is_a_fault() -> None:
     def ask(self: object, x: Annotated[str, MemoryId, UserName]) -> bool: ...
 
-    with pytest.raises(RoleFault) as caught:
+    with pytest.raises(RoleError) as caught:
         parameters(ask)
     assert caught.value.args == ("the parameter x has two roles: MemoryId and UserName; it can have one",)
 
@@ -81,7 +81,7 @@ def test_a_parameter_with_two_roles_is_a_fault() -> None:
 def test_a_role_that_two_parameters_have_is_a_fault() -> None:
     def ask(self: object, a: Annotated[str, MemoryId], b: Annotated[int, MemoryId]) -> bool: ...
 
-    with pytest.raises(RoleFault) as caught:
+    with pytest.raises(RoleError) as caught:
         parameters(ask)
     assert caught.value.args == ("the parameters a and b have the same role, MemoryId",)
 
@@ -94,7 +94,7 @@ def test_all_faults_of_the_roles_are_told_at_once() -> None:
         b: Annotated[str, UserName],
     ) -> bool: ...
 
-    with pytest.raises(RoleFault) as caught:
+    with pytest.raises(RoleError) as caught:
         parameters(ask)
     assert caught.value.args == (
         "the parameter x has two roles: MemoryId and ChatOptions; it can have one",

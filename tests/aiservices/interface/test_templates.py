@@ -23,7 +23,7 @@ from aiservices import (
     user_message,
 )
 from aiservices.interface.decorators import TemplateSource
-from aiservices.interface.templates import Prompt, TemplateFault, compile_prompt, field_names
+from aiservices.interface.templates import Prompt, TemplateError, compile_prompt, field_names
 
 PROMPT_ONLY = Capabilities()
 
@@ -37,7 +37,7 @@ def rendered(template: str, /, **values: Any) -> str:
 
 
 def fault(text: str) -> str:
-    with pytest.raises(TemplateFault) as caught:
+    with pytest.raises(TemplateError) as caught:
         prompt(text)
     return str(caught.value)
 
@@ -299,7 +299,7 @@ def test_a_changed_file_is_read_again_by_the_next_create(tmp_path: Path) -> None
 
 
 def test_a_missing_file_is_told_with_where_it_is_looked_for() -> None:
-    with pytest.raises(TemplateFault) as caught:
+    with pytest.raises(TemplateError) as caught:
         compile_prompt(TemplateSource(file="nowhere.txt", beside=__file__))
     assert str(caught.value) == (
         "the template file 'nowhere.txt' cannot be read (No such file or directory); "

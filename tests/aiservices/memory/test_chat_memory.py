@@ -11,17 +11,13 @@ import pytest
 from aiservices import (
     AiMessage,
     AiServiceError,
-    Answer,
     ChatReply,
     DefinitionError,
     FinishReason,
-    Flow,
     History,
-    Invocation,
     MemoryId,
     Message,
     ModelServerError,
-    Proceed,
     RefusalError,
     Retry,
     ScriptedChatModel,
@@ -34,6 +30,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from aiservices.memory import ChatMemory, InMemoryChatMemoryStore, MessageWindow
 
 

@@ -19,11 +19,10 @@ from aiservices import (
     create,
 )
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
-from aiservices.engine.tool_execution import ToolErrors, ToolRun
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.service.create import resume
-from aiservices.tools.tool import ReturnBehavior, ToolException, tool
+from aiservices.tools.tool import ReturnBehavior, ToolErrors, ToolException, ToolRun, tool
 from aiservices.tools.toolbox import ToolLimits
 
 

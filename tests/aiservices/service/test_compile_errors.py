@@ -509,7 +509,7 @@ def test_a_generic_parent_left_open_is_told() -> None:
     class Child(Extractor, Protocol): ...  # type: ignore[type-arg]
 
     assert problems(Child) == (
-        "Child.extract: no parser reads ~T: it stands for nothing here; write the type in its place; tried: "
+        "Child.extract: no parser reads ~T: it is not bound to a type here; write the type in its place; tried: "
         "type variables. Use a type that one of them reads, or add a ParserFactory for it"
     )
 

@@ -25,14 +25,11 @@ from aiservices import (
     DefinitionError,
     FinishReason,
     History,
-    Interceptor,
-    Invocation,
     JsonSchemaFormat,
     MemoryId,
     Message,
     OutputParser,
     ParserRegistry,
-    Proceed,
     Result,
     ScriptedChatModel,
     Strategy,
@@ -48,6 +45,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.models import base
 from aiservices.service.create import plan_of
 
@@ -663,7 +661,7 @@ class Reversed:
 
 def test_parsers_of_the_user_come_first() -> None:
     def backwards(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-        return Reversed() if target.form is str else None
+        return Reversed() if target.type is str else None
 
     class Chat(Protocol):
         def chat(self, text: str) -> str: ...

@@ -17,8 +17,6 @@ from aiservices import (
     Budget,
     ChatReply,
     DefinitionError,
-    Interceptor,
-    Invocation,
     Message,
     ModelServerError,
     Result,
@@ -38,6 +36,7 @@ from aiservices import (
 )
 from aiservices.agents import ReActAgent
 from aiservices.guardrails import InputGuardrails, OutputGuardrails, Verdict, masked, passed, reprompt
+from aiservices.interceptors import Interceptor, Invocation
 from aiservices.memory import ChatMemory
 from aiservices.retrieval import Content, Query, RetrievalAugmentor
 

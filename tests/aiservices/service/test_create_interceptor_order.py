@@ -9,20 +9,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from aiservices import (
-    Answer,
-    ChatRequest,
-    DefinitionError,
-    Flow,
-    Interceptor,
-    Invocation,
-    Proceed,
-    ScriptedChatModel,
-    ToolErrors,
-    ToolRun,
-    create,
-)
+from aiservices import ChatRequest, DefinitionError, ScriptedChatModel, ToolErrors, ToolRun, create
 from aiservices.guardrails import Guard, InputGuardrails, OutputGuardrails, forbidden, masked
+from aiservices.interceptors import Answer, Flow, Interceptor, Invocation, Proceed
 from aiservices.memory import ChatMemory
 from aiservices.retrieval import Content, Query, RetrievalAugmentor
 

@@ -12,20 +12,16 @@ import pytest
 
 from aiservices import (
     AiMessage,
-    Answer,
     AsyncStream,
     Capabilities,
     ChatOptions,
     ChatReply,
     DefinitionError,
-    Flow,
     History,
-    Invocation,
     MemoryId,
     Message,
     OutputParsingError,
     Problem,
-    Proceed,
     Result,
     ScriptedChatModel,
     Stream,
@@ -43,6 +39,7 @@ from aiservices import (
     system_message,
     user_message,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from output_parsers import ItemError
 
 SCHEMA = Capabilities(json_schema=True)
@@ -519,7 +516,7 @@ def test_a_parser_of_the_users_checks_the_examples_too(value: str) -> None:
         def ask(self, text: str) -> Loud: ...
 
     def factory(target: Any, *_: Any) -> Any:
-        return Upper() if target.form is Loud else None
+        return Upper() if target.type is Loud else None
 
     def made() -> Any:
         return create(Shout, ScriptedChatModel([]), parsers=[factory])

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from aiservices import (
     AiMessage,
-    Answer,
     Budget,
     BudgetExceededError,
     Capabilities,
@@ -24,13 +23,10 @@ from aiservices import (
     FallbackChatModel,
     FinishError,
     FinishReason,
-    Flow,
-    Invocation,
     JsonObjectFormat,
     JsonSchemaFormat,
     ModelError,
     Price,
-    Proceed,
     RefusalError,
     ScriptedChatModel,
     ServiceOutputError,
@@ -41,6 +37,7 @@ from aiservices import (
     Usage,
     UserMessage,
 )
+from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 from aiservices.structured import Structured, structured
 
 ALL = Capabilities(json_schema=True, json_mode=True, tools=True)
@@ -291,7 +288,7 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
         (
             {"type": "function", "name": "f", "parameters": 5},
             {},
-            "the \"parameters\" of the function 'f' are no JSON Schema",
+            "the \"parameters\" of the function 'f' are not a JSON Schema",
         ),
         (
             Record,
@@ -309,10 +306,10 @@ def test_what_is_wrong_is_told_before_anything_is_asked(schema: Any, settings: A
 @pytest.mark.parametrize(
     ("schema", "begins"),
     [
-        ({"type": "nope"}, "structured: the JSON Schema 'value' is broken at #/type: 'nope' is not"),
+        ({"type": "nope"}, "structured: the JSON Schema 'value' is invalid at #/type: 'nope' is not"),
         (
             {**FUNCTION, "parameters": {"type": "nope"}},
-            "structured: the JSON Schema 'tell_person' is broken at ",
+            "structured: the JSON Schema 'tell_person' is invalid at ",
         ),
         (5, "structured: no parser reads 5; tried: "),
         (Record("a", 1), "structured: no parser reads Record(name='a', age=1); tried: "),
@@ -330,7 +327,7 @@ def test_all_faults_are_told_at_once() -> None:
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
         "structured: the method 'some' is unknown",
-        "structured: the JSON Schema 'value' is broken at #/type: 5 i",
+        "structured: the JSON Schema 'value' is invalid at #/type: 5 i",
         "structured: the model 'nope:x' is unknown: its provider must",
     ]
 
@@ -476,7 +473,7 @@ def test_interceptors_wrap_each_call() -> None:
     seen: list[Any] = []
 
     def watching(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-        seen.append(invocation.plan.where)
+        seen.append(invocation.plan.qualname)
         return (yield from proceed(invocation))
 
     structured(scripted("nothing", ANN), Record, interceptors=[watching]).invoke("x")

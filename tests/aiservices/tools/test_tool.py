@@ -31,8 +31,8 @@ from aiservices import (
     user_message,
 )
 from aiservices.interface.decorators import options
-from aiservices.tools.tool import ReturnBehavior, Tool, ToolFault, tool, tool_methods, tools_of
-from aiservices.tools.toolbox import Toolbox, ToolLimits, toolbox_of
+from aiservices.tools.tool import ReturnBehavior, Tool, ToolDefinitionError, tool, tool_methods, tools_of
+from aiservices.tools.toolbox import Toolbox, ToolLimits, make_toolbox
 from output_parsers import Description, TypeParser, parser_for
 from output_parsers.json_schema.parser import schema_parser
 
@@ -60,8 +60,8 @@ def required(source: Any) -> list[str]:
 
 
 def problem(source: Any) -> str:
-    with pytest.raises(ToolFault) as caught:
-        toolbox_of([source], ToolLimits())
+    with pytest.raises(ToolDefinitionError) as caught:
+        make_toolbox([source], ToolLimits())
     return str(caught.value)
 
 
@@ -545,7 +545,7 @@ def test_a_tool_may_be_made_by_hand_with_a_schema_of_its_own() -> None:
     }
     arguments: TypeParser[Any] = schema_parser(schema)
     made = Tool("weather", "Tells it.", lambda city: city, arguments)
-    offered = toolbox_of([made], ToolLimits()).offered(TOOLS)
+    offered = make_toolbox([made], ToolLimits()).offered(TOOLS)
     assert offered is not None
     (told,) = offered.tooling.tools
     assert (told.name, told.description, told.strict) == ("weather", "Tells it.", False)
@@ -696,8 +696,8 @@ def test_a_type_that_nobody_reads_names_the_tool_and_the_parameter() -> None:
 
 
 def test_two_tools_of_one_name_are_a_fault() -> None:
-    with pytest.raises(ToolFault) as caught:
-        toolbox_of([weather, tool(name="weather")(Shop().sell)], ToolLimits())
+    with pytest.raises(ToolDefinitionError) as caught:
+        make_toolbox([weather, tool(name="weather")(Shop().sell)], ToolLimits())
     assert str(caught.value) == "two tools have the name weather; give one of them another"
 
 
@@ -796,13 +796,13 @@ class Lender:
 
 def test_an_object_with_tools_of_its_own_is_no_provider_whatever_it_calls_them() -> None:
     for source, name in ((Workshop(), "build"), (Lender(), "tools")):
-        box = toolbox_of([source], ToolLimits())
+        box = make_toolbox([source], ToolLimits())
         assert (list(box.tools), box.providers) == ([name], ())
 
 
 def test_a_provider_is_kept_for_the_calls() -> None:
     provider = SomeTools()
-    box = toolbox_of([provider], ToolLimits())
+    box = make_toolbox([provider], ToolLimits())
     assert (box.tools, box.providers, box.offered(TOOLS)) == ({}, (provider,), None)
 
 
@@ -884,7 +884,7 @@ def test_the_model_is_told_strictly_where_its_provider_enforces_it() -> None:
 
     def find(city: str, days: int = 3, tags: dict[str, int] | None = None) -> None: ...
 
-    box = toolbox_of([find], ToolLimits())
+    box = make_toolbox([find], ToolLimits())
     offered = box.offered(strict)
     assert offered is not None
     (told,) = offered.tooling.tools
@@ -899,7 +899,7 @@ def test_the_model_is_told_strictly_where_its_provider_enforces_it() -> None:
 def test_a_toolbox_takes_further_tools_but_none_twice() -> None:
     box = Toolbox().with_tools([one(weather)])
     assert list(box.tools) == ["weather"]
-    with pytest.raises(ToolFault, match="two tools have the name weather"):
+    with pytest.raises(ToolDefinitionError, match="two tools have the name weather"):
         box.with_tools([one(weather)])
 
 

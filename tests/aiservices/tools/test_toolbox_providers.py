@@ -32,7 +32,6 @@ from tool_calling import (
 from aiservices import (
     Capabilities,
     DefinitionError,
-    Invocation,
     MemoryId,
     ToolContext,
     ToolMessage,
@@ -40,6 +39,7 @@ from aiservices import (
     create,
     tool,
 )
+from aiservices.interceptors import Invocation
 
 # what the model never sees
 

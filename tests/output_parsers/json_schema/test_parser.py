@@ -282,21 +282,21 @@ def test_what_stands_around_the_json_is_left_out() -> None:
         (PERSON, "none at all", ['$: expected an object (Person), found "none at all"']),
         (PERSON, "", ['$: expected an object (Person); the reply is empty, found ""']),
         ({"type": "integer", "multipleOf": 5}, "7", ["$: expected a multiple of 5, found 7"]),
-        ({"not": {"type": "integer"}}, "1", ["$: it is what the schema excludes, found 1"]),
-        ({"not": {}}, "[]", ["$: it is what the schema excludes, found an array of 0"]),
-        ({"properties": {"a": False}}, '{"a": 1}', ["$: nothing may stand here, found 1"]),
+        ({"not": {"type": "integer"}}, "1", ["$: the schema excludes this value, found 1"]),
+        ({"not": {}}, "[]", ["$: the schema excludes this value, found an array of 0"]),
+        ({"properties": {"a": False}}, '{"a": 1}', ["$: no value is allowed here, found 1"]),
         ({"uniqueItems": True}, "[1, 1]", ["$: expected no item twice, found an array of 2"]),
         ({"enum": [{"a": 1}, [2]]}, "[3]", ['$: expected one of {"a": 1}, [2], found an array of 1']),
         ({"const": [1]}, "[3]", ["$: expected [1], found an array of 1"]),
         (
             {"oneOf": [{"type": "integer"}, {"type": "number"}]},
             "1",
-            ["$: it fits more than one of the forms of which one is wanted, found 1"],
+            ["$: it fits more than one alternative, and must fit exactly one, found 1"],
         ),
         (
             {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b", "c"]}]},
             "{}",
-            ["$: it fits none of the forms, found an empty object"],
+            ["$: it fits none of the alternatives, found an empty object"],
         ),
         (
             {"allOf": [{"anyOf": [{"type": "integer"}, {"type": "null"}]}, {}]},
@@ -362,14 +362,14 @@ def test_a_value_nested_too_deeply_is_refused() -> None:
         (
             {"properties": {"a": {"$ref": "#/$defs/b"}}},
             "#/properties/a/$ref",
-            "there is no '#/$defs/b' in the schema, and nothing is fetched",
+            "'#/$defs/b' is not in the schema, and other documents are not downloaded",
         ),
         (
             {"not": {"$ref": "https://example.invalid/a.json"}},
             "#/not/$ref",
-            "there is no 'https://example.invalid/a.json' in the schema, and nothing is fetched",
+            "'https://example.invalid/a.json' is not in the schema, and other documents are not downloaded",
         ),
-        ({"title": "a", "items": {"$ref": "#/title"}}, "#/items/$ref", "'#/title' is no schema"),
+        ({"title": "a", "items": {"$ref": "#/title"}}, "#/items/$ref", "'#/title' is not a schema"),
     ],
 )
 def test_a_broken_schema_is_told_when_the_parser_is_made(
@@ -379,13 +379,13 @@ def test_a_broken_schema_is_told_when_the_parser_is_made(
         schema_parser(schema, name="Thing")
     assert type(error.value) is InvalidSchemaError
     assert error.value.path == pointer
-    assert str(error.value) == f"the JSON Schema 'Thing' is broken at {pointer}: {reason}"
+    assert str(error.value) == f"the JSON Schema 'Thing' is invalid at {pointer}: {reason}"
 
 
 def test_what_is_no_mapping_is_no_schema() -> None:
     with pytest.raises(InvalidSchemaError) as error:
         schema_parser([1])  # type: ignore[arg-type]
-    assert str(error.value) == "the JSON Schema 'value' is broken at #: a mapping is expected, not list"
+    assert str(error.value) == "the JSON Schema 'value' is invalid at #: a mapping is expected, not list"
 
 
 def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
@@ -496,7 +496,7 @@ def test_a_bare_schema_goes_by_its_title() -> None:
         ({"type": "function", "function": "weather"}, 'a function needs a "name"'),
         (
             {"type": "function", "name": "weather", "parameters": [1]},
-            "the \"parameters\" of the function 'weather' are no JSON Schema",
+            "the \"parameters\" of the function 'weather' are not a JSON Schema",
         ),
     ],
 )
@@ -631,8 +631,8 @@ def test_what_is_read_without_leniency_is_what_jsonschema_takes(drawn: tuple[dic
     if Draft202012Validator(schema).is_valid(value):
         assert same(found.value, value)
         assert found.coercions == ()
-    else:
-        assert isinstance(found, list)
+    else:  # the reply null without quotes may be the member "null" of an enum
+        assert isinstance(found, list) or found.value == json.dumps(value)
 
 
 @QUICK

@@ -163,10 +163,10 @@ def test_a_match_in_the_reasoning_does_not_count_unless_the_pattern_wants_it() -
 @pytest.mark.parametrize(
     ("pattern", "keys", "default", "message"),
     [
-        ("(a", ["a"], None, "the pattern '(a' is broken: missing ), unterminated subpattern at position 0"),
+        ("(a", ["a"], None, "the pattern '(a' is invalid: missing ), unterminated subpattern at position 0"),
         ("(a)", ["a", "b"], None, "the pattern '(a)' has 1 groups for the 2 output keys a, b"),
         ("(a)", [], None, "RegexOutputParser needs at least one output key"),
-        ("(a)", ["a"], "b", "the default output key 'b' is none of the output keys a"),
+        ("(a)", ["a"], "b", "the default output key 'b' is not one of the output keys a"),
     ],
 )
 def test_a_pattern_that_cannot_work_is_the_programmers_error(
@@ -208,7 +208,7 @@ def test_a_datetime_in_another_format_is_refused(text: str) -> None:
 
 
 def test_a_format_that_is_none_is_the_programmers_error() -> None:
-    with pytest.raises(ValueError, match="'%Q' is no format of a datetime"):
+    with pytest.raises(ValueError, match="'%Q' is not a valid datetime format"):
         DatetimeOutputParser("%Q")
     assert DatetimeOutputParser("%H:%M").format_instructions() == (
         "Reply only with a date and time in the format %H:%M, such as 14:30"

@@ -124,10 +124,10 @@ def test_a_numbered_list_is_read_whole_and_without_the_prose(text: str, items: l
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("I cannot help with that.", "$: expected a numbered list; the reply holds no item of one"),
-        ("- foo\n- bar", "$: expected a numbered list; the reply holds no item of one"),
-        ("No, I will not.", "$: expected a numbered list; the reply holds no item of one"),
-        ("", "$: expected a numbered list; the reply holds no item of one"),
+        ("I cannot help with that.", "$: expected a numbered list; the reply has no items"),
+        ("- foo\n- bar", "$: expected a numbered list; the reply has no items"),
+        ("No, I will not.", "$: expected a numbered list; the reply has no items"),
+        ("", "$: expected a numbered list; the reply has no items"),
         ("1. foo\n2.", "$[1]: this item is empty"),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_markdown_list_is_read_as_langchain_reads_it(text: str, items: list[st
 
 def test_a_text_without_a_markdown_list_is_refused() -> None:
     assert refusal(MARKDOWN, "1. foo") == (
-        "cannot read the reply: $: expected a markdown list; the reply holds no item of one "
+        "cannot read the reply: $: expected a markdown list; the reply has no items "
         "(the reply: '1. foo')"
     )
 

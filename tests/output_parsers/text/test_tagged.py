@@ -77,7 +77,7 @@ def test_a_key_that_was_not_parsed_is_missed_unless_it_may_be_missing() -> None:
         JSON_DICT.to_memory({"speak": "Hi!"})
     assert str(error.value) == (
         "keys_to_memory names thought, but the parsed reply has: speak; "
-        "require these keys, or permit them to be missing"
+        "require these keys, or pass allow_missing=True"
     )
     assert JSON_DICT.to_memory({"speak": "Hi!"}, allow_missing=True) == {"speak": "Hi!"}
     assert JSON_DICT.to_content({}, allow_missing=True) is None

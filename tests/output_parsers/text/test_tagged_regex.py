@@ -91,7 +91,7 @@ def test_tags_are_found_by_a_pattern_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("(", "the pattern '(' is broken: missing ), unterminated subpattern at position 0"),
+        ("(", "the pattern '(' is invalid: missing ), unterminated subpattern at position 0"),
         ("(?P<name>a)", "the pattern '(?P<name>a)' has no group named 'content'"),
     ],
 )

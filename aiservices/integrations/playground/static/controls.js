@@ -1,70 +1,70 @@
-// What all fields are made of: a label, a hint, a place for complaints; and how several are read at once.
+// The parts of form fields: label, hint and error message; and reading several fields at once.
 
-import { el, fresh } from "./dom.js";
+import { el, newId } from "./dom.js";
 
-/** Values that cannot be sent; `misfits` are their fields, each with a message. */
-export class Unfit extends Error {
-  constructor(misfits) {
+/** Some fields have invalid values. `fieldErrors` is a list of {field, message}. */
+export class InvalidFieldsError extends Error {
+  constructor(fieldErrors) {
     super("not all arguments can be sent");
-    this.misfits = misfits;
+    this.fieldErrors = fieldErrors;
   }
 }
 
-/** What each step gives. Throws Unfit with all that do not fit, not only the first. */
-export function gathered(steps) {
-  const [found, misfits] = [[], []];
+/** Return the result of each step. Throws one InvalidFieldsError with the errors of all steps. */
+export function collect(steps) {
+  const [results, fieldErrors] = [[], []];
   for (const step of steps) {
     try {
-      found.push(step());
+      results.push(step());
     } catch (error) {
-      if (!(error instanceof Unfit)) throw error;
-      misfits.push(...error.misfits);
+      if (!(error instanceof InvalidFieldsError)) throw error;
+      fieldErrors.push(...error.fieldErrors);
     }
   }
-  if (misfits.length) throw new Unfit(misfits);
-  return found;
+  if (fieldErrors.length) throw new InvalidFieldsError(fieldErrors);
+  return results;
 }
 
-/** How a record of fields, by their names, is read and filled; a field whose text is null is left out. */
+/** Combine fields, by name, to a field for an object. A field whose text is null is left out. */
 export function record(fields) {
   return {
     text: () => {
-      const written = gathered([...fields].map(([name, field]) => () => [name, field.text()]));
-      const given = written.filter(([, text]) => text !== null);
+      const texts = collect([...fields].map(([name, field]) => () => [name, field.text()]));
+      const present = texts.filter(([, text]) => text !== null);
       return `{${given.map(([name, text]) => `${JSON.stringify(name)}: ${text}`).join(", ")}}`;
     },
     fill: (value) => {
       for (const [name, field] of fields) {
         if (Object.hasOwn(value, name)) field.fill(value[name]);
-        else field.leave?.();
+        else field.omit?.();
       }
     },
-    below: (step) => fields.get(step) ?? null,
+    child: (step) => fields.get(step) ?? null,
   };
 }
 
-/** A labelled control: what all fields that are no group are. */
-export function labelled(control, said, read, put) {
-  const [id, hint, wrong] = [fresh(), fresh(), fresh()];
-  const complaint = el("p", { class: "error", id: wrong, hidden: true });
+/** Create a field with a single control. `read` returns its JSON text or throws; `setValue` sets a value. */
+export function labelledField(control, options, read, setValue) {
+  const [id, hintId, errorId] = [newId(), newId(), newId()];
+  const errorLine = el("p", { class: "error", id: errorId, hidden: true });
   control.id = id;
-  control.setAttribute("aria-describedby", `${hint} ${wrong}`);
-  const label = el("label", { for: id }, said.label);
-  const head = el("div", { class: "head" }, label, el("span", { class: "type" }, said.type ?? ""));
-  const about = el("p", { class: "faint hint", id: hint, hidden: !said.hint }, said.hint ?? "");
-  const element = el("div", { class: "field" }, head, about, control, complaint);
+  control.setAttribute("aria-describedby", `${hintId} ${errorId}`);
+  const label = el("label", { for: id }, options.label);
+  const head = el("div", { class: "head" }, label, el("span", { class: "type" }, options.type ?? ""));
+  const hintLine = el("p", { class: "faint hint", id: hintId, hidden: !options.hint }, options.hint ?? "");
+  const element = el("div", { class: "field" }, head, hintLine, control, errorLine);
   const field = {
     element,
     head,
-    name: said.label,
+    name: options.label,
     focus: () => control.focus(),
-    enable: (yes) => { control.disabled = !yes; },
-    below: () => null,
+    enable: (enabled) => { control.disabled = !enabled; },
+    child: () => null,
     rename: (name) => { label.textContent = name; },
-    fill: (value) => put(value),
-    complain: (message) => {
-      complaint.textContent = message;
-      complaint.hidden = !message;
+    fill: (value) => setValue(value),
+    showError: (message) => {
+      errorLine.textContent = message;
+      errorLine.hidden = !message;
       if (message) control.setAttribute("aria-invalid", "true");
       else control.removeAttribute("aria-invalid");
     },
@@ -73,52 +73,52 @@ export function labelled(control, said, read, put) {
     try {
       return read();
     } catch (error) {
-      throw new Unfit([{ field, message: error.message }]);
+      throw new InvalidFieldsError([{ field, message: error.message }]);
     }
   };
-  control.addEventListener("input", () => field.complain(""));
+  control.addEventListener("input", () => field.showError(""));
   return field;
 }
 
-/** A frame around fields. */
-export function framed(said, children) {
-  const [hint, wrong] = [fresh(), fresh()];
-  const complaint = el("p", { class: "error", id: wrong, hidden: true });
-  const about = el("p", { class: "faint hint", id: hint, hidden: !said.hint }, said.hint ?? "");
-  const head = el("div", { class: "head" }, el("span", { class: "type" }, said.type ?? ""));
-  const legend = el("legend", {}, said.label);
-  const element = el("fieldset", { class: "group", "aria-describedby": `${hint} ${wrong}` },
-    legend, head, about, ...children, complaint);
-  element.addEventListener("input", () => { complaint.hidden = true; });
-  const complain = (message) => {
-    complaint.textContent = message;
-    complaint.hidden = !message;
+/** Create a fieldset around fields. */
+export function fieldset(options, children) {
+  const [hintId, errorId] = [newId(), newId()];
+  const errorLine = el("p", { class: "error", id: errorId, hidden: true });
+  const hintLine = el("p", { class: "faint hint", id: hintId, hidden: !options.hint }, options.hint ?? "");
+  const head = el("div", { class: "head" }, el("span", { class: "type" }, options.type ?? ""));
+  const legend = el("legend", {}, options.label);
+  const element = el("fieldset", { class: "group", "aria-describedby": `${hintId} ${errorId}` },
+    legend, head, hintLine, ...children, errorLine);
+  element.addEventListener("input", () => { errorLine.hidden = true; });
+  const showError = (message) => {
+    errorLine.textContent = message;
+    errorLine.hidden = !message;
   };
-  return { element, head, name: said.label, complain, rename: (name) => { legend.textContent = name; } };
+  return { element, head, name: options.label, showError, rename: (name) => { legend.textContent = name; } };
 }
 
-/** A field with a box beside it; while that is ticked, `text()` gives `instead`. */
-export function unless(field, caption, instead, ticked) {
+/** Add a checkbox to a field. While it is checked, `text()` returns `checkedText`. */
+export function withCheckbox(field, caption, checkedText, initiallyChecked) {
   const box = el("input", { type: "checkbox", "aria-label": `${caption}: ${field.name}` });
-  box.checked = ticked;
+  box.checked = initiallyChecked;
   const apply = () => {
     field.enable(!box.checked);
     field.element.classList.toggle("left-out", box.checked);
-    if (box.checked) field.complain("");
+    if (box.checked) field.showError("");
   };
   box.addEventListener("change", () => {
     apply();
     if (!box.checked) field.focus();
   });
-  field.head.append(el("label", { class: "instead" }, box, caption));
+  field.head.append(el("label", { class: "checkbox-label" }, box, caption));
   apply();
-  const untick = () => { box.checked = false; apply(); };
+  const uncheck = () => { box.checked = false; apply(); };
   return {
     ...field,
-    text: () => (box.checked ? instead : field.text()),
-    fill: (value) => { untick(); field.fill(value); },
-    leave: () => { box.checked = true; apply(); },
-    enable: (yes) => { box.disabled = !yes; field.enable(yes && !box.checked); },
+    text: () => (box.checked ? checkedText : field.text()),
+    fill: (value) => { uncheck(); field.fill(value); },
+    omit: () => { box.checked = true; apply(); },
+    enable: (enabled) => { box.disabled = !enabled; field.enable(enabled && !box.checked); },
     focus: () => (box.checked ? box.focus() : field.focus()),
   };
 }

@@ -1,6 +1,6 @@
-// Reads the events of a call (Server-Sent Events over a POST request), one after the other.
+// Reads Server-Sent Events from the response of a POST request, which EventSource cannot send.
 
-/** The events of a response, as {name, data}; it ends when they do. */
+/** Yield the events of a response as {name, data}. */
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -10,22 +10,22 @@ export async function* events(response) {
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) {
-      const said = fields(block);
-      if (said.event) yield { name: said.event, data: said.data };
+      const event = parseEvent(block);
+      if (event.event) yield { name: event.event, data: event.data };
     }
   }
 }
 
-function fields(block) {
-  const found = { event: "", data: "" };
+function parseEvent(block) {
+  const event = { event: "", data: "" };
   for (const line of block.split("\n")) {
     const [, name, value] = /^(\w*): ?(.*)$/.exec(line) ?? [];
-    if (name) found[name] = value;
+    if (name) event[name] = value;
   }
-  return found;
+  return event;
 }
 
-/** Send a JSON text; gives the response. */
+/** Send a JSON text and return the response. */
 export function post(url, body, signal) {
   return fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
 }

@@ -1,110 +1,110 @@
-// Fields that hold others: records, lists, and media that are chosen as a file or by their address.
+// Fields that contain other fields: objects, lists, and media as a file or a URL.
 
-import { Unfit, framed, gathered, labelled, record, unless } from "./controls.js";
+import { InvalidFieldsError, fieldset, collect, labelledField, record, withCheckbox } from "./controls.js";
 import { el } from "./dom.js";
 
-/** The field of a record; `make` makes those of its members. */
-export function group(schema, said, make) {
-  const needed = new Set(schema.required ?? []);
+/** Create the field of an object. `newField` creates the fields of its properties. */
+export function group(schema, options, newField) {
+  const requiredNames = new Set(schema.required ?? []);
   const members = new Map(Object.entries(schema.properties).map(([name, part]) => {
-    const optional = !needed.has(name);
-    const member = make(part, { label: name, small: true, hint: part.description, mayBeLeftOut: optional });
-    return [name, optional ? unless(member, "leave out", null, true) : member];
+    const optional = !requiredNames.has(name);
+    const member = newField(part, { label: name, small: true, hint: part.description, mayBeLeftOut: optional });
+    return [name, optional ? withCheckbox(member, "leave out", null, true) : member];
   }));
-  const frame = framed(said, [...members.values()].map((member) => member.element));
+  const frame = fieldset(options, [...members.values()].map((member) => member.element));
   return {
     ...frame,
     ...record(members),
-    enable: (yes) => members.forEach((member) => member.enable(yes)),
+    enable: (enabled) => members.forEach((member) => member.enable(enabled)),
     focus: () => members.values().next().value?.focus(),
   };
 }
 
-/** The field of a list; `make` makes those of its items. */
-export function list(schema, said, make) {
+/** Create the field of a list. `newField` creates the fields of its items. */
+export function list(schema, options, newField) {
   const items = [];
   const rows = el("div", { class: "rows" });
-  const more = el("button", { type: "button", class: "quiet" }, `Add to ${said.label}`);
-  const frame = framed(said, [rows, more]);
-  const number = () => {
-    items.forEach((item, index) => item.rename(`${said.label} ${index + 1}`));
+  const addButton = el("button", { type: "button", class: "quiet" }, `Add to ${options.label}`);
+  const frame = fieldset(options, [rows, addButton]);
+  const renumber = () => {
+    items.forEach((item, index) => item.rename(`${options.label} ${index + 1}`));
     rows.querySelectorAll(":scope > .item > .remove").forEach((button, index) => {
-      button.setAttribute("aria-label", `Remove ${said.label} ${index + 1}`);
+      button.setAttribute("aria-label", `Remove ${options.label} ${index + 1}`);
     });
   };
   const add = () => {
-    const item = make(schema.items, { label: said.label, small: true });
+    const item = newField(schema.items, { label: options.label, small: true });
     const remove = el("button", { type: "button", class: "quiet remove" }, "Remove");
     const row = el("div", { class: "item" }, item.element, remove);
     remove.addEventListener("click", () => {
       items.splice(items.indexOf(item), 1);
       row.remove();
-      number();
-      more.focus();
-      more.dispatchEvent(new Event("input", { bubbles: true }));
+      renumber();
+      addButton.focus();
+      addButton.dispatchEvent(new Event("input", { bubbles: true }));
     });
     items.push(item);
     rows.append(row);
-    number();
+    renumber();
     return item;
   };
-  more.addEventListener("click", () => {
+  addButton.addEventListener("click", () => {
     add().focus();
-    more.dispatchEvent(new Event("input", { bubbles: true }));
+    addButton.dispatchEvent(new Event("input", { bubbles: true }));
   });
   return {
     ...frame,
-    text: () => `[${gathered(items.map((item) => () => item.text())).join(", ")}]`,
+    text: () => `[${collect(items.map((item) => () => item.text())).join(", ")}]`,
     fill: (value) => {
       items.length = 0;
       rows.replaceChildren();
-      for (const one of value) add().fill(one);
+      for (const item of value) add().fill(item);
     },
-    enable: (yes) => {
-      more.disabled = !yes;
-      items.forEach((item) => item.enable(yes));
-      rows.querySelectorAll(".remove").forEach((button) => { button.disabled = !yes; });
+    enable: (enabled) => {
+      addButton.disabled = !enabled;
+      items.forEach((item) => item.enable(enabled));
+      rows.querySelectorAll(".remove").forEach((button) => { button.disabled = !enabled; });
     },
-    focus: () => (items[0] ?? more).focus(),
-    below: (step) => items[step] ?? null,
+    focus: () => (items[0] ?? addButton).focus(),
+    child: (step) => items[step] ?? null,
   };
 }
 
-/** The field of an image, sound or file. */
-export function media(title, said) {
+/** Create the field of an image, sound or file. */
+export function media(title, options) {
   const kinds = { ImageJson: "image/*", AudioJson: "audio/*", FileJson: null };
-  const file = el("input", { type: "file", accept: kinds[title] });
-  const address = el("input", { type: "url", placeholder: "https://…", autocomplete: "off" });
-  const chosen = el("p", { class: "faint", hidden: true });
-  let kept = null;
-  const keep = (one) => {
-    kept = one;
-    chosen.hidden = !one;
-    chosen.textContent = one ? `Chosen: ${one.name ?? "a file"}` : "";
+  const fileInput = el("input", { type: "file", accept: kinds[title] });
+  const urlInput = el("input", { type: "url", placeholder: "https://…", autocomplete: "off" });
+  const fileLine = el("p", { class: "faint", hidden: true });
+  let selectedFile = null;
+  const selectFile = (file) => {
+    selectedFile = file;
+    fileLine.hidden = !file;
+    fileLine.textContent = file ? `Chosen: ${file.name ?? "a file"}` : "";
   };
-  file.addEventListener("change", async () => {
-    const [one] = file.files;
-    keep(one ? { data: await base64(one), ...(one.type ? { media_type: one.type } : {}), name: one.name } : null);
-    file.dispatchEvent(new Event("input", { bubbles: true }));
+  fileInput.addEventListener("change", async () => {
+    const [file] = fileInput.files;
+    selectFile(file ? { data: await base64(file), ...(file.type ? { media_type: file.type } : {}), name: file.name } : null);
+    fileInput.dispatchEvent(new Event("input", { bubbles: true }));
   });
-  const filled = labelled(file, { label: "File", small: true }, () => "", () => {});
-  const linked = labelled(address, { label: "or its address", small: true }, () => "", () => {});
-  const frame = framed({ ...said, hint: "" }, [filled.element, chosen, linked.element]);
+  const fileField = labelledField(fileInput, { label: "File", small: true }, () => "", () => {});
+  const urlField = labelledField(urlInput, { label: "or its address", small: true }, () => "", () => {});
+  const frame = fieldset({ ...options, hint: "" }, [fileField.element, fileLine, urlField.element]);
   const field = {
     ...frame,
     text: () => {
-      if (address.value.trim()) return JSON.stringify({ url: address.value.trim() });
-      if (!kept) throw new Unfit([{ field, message: "choose a file, or write its address" }]);
-      return JSON.stringify(kept);
+      if (urlInput.value.trim()) return JSON.stringify({ url: urlInput.value.trim() });
+      if (!selectedFile) throw new InvalidFieldsError([{ field, message: "choose a file, or write its address" }]);
+      return JSON.stringify(selectedFile);
     },
     fill: (value) => {
-      address.value = value.url ?? "";
-      file.value = "";
-      keep(value.data ? value : null);
+      urlInput.value = value.url ?? "";
+      fileInput.value = "";
+      selectFile(value.data ? value : null);
     },
-    enable: (yes) => { file.disabled = !yes; address.disabled = !yes; },
-    focus: () => file.focus(),
-    below: () => null,
+    enable: (enabled) => { fileInput.disabled = !enabled; urlInput.disabled = !enabled; },
+    focus: () => fileInput.focus(),
+    child: () => null,
   };
   return field;
 }

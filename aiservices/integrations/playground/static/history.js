@@ -1,35 +1,35 @@
-// Keeps the last calls in this browser, and nowhere else.
+// The history of calls, in the local storage of this browser only.
 
 const KEY = "aiservices.calls";
-const MOST = 30;
-const LONGEST = 50_000; // characters of an entry: pictures are not kept
+const MAX_CALLS = 30;
+const MAX_CHARACTERS = 50_000; // of one call; larger ones, with pictures for example, are not saved
 
-/** The calls that are kept, the last one first. */
-export function kept() {
+/** Return the saved calls, the most recent one first. */
+export function savedCalls() {
   try {
-    const found = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    return Array.isArray(found) ? found : [];
+    const calls = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return Array.isArray(calls) ? calls : [];
   } catch {
-    return []; // no storage here, or not what was written
+    return []; // local storage is disabled, or its content was changed
   }
 }
 
-/** Keep a call; the oldest ones go when there is no room. */
-export function keep(call) {
-  const calls = JSON.stringify(call).length > LONGEST ? kept() : [call, ...kept()].slice(0, MOST);
-  while (calls.length && !stored(calls)) calls.pop();
+/** Save a call, and drop the oldest ones if the storage is full. */
+export function saveCall(call) {
+  const calls = JSON.stringify(call).length > MAX_CHARACTERS ? savedCalls() : [call, ...savedCalls()].slice(0, MAX_CALLS);
+  while (calls.length && !store(calls)) calls.pop();
 }
 
-/** Forget all calls. */
-export function forget() {
+/** Delete all saved calls. */
+export function clearCalls() {
   try {
     localStorage.removeItem(KEY);
   } catch {
-    // no storage here: nothing was kept
+    // local storage is disabled: nothing was saved
   }
 }
 
-function stored(calls) {
+function store(calls) {
   try {
     localStorage.setItem(KEY, JSON.stringify(calls));
     return true;

@@ -1,53 +1,53 @@
-// Shows what comes of a call, as it comes: the value that grows, the problem, and the account at the end.
+// Shows the outcome of a call while it arrives: the value or the problem, and the details of the call at the end.
 
-import { accountOf, problemOf, seconds, unfit } from "./account.js";
-import { code, el, the } from "./dom.js";
+import { callDetails, problemElement, seconds, problemText } from "./call_details.js";
+import { code, el, byId } from "./dom.js";
 import { parse, write } from "./json.js";
-import { shown } from "./values.js";
+import { valueElement } from "./values.js";
 
-/** What has come of a call. `take` it event by event. */
+/** The outcome of a call so far. `apply` updates it with an event. */
 export class Outcome {
   constructor() {
     this.value = undefined;
-    this.snapshot = null; // the JSON of a value that is not read before it is shown
+    this.snapshot = null; // the JSON text of a snapshot; parsed only when it is drawn, since many snapshots are never drawn
     this.problem = null;
     this.account = null;
-    this.misfits = []; // items that are none
+    this.itemErrors = []; // items that could not be read
     this.ended = false;
     this.attempt = 1;
   }
 
-  take({ name, data }) {
-    if (name === "attempt") this.begin(JSON.parse(data).number);
+  apply({ name, data }) {
+    if (name === "attempt") this.beginAttempt(JSON.parse(data).number);
     else if (name === "snapshot" || name === "result") this.snapshot = data;
     else if (name === "text") this.value = (this.value ?? "") + JSON.parse(data);
     else if (name === "item") this.value = [...(this.value ?? []), parse(data)];
-    else if (name === "unfit") this.misfits.push(JSON.parse(data));
+    else if (name === "unfit") this.itemErrors.push(JSON.parse(data));
     else if (name === "error") this.problem = JSON.parse(data);
-    else if (name === "end") this.end(JSON.parse(data));
+    else if (name === "end") this.finish(JSON.parse(data));
   }
 
-  /** An attempt begins, and what was shown before is no part of its answer. */
-  begin(number) {
+  /** Start an attempt: discard what came from the one before it. */
+  beginAttempt(number) {
     this.attempt = number;
     if (number > 1) [this.value, this.snapshot] = [undefined, null];
   }
 
-  /** Read what is to be shown. */
-  settle() {
+  /** Parse the last snapshot. */
+  parseSnapshot() {
     if (this.snapshot !== null) this.value = parse(this.snapshot).value;
     this.snapshot = null;
   }
 
-  end(account) {
+  finish(account) {
     this.account = account;
     this.ended = true;
   }
 
-  /** Plain data, from which `restored` makes it again. */
-  kept() {
-    const { problem, account, misfits, ended } = this;
-    return { value: this.value === undefined ? null : write(this.value), problem, account, misfits, ended };
+  /** Return plain data from which `restoreOutcome` creates an equal outcome. */
+  toJson() {
+    const { problem, account, itemErrors, ended } = this;
+    return { value: this.value === undefined ? null : write(this.value), problem, account, itemErrors, ended };
   }
 
   get summary() {
@@ -58,47 +58,47 @@ export class Outcome {
   }
 }
 
-/** The outcome of what was kept. */
-export function restored(kept) {
-  const outcome = Object.assign(new Outcome(), kept);
-  outcome.value = kept.value === null ? undefined : parse(kept.value);
+/** Create an outcome from the data of `toJson`. */
+export function restoreOutcome(data) {
+  const outcome = Object.assign(new Outcome(), data);
+  outcome.value = data.value === null ? undefined : parse(data.value);
   return outcome;
 }
 
-/** Show an outcome that is whole; null: there is none. */
-export function show(outcome) {
-  say(outcome ? `${outcome.summary}.` : "Not run yet.", outcome?.problem ? "bad" : outcome?.ended ? "good" : "");
-  const place = the("value");
-  place.replaceChildren(...(outcome ? whole(outcome) : []));
-  place.classList.remove("growing");
-  place.setAttribute("aria-busy", "false");
-  the("account").replaceChildren(...accountOf(outcome?.account));
+/** Show a complete outcome, or none if it is null. */
+export function showOutcome(outcome) {
+  showStatus(outcome ? `${outcome.summary}.` : "Not run yet.", outcome?.problem ? "bad" : outcome?.ended ? "good" : "");
+  const element = byId("value");
+  element.replaceChildren(...(outcome ? outcomeElements(outcome) : []));
+  element.classList.remove("growing");
+  element.setAttribute("aria-busy", "false");
+  byId("call-details").replaceChildren(...callDetails(outcome?.account));
 }
 
-/** Show what there is of an outcome, while more of it comes. */
-export function showGrowing(outcome) {
-  const place = the("value");
-  place.setAttribute("aria-busy", "true");
-  place.classList.add("growing");
-  place.replaceChildren(...(outcome.value === undefined || outcome.value === null ? [] : [shown(outcome.value)]));
+/** Show an outcome that is still arriving. */
+export function showPartial(outcome) {
+  const element = byId("value");
+  element.setAttribute("aria-busy", "true");
+  element.classList.add("growing");
+  element.replaceChildren(...(outcome.value === undefined || outcome.value === null ? [] : [valueElement(outcome.value)]));
 }
 
-/** Say how it stands, also to those who do not see it. */
-export function say(text, kind = "") {
-  const place = the("status");
-  if (place.textContent !== text) place.textContent = text;
-  place.className = `status ${kind}`;
+/** Set the status line, which screen readers announce when it changes. */
+export function showStatus(text, kind = "") {
+  const element = byId("status");
+  if (element.textContent !== text) element.textContent = text;
+  element.className = `status ${kind}`;
 }
 
-function whole(outcome) {
-  const { value, problem, misfits } = outcome;
-  const unread = misfits.map((one) =>
-    el("li", {}, `Item ${one.index + 1} does not fit: ${one.problems.map(unfit).join("; ")}`, " ", el("code", {}, one.text)));
+function outcomeElements(outcome) {
+  const { value, problem, itemErrors } = outcome;
+  const unreadable = itemErrors.map((error) =>
+    el("li", {}, `Item ${error.index + 1} does not fit: ${error.problems.map(problemText).join("; ")}`, " ", el("code", {}, error.text)));
   return [
-    problem ? problemOf(problem) : null,
-    value !== undefined && (problem || !outcome.ended) ? el("p", { class: "faint" }, "What had come by then:") : null,
-    value === undefined ? null : shown(value),
-    unread.length ? el("ul", { class: "bad" }, ...unread) : null,
+    problem ? problemElement(problem) : null,
+    value !== undefined && (problem || !outcome.ended) ? el("p", { class: "faint" }, "Received until then:") : null,
+    value === undefined ? null : valueElement(value),
+    unreadable.length ? el("ul", { class: "bad" }, ...unreadable) : null,
     value === undefined ? null : el("details", { class: "as-json" }, el("summary", {}, "As JSON"), code(write(value), "The value as JSON")),
   ].filter(Boolean);
 }

@@ -1,72 +1,72 @@
-// Shows what a call would send: asked of the server, which makes no request for it.
+// Shows what a call would send to the model. The server computes it without a request to the model.
 
-import { code, el, the } from "./dom.js";
+import { code, el, byId } from "./dom.js";
 import { post } from "./events.js";
 import { parse, write } from "./json.js";
-import { unfit } from "./account.js";
+import { problemText } from "./call_details.js";
 
-const PAUSE = 300; // milliseconds without typing
+const TYPING_DELAY = 300; // milliseconds since the last key press
 let timer = 0;
-let asked = new AbortController();
-let shown = null; // the method whose prompt it is
+let request = new AbortController();
+let shownMethod = null; // the method whose prompt is shown
 
-/** Show the prompt of a method for what `body` gives, once nobody types any more. */
+/** Show the prompt of a method for the arguments that `body` returns, after a pause in typing. */
 export function showPrompt(method, body) {
   clearTimeout(timer);
-  if (method !== shown) forgetPrompt();
-  timer = setTimeout(() => ask(method, body), method === shown ? PAUSE : 0);
-  shown = method;
+  if (method !== shownMethod) clearPrompt();
+  timer = setTimeout(() => fetchPreview(method, body), method === shownMethod ? TYPING_DELAY : 0);
+  shownMethod = method;
 }
 
-/** Show none: that of one method must not stand beside another. */
-export function forgetPrompt() {
+/** Remove the prompt, so that it is not shown beside another method. */
+export function clearPrompt() {
   clearTimeout(timer);
-  asked.abort();
-  shown = null;
-  the("prompt").replaceChildren();
+  request.abort();
+  shownMethod = null;
+  byId("prompt").replaceChildren();
 }
 
-async function ask(method, body) {
-  asked.abort();
-  asked = new AbortController();
-  const place = the("prompt");
+async function fetchPreview(method, body) {
+  request.abort();
+  request = new AbortController();
+  const element = byId("prompt");
   if (!method.preview) {
-    place.replaceChildren(el("p", {}, "This method has a body of its own: what it sends is not known."));
+    element.replaceChildren(el("p", {}, "There is no preview: this method was not made by create()."));
     return;
   }
   try {
-    const response = await post(method.preview, body(), asked.signal);
-    const said = parse(await response.text());
-    place.replaceChildren(...(response.ok ? preview(said) : [refused(said)]));
+    const response = await post(method.preview, body(), request.signal);
+    const data = parse(await response.text());
+    element.replaceChildren(...(response.ok ? previewElements(data) : [refusalElement(data)]));
   } catch (error) {
-    if (error.name !== "AbortError") place.replaceChildren(el("p", {}, `There is no preview: ${error.message}`));
+    if (error.name !== "AbortError") element.replaceChildren(el("p", {}, `There is no preview: ${error.message}`));
   }
 }
 
-function refused(problem) {
-  const wrong = (problem.problems ?? []).map((one) => el("li", {}, el("code", {}, one.path), ` ${unfit(one)}`));
-  return el("div", {}, el("p", {}, problem.title), el("ul", {}, ...wrong));
+function refusalElement(problem) {
+  const items = (problem.problems ?? []).map((item) => el("li", {}, el("code", {}, item.path), ` ${problemText(item)}`));
+  return el("div", {}, el("p", {}, problem.title), el("ul", {}, ...items));
 }
 
-function preview(said) {
-  const options = Object.entries(said.options).map(([name, value]) => `${name} = ${write(value)}`);
+function previewElements(data) {
+  const options = Object.entries(data.options).map(([name, value]) => `${name} = ${write(value)}`);
   const facts = [
-    ["Model", said.model],
-    ["Strategy", `${said.strategy}: ${said.reasons.join("; ")}`],
+    ["Model", data.model],
+    ["Strategy", `${data.strategy}: ${data.reasons.join("; ")}`],
     ["Options", options.join(", ")],
   ].filter(([, value]) => value);
   return [
     el("dl", { class: "facts" }, ...facts.map(([name, value]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
-    ...said.messages.map(message),
-    said.schema ? code(write(said.schema), `Schema${said.strict ? ", strict" : ""}`) : null,
-    ...said.tools.map((tool) =>
+    ...data.messages.map(messageElement),
+    data.schema ? code(write(data.schema), `Schema${data.strict ? ", strict" : ""}`) : null,
+    ...data.tools.map((tool) =>
       code(`${tool.description}\n${write(tool.parameters)}`, `Tool ${tool.name}`)),
   ].filter(Boolean);
 }
 
-function message({ role, parts }) {
-  const told = parts.map((part) =>
+function messageElement({ role, parts }) {
+  const elements = parts.map((part) =>
     "text" in part ? el("div", { class: "text" }, part.text) : el("code", {}, part.media ?? part.call));
-  return el("section", { class: `message ${role}` }, el("h3", {}, role), ...told);
+  return el("section", { class: `message ${role}` }, el("h3", {}, role), ...elements);
 }

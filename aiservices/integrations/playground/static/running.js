@@ -1,73 +1,73 @@
-// Runs a method, and shows what comes of it.
+// Runs a method and shows its outcome.
 
-import { the } from "./dom.js";
+import { byId } from "./dom.js";
 import { events, post } from "./events.js";
-import { Outcome, say, show, showGrowing } from "./outcome.js";
+import { Outcome, showStatus, showOutcome, showPartial } from "./outcome.js";
 
-let calls = null; // what stops the call that is running
+let controller = null; // aborts the running call
 
-/** Whether a call is running. */
+/** Return true if a call is running. */
 export function isRunning() {
-  return calls !== null;
+  return controller !== null;
 }
 
-/** End the call that is running. */
+/** Stop the running call. */
 export function stop() {
-  calls?.abort();
+  controller?.abort();
 }
 
 /**
- * Run a method with the JSON text of its arguments; gives the outcome. Gives null when the arguments were
- * refused: `refused` is told of the problem.
+ * Run a method with the JSON text of its arguments and return the outcome. If the service rejects the arguments, call
+ * `onRefusal` with the problem and return null.
  */
-export async function run(method, body, refused) {
-  const mine = new AbortController();
-  calls = mine;
+export async function run(method, body, onRefusal) {
+  const own = new AbortController();
+  controller = own;
   const outcome = new Outcome();
-  const ticking = started();
+  const clock = showStarted();
   try {
-    const response = await post(method.run, body, mine.signal);
-    if (!response.ok) return refusal(outcome, await problemIn(response), refused);
-    await follow(response, outcome);
+    const response = await post(method.run, body, own.signal);
+    if (!response.ok) return handleRefusal(outcome, await problemIn(response), onRefusal);
+    await readEvents(response, outcome);
     if (!outcome.ended && !outcome.problem) outcome.problem = { title: "The connection was cut off" };
   } catch (error) {
     if (error.name !== "AbortError") outcome.problem = { title: "The service cannot be reached", detail: error.message };
   } finally {
-    clearInterval(ticking);
-    finished();
+    clearInterval(clock);
+    showFinished();
   }
-  show(outcome);
+  showOutcome(outcome);
   return outcome;
 }
 
-async function follow(response, outcome) {
+async function readEvents(response, outcome) {
   let frame = 0;
   const draw = () => {
     frame = 0;
-    outcome.settle();
-    showGrowing(outcome);
-    if (outcome.attempt > 1) say(`Attempt ${outcome.attempt}…`);
+    outcome.parseSnapshot();
+    showPartial(outcome);
+    if (outcome.attempt > 1) showStatus(`Attempt ${outcome.attempt}…`);
   };
   try {
     for await (const event of events(response)) {
-      outcome.take(event);
+      outcome.apply(event);
       frame ||= requestAnimationFrame(draw);
     }
   } finally {
     cancelAnimationFrame(frame);
-    outcome.settle();
+    outcome.parseSnapshot();
   }
 }
 
-function refusal(outcome, problem, refused) {
+function handleRefusal(outcome, problem, onRefusal) {
   if (problem.status === 422 && problem.problems?.length) {
-    show(null);
-    say("The arguments do not fit.", "bad");
-    refused(problem);
+    showOutcome(null);
+    showStatus("The arguments do not fit.", "bad");
+    onRefusal(problem);
     return null;
   }
   outcome.problem = problem;
-  show(outcome);
+  showOutcome(outcome);
   return outcome;
 }
 
@@ -75,28 +75,28 @@ async function problemIn(response) {
   try {
     return await response.json();
   } catch {
-    return { title: "The service did not answer as it should", status: response.status };
+    return { title: "The response of the service is not valid", status: response.status };
   }
 }
 
-function started() {
-  const began = Date.now();
-  show(null);
-  say("Running…");
-  the("value").setAttribute("aria-busy", "true");
-  the("run").setAttribute("aria-disabled", "true");
-  the("stop").hidden = false;
-  if (the("status").getBoundingClientRect().top > innerHeight) the("outcome").scrollIntoView();
+function showStarted() {
+  const start = Date.now();
+  showOutcome(null);
+  showStatus("Running…");
+  byId("value").setAttribute("aria-busy", "true");
+  byId("run").setAttribute("aria-disabled", "true");
+  byId("stop").hidden = false;
+  if (byId("status").getBoundingClientRect().top > innerHeight) byId("outcome").scrollIntoView();
   return setInterval(() => {
-    the("clock").textContent = `${Math.round((Date.now() - began) / 1000)} s`;
+    byId("clock").textContent = `${Math.round((Date.now() - start) / 1000)} s`;
   }, 1000);
 }
 
-function finished() {
-  calls = null;
-  const stopped = document.activeElement === the("stop");
-  the("run").removeAttribute("aria-disabled");
-  the("stop").hidden = true;
-  the("clock").textContent = "";
-  if (stopped) the("run").focus();
+function showFinished() {
+  controller = null;
+  const stopHasFocus = document.activeElement === byId("stop");
+  byId("run").removeAttribute("aria-disabled");
+  byId("stop").hidden = true;
+  byId("clock").textContent = "";
+  if (stopHasFocus) byId("run").focus();
 }

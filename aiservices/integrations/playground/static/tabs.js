@@ -1,27 +1,27 @@
-// Tabs: one panel is shown; arrows, Home and End go from tab to tab.
+// Tabs: one panel is visible. The arrow keys, Home and End move from tab to tab (WAI-ARIA tabs pattern).
 
-/** Make the tabs of a list work; `chosen` is told of the id of each tab that is chosen. */
-export function tabs(list, chosen) {
-  const all = [...list.querySelectorAll('[role="tab"]')];
-  const choose = (tab) => {
-    for (const one of all) {
-      const selected = one === tab;
-      one.setAttribute("aria-selected", String(selected));
-      one.tabIndex = selected ? 0 : -1;
-      document.getElementById(one.getAttribute("aria-controls")).hidden = !selected;
+/** Connect the tabs of a tab list. Calls `onSelect` with the id of a selected tab; returns a function that selects one. */
+export function connectTabs(list, onSelect) {
+  const tabElements = [...list.querySelectorAll('[role="tab"]')];
+  const select = (tab) => {
+    for (const other of tabElements) {
+      const selected = other === tab;
+      other.setAttribute("aria-selected", String(selected));
+      other.tabIndex = selected ? 0 : -1;
+      document.getElementById(other.getAttribute("aria-controls")).hidden = !selected;
     }
-    chosen(tab.id);
+    onSelect(tab.id);
   };
-  all.forEach((tab, index) => {
-    tab.addEventListener("click", () => choose(tab));
+  tabElements.forEach((tab, index) => {
+    tab.addEventListener("click", () => select(tab));
     tab.addEventListener("keydown", (event) => {
-      const steps = { ArrowRight: index + 1, ArrowLeft: index - 1 + all.length, Home: 0, End: all.length - 1 };
+      const steps = { ArrowRight: index + 1, ArrowLeft: index - 1 + tabElements.length, Home: 0, End: tabElements.length - 1 };
       if (!(event.key in steps)) return;
       event.preventDefault();
-      const next = all[steps[event.key] % all.length];
-      choose(next);
+      const next = tabElements[steps[event.key] % tabElements.length];
+      select(next);
       next.focus();
     });
   });
-  return (id) => choose(all.find((tab) => tab.id === id));
+  return (id) => select(tabElements.find((tab) => tab.id === id));
 }

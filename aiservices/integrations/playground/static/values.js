@@ -1,13 +1,13 @@
-// Shows values: records as lists of their fields, lists as lists, numbers with all of their digits.
+// Creates elements that show values: objects as lists of their fields, arrays as lists, numbers with all digits.
 
-import { Digits } from "./json.js";
+import { ExactNumber } from "./json.js";
 import { el } from "./dom.js";
 
-/** An element that shows a value. */
-export function shown(value) {
+/** Create an element that shows a value. */
+export function valueElement(value) {
   if (value === null) return el("span", { class: "none" }, "null");
   if (typeof value === "boolean") return el("span", { class: "atom" }, String(value));
-  if (value instanceof Digits) return el("span", { class: "atom" }, value.text);
+  if (value instanceof ExactNumber) return el("span", { class: "atom" }, value.text);
   if (typeof value === "string") return el("span", { class: value ? "text" : "none" }, value || "empty text");
   if (Array.isArray(value)) return list(value);
   return record(value);
@@ -15,7 +15,7 @@ export function shown(value) {
 
 function list(items) {
   if (!items.length) return el("span", { class: "none" }, "empty list");
-  const entries = items.map((item) => el("li", {}, shown(item)));
+  const entries = items.map((item) => el("li", {}, valueElement(item)));
   return el("ol", { class: items.some(isRecord) ? "records" : "items" }, ...entries);
 }
 
@@ -24,11 +24,11 @@ function record(value) {
   if (!names.length) return el("span", { class: "none" }, "no fields");
   const rows = names.map((name) =>
     el("div", { class: isRecord(value[name]) || Array.isArray(value[name]) ? "wide" : null },
-      el("dt", {}, name), el("dd", {}, shown(value[name]))),
+      el("dt", {}, name), el("dd", {}, valueElement(value[name]))),
   );
   return el("dl", { class: "record" }, ...rows);
 }
 
 function isRecord(value) {
-  return value !== null && typeof value === "object" && !(value instanceof Digits) && !Array.isArray(value);
+  return value !== null && typeof value === "object" && !(value instanceof ExactNumber) && !Array.isArray(value);
 }

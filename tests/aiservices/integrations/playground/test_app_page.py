@@ -29,7 +29,7 @@ def done(page: Any) -> str:
 
 
 def facts(page: Any) -> dict[str, str]:
-    rows = [text.split("\n") for text in page.locator("#account .facts > div").all_inner_texts()]
+    rows = [text.split("\n") for text in page.locator("#call-details .facts > div").all_inner_texts()]
     return {name: value for name, value in rows if name != "Time"}
 
 
@@ -40,7 +40,7 @@ def test_a_method_is_run_and_its_value_and_account_are_shown(page: Any) -> None:
     assert done(page) == "Done in …"
     assert page.locator("#value > .atom").inner_text() == "true"
     assert facts(page) == {"Tokens": "21 in, 8 out", "Attempts": "1", "Strategy": "json_schema"}
-    coercions = page.locator("#account section", has_text="Coercions").locator("li")
+    coercions = page.locator("#call-details section", has_text="Coercions").locator("li")
     assert coercions.all_inner_texts() == ["$ text around the JSON left out"]
 
 
@@ -49,7 +49,7 @@ def test_an_attempt_that_was_rejected_is_shown_with_its_problems(page: Any) -> N
     run(page)
     assert done(page) == "Done in …"
     assert facts(page)["Attempts"] == "2"
-    attempts = page.locator("#account section", has_text="Attempts")
+    attempts = page.locator("#call-details section", has_text="Attempts")
     assert [text.partition(",")[0] for text in attempts.locator("summary").all_inner_texts()] == [
         "1. scripted: does not fit",
         "2. scripted: accepted",
@@ -165,7 +165,7 @@ def test_what_has_no_field_of_its_own_is_written_as_json(page: Any, script: Any)
     page.get_by_label("null: most").check()
     run(page)
     (complaint,) = page.locator(".error:visible").all_inner_texts()
-    assert complaint.startswith("this is no JSON: ")
+    assert complaint.startswith("this is not JSON: ")
     prices.fill('{"bread": 1.10}')
     run(page)
     assert done(page) == "Done in …"

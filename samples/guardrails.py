@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from aiservices import ChatModel, Interceptor, ScriptedChatModel, create, user_message
+from aiservices import ChatModel, ScriptedChatModel, create, user_message
 from aiservices.guardrails import (
     GuardrailError,
     InputGuardrails,
@@ -16,6 +16,7 @@ from aiservices.guardrails import (
     masked,
     no_injection,
 )
+from aiservices.interceptors import Interceptor
 from aiservices.moderation import Moderation, ModerationError, ModerationResult
 
 SECRETS = masked("hunter2")

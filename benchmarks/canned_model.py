@@ -11,9 +11,7 @@ from aiservices import OpenAiChatModel, create
 from . import server
 from .clerk import KEY, Clerk
 
-__all__ = ["canned_clerk"]
-
-_NOWHERE = "http://127.0.0.1:9/v1"
+_UNUSED_URL = "http://127.0.0.1:9/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +47,12 @@ class _Channel:
         return self.response
 
 
-def canned_clerk(asked: dict[str, Any]) -> Clerk:
-    """The service whose every request gets what the server answers to ``asked``."""
-    if asked.get("stream"):
-        response = _Response(tuple(server.events(asked)), {"content-type": "text/event-stream"})
+def canned_service(request: dict[str, Any]) -> Clerk:
+    """The service whose every request gets what the server answers to ``request``."""
+    if request.get("stream"):
+        response = _Response(tuple(server.events(request)), {"content-type": "text/event-stream"})
     else:
-        response = _Response((server.completion(asked),), {"content-type": "application/json"})
-    model = OpenAiChatModel(asked["model"], base_url=_NOWHERE, api_key=KEY)
+        response = _Response((server.completion(request),), {"content-type": "application/json"})
+    model = OpenAiChatModel(request["model"], base_url=_UNUSED_URL, api_key=KEY)
     model._channels = _Channel(response, {})  # type: ignore[assignment]
     return create(Clerk, model)

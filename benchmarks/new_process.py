@@ -1,4 +1,4 @@
-"""Starts Python anew, with the packages that are measured in its path."""
+"""Runs Python programs in new processes, with the measured packages on their path."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ import aiservices
 
 from .measure import Sample
 
-__all__ = ["environment", "run_fresh", "serving", "timed_fresh"]
-
-_HERE = Path(__file__).resolve().parent.parent
+_BENCHMARKS = Path(__file__).resolve().parent.parent
 _PACKAGES = Path(aiservices.__file__).resolve().parent.parent
 
 
 def environment(python: str = sys.executable) -> dict[str, str]:
-    """The variables of a process of this interpreter, or of another one, which has packages of its own."""
-    places = [str(_PACKAGES), str(_HERE)] if python == sys.executable else [str(_HERE)]
+    """Return the environment variables for this interpreter, or for another one with its own packages."""
+    paths = [str(_PACKAGES), str(_BENCHMARKS)] if python == sys.executable else [str(_BENCHMARKS)]
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(places)),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
     }
 
 
-def run_fresh(*arguments: str, python: str = sys.executable) -> tuple[str, str]:
-    """Standard output and standard error of a fresh interpreter."""
+def run_in_new_process(*arguments: str, python: str = sys.executable) -> tuple[str, str]:
+    """Run Python in a new process and return its standard output and standard error."""
     done = subprocess.run(
         [python, *arguments], env=environment(python), capture_output=True, text=True, check=True
     )
     return done.stdout, done.stderr
 
 
-def timed_fresh(*arguments: str, python: str = sys.executable) -> Sample:
-    """The two times that a fresh interpreter prints."""
-    wall, cpu = run_fresh(*arguments, python=python)[0].split()
+def time_in_new_process(*arguments: str, python: str = sys.executable) -> Sample:
+    """Run Python in a new process that prints its wall and CPU seconds, and return them."""
+    wall, cpu = run_in_new_process(*arguments, python=python)[0].split()
     return Sample(float(wall), float(cpu))
 
 
 @contextmanager
-def serving(core: int | None = None, *, module: str = "benchmarks.server") -> Iterator[str]:
-    """The base URL of a server in a process of its own, which ends with the block."""
+def running_server(core: int | None = None, *, module: str = "benchmarks.server") -> Iterator[str]:
+    """Run the benchmark server in its own process until the block ends, and yield its base URL."""
     pinned = [] if core is None else ["--core", str(core)]
     command = [sys.executable, "-m", module, *pinned]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What the model is asked: one method for each kind of answer, without examples and with two of them."""
+"""The methods of the accuracy stage, one for each type of answer, without examples and with two of them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from enum import Enum
 from typing import Literal, Protocol
 
 from aiservices import Result, example, user_message
-
-__all__ = [
-    "Booking",
-    "Call",
-    "Contact",
-    "Customer",
-    "Department",
-    "Line",
-    "Order",
-    "Questions",
-    "ShownQuestions",
-    "Visit",
-]
 
 
 class Department(Enum):
@@ -90,8 +77,8 @@ _WISH = "Does the customer want a call or a visit, and where? {{text}}"
 _ORDER = "Read this order: {{text}}"
 
 
-class Questions(Protocol):
-    """Each method asks with its prompt alone."""
+class Methods(Protocol):
+    """The methods without examples."""
 
     @user_message(_COMPLAINS)
     def complains(self, text: str) -> Result[bool]: ...
@@ -123,8 +110,8 @@ class Questions(Protocol):
     def order(self, text: str) -> Result[Order]: ...
 
 
-class ShownQuestions(Protocol):
-    """The same methods with the same prompts, and two examples each."""
+class MethodsWithExamples(Protocol):
+    """The same methods and prompts with two examples each."""
 
     @example("My suitcase came back with a broken wheel.", returns=True)
     @example("Your staff carried my suitcase upstairs, thank you.", returns=False)

@@ -1,4 +1,4 @@
-"""Prints the seconds (wall, CPU) from the first import to the first answer, with the SDK by hand."""
+"""Prints the wall and CPU seconds from the first import to the first answer, with the OpenAI SDK."""
 
 import sys
 import time

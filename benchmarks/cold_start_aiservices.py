@@ -1,4 +1,4 @@
-"""Prints the seconds (wall, CPU) from the first import to the first answer, with this library."""
+"""Prints the wall and CPU seconds from the first import to the first answer, with this library."""
 
 import sys
 import time

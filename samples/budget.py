@@ -20,7 +20,7 @@ from aiservices import (
 # For a million tokens each, by the model's name. The scripted models count words as tokens.
 PRICES = {"large": Price(input=2.0, output=8.0), "small": Price(input=0.1, output=0.4)}
 BUDGETS = {
-    "3 attempts": Budget(attempts=3),
+    "3 attempts": Budget(max_attempts=3),
     "30 tokens": Budget(tokens=30),
     "0.00005 euros": Budget(money=0.00005, prices=PRICES),
 }

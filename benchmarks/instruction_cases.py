@@ -1,4 +1,4 @@
-"""The work whose instructions are counted: ``python -m benchmarks.counted CASE…``, run by callgrind.
+"""The work whose instructions are counted: ``python -m benchmarks.instruction_cases CASE…``, run by callgrind.
 
 Before and after each block of calls it asks for the parent's process, which nothing else does: callgrind is
 told to write what it has counted whenever that happens.
@@ -18,11 +18,9 @@ from json import scanner
 from pydantic import BaseModel
 
 from . import server
-from .canned import canned_clerk
+from .canned_model import canned_service
 from .measure import Work
 from .records import Customers, Person, Truth
-
-__all__ = ["CASES", "MARK", "Case"]
 
 MARK = "getppid"
 _TEXT = "Grace Hopper, 45 years old and married, is 1.68 m tall."
@@ -42,23 +40,23 @@ _DECODE = _PlainDecoder().decode
 
 
 def _person() -> tuple[Work, Work]:
-    return partial(canned_clerk({"model": "person"}).person, _TEXT), _reading("person", Person)
+    return partial(canned_service({"model": "person"}).person, _TEXT), _reading("person", Person)
 
 
 def _result() -> tuple[Work, Work]:
-    return partial(canned_clerk({"model": "person"}).person_with_all, _TEXT), _reading("person", Person)
+    return partial(canned_service({"model": "person"}).person_result, _TEXT), _reading("person", Person)
 
 
 def _truth() -> tuple[Work, Work]:
-    return partial(canned_clerk({"model": "truth"}).truth, _TEXT), _reading("truth", Truth)
+    return partial(canned_service({"model": "truth"}).truth, _TEXT), _reading("truth", Truth)
 
 
 def _customers() -> tuple[Work, Work]:
-    return partial(canned_clerk({"model": "customers"}).customers, _TEXT), _reading("customers", Customers)
+    return partial(canned_service({"model": "customers"}).customers, _TEXT), _reading("customers", Customers)
 
 
 def _stream() -> tuple[Work, Work]:
-    service = canned_clerk(_EVENTS)
+    service = canned_service(_EVENTS)
     datas = [event.removeprefix(b"data: ").decode() for event in server.events(_EVENTS)[:-1]]
 
     def ours() -> Customers:
@@ -67,20 +65,20 @@ def _stream() -> tuple[Work, Work]:
             _ = snapshot.value
         return stream.result().value
 
-    def pure() -> Customers:
+    def read_in_python() -> Customers:
         deltas = [_DECODE(data.strip())["choices"][0]["delta"] for data in datas]
         return Customers.model_validate_json("".join(delta.get("content", "") for delta in deltas))
 
-    return ours, pure
+    return ours, read_in_python
 
 
-def _reading(model: str, form: type[BaseModel]) -> Work:
+def _reading(model: str, tp: type[BaseModel]) -> Work:
     body = server.completion({"model": model}).decode()
 
-    def pure() -> BaseModel:
-        return form.model_validate_json(_DECODE(body)["choices"][0]["message"]["content"])
+    def read_in_python() -> BaseModel:
+        return tp.model_validate_json(_DECODE(body)["choices"][0]["message"]["content"])
 
-    return pure
+    return read_in_python
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The inputs of the accuracy stage with their only right answers, written before any model was asked."""
+"""The inputs of the accuracy stage with their only right answers, written before any model saw them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from .questions import Booking, Call, Contact, Customer, Department, Line, Order, Visit
+from .accuracy_methods import Booking, Call, Contact, Customer, Department, Line, Order, Visit
 
-__all__ = ["RIGHT_ANSWERS"]
-
-RIGHT_ANSWERS: dict[str, dict[str, Any]] = {
+ACCURACY_CASES: dict[str, dict[str, Any]] = {
     "complains": {
         "The soup was cold and nobody came to ask.": True,
         "We had a wonderful evening and will be back.": False,
