@@ -1,4 +1,4 @@
-"""Parsers of text by its form, as LangChain and AgentScope have them."""
+"""Parsers of plain text, lists, tags, XML and JSON, compatible with LangChain and AgentScope."""
 
 from __future__ import annotations
 

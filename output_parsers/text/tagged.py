@@ -1,4 +1,4 @@
-"""Reads whatever tags a reply holds, without knowing their names beforehand."""
+"""Parsers like those of AgentScope: content between tags, and a JSON object in a fenced block."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..result.errors import OutputParsingError, Problem
 from ..result.reading import Cursor, ValidationFailure, describe_value
 from .simple import DictParser, Keys, failure, without_reasoning
 
-# AgentScope's pattern. As a regular expression it takes quadratic time on tags that are never closed, so
-# that it is not run: a scanner finds the same.
+# AgentScope's pattern. As a regular expression it would take quadratic time on tags that are never closed, so
+# it is never run: ``_tagged`` finds the same in linear time.
 TAGGED_CONTENT = r"<(?P<name>[^>]+)>(?P<content>.*?)</\1?>"
 
 _OPENING = re.compile(r"<([^<>/][^<>]*+)>")
@@ -30,18 +30,23 @@ _NAME = re.compile(r"(?!br$|hr$)[A-Za-z][\w-]*+")
 
 @dataclass(frozen=True)
 class RegexTaggedContentParser(DictParser):
-    """What stands between tags, by the name of the tag, as AgentScope's.
+    """Returns the content of all tags by name, like AgentScope's RegexTaggedContentParser.
 
     >>> RegexTaggedContentParser().parse("<thought>Easy.</thought><number>42</number>")
     {'thought': 'Easy.', 'number': 42}
 
-    ``tagged_content_pattern`` has the groups ``name`` and ``content``; the default finds ``<x>…</x>`` and
-    ``<x>…</>`` in linear time, another takes what it takes. ``try_parse_json``: content that is exact JSON is
-    its value, any other is the text as it stands. Refused are a reply without tags, a missing tag of
-    ``required_keys``, a tag that is never closed, one inside its like, and one that stands twice with
-    different contents. A ``<think>`` section before the answer is passed over, unless it is a required key.
+    Errors are a reply without tags, a tag that is never closed, a tag inside the same tag, and a tag that
+    occurs twice with different contents. A ``<think>`` section before the answer is ignored, unless it is a
+    required key.
 
-    Raises ValueError when the pattern is broken or lacks a group.
+    Raises ValueError if the pattern is invalid or lacks a group.
+
+    Attributes:
+        tagged_content_pattern: A regular expression with the groups ``name`` and ``content``. The default
+            finds ``<x>…</x>`` and ``<x>…</>`` in linear time; the time of another one depends on the pattern.
+        format_instruction: The instructions for the prompt; "" writes them from the required keys.
+        try_parse_json: Content that is exact JSON becomes its value. Other content remains text.
+        required_keys: Tags that a reply must have.
     """
 
     tagged_content_pattern: str = TAGGED_CONTENT
@@ -60,10 +65,10 @@ class RegexTaggedContentParser(DictParser):
         try:
             return re.compile(self.tagged_content_pattern, re.DOTALL)
         except re.error as error:
-            raise ValueError(f"the pattern {self.tagged_content_pattern!r} is broken: {error}") from error
+            raise ValueError(f"the pattern {self.tagged_content_pattern!r} is invalid: {error}") from error
 
     def format_instructions(self) -> str:
-        """What the user gave; without that, the required tags, if the pattern is the default."""
+        """Return ``format_instruction``, or by default an example of the required tags."""
         if self.format_instruction or not self.required_keys or not self._default:
             return self.format_instruction
         lines = "\n".join(f"<{key}>your {key}</{key}>" for key in self.required_keys)
@@ -83,16 +88,18 @@ class RegexTaggedContentParser(DictParser):
             raise failure(f"these tags are missing: {', '.join(missing)}; there are: {present}")
         if not contents:
             raise failure("expected tagged content, such as <name>content</name>; there is none")
-        return {key: _value(said) for key, said in contents.items()} if self.try_parse_json else contents
+        return (
+            {key: _value(content) for key, content in contents.items()} if self.try_parse_json else contents
+        )
 
     def _matched(self, text: str) -> Iterator[tuple[str, str]]:
-        for found in self._compiled.finditer(text):
-            if found["name"] is not None and found["content"] is not None:
-                yield found["name"], found["content"]
+        for match in self._compiled.finditer(text):
+            if match["name"] is not None and match["content"] is not None:
+                yield match["name"], match["content"]
 
 
 def _tagged(text: str) -> Iterator[tuple[str, str]]:
-    """The names and contents of tags from left to right; tags in a content are part of it."""
+    """Yield the names and contents of tags from left to right; nested tags are part of the content."""
     closings: dict[str, list[int]] = {"": []}
     for closing in _CLOSING.finditer(text):
         closings.setdefault(closing[1], []).append(closing.start())
@@ -108,7 +115,7 @@ def _tagged(text: str) -> Iterator[tuple[str, str]]:
             end, length = min(ends)
             content = text[position:end]
             if opening[0] in content:
-                raise failure(f"{opening[0]} stands inside {opening[0]}")
+                raise failure(f"{opening[0]} is inside another {opening[0]}")
             yield name, content
             position = end + length + len("</>")
         elif _NAME.fullmatch(name):
@@ -116,16 +123,16 @@ def _tagged(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _once(tagged: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The contents by name. Raises Misfit when a name has two that differ."""
+    """Return the contents by name. Raises ValidationFailure if a name has two different contents."""
     contents: dict[str, str] = {}
     for name, content in tagged:
         if contents.setdefault(name, content).strip() != content.strip():
-            raise failure(f"<{name}> stands twice with different contents")
+            raise failure(f"<{name}> occurs twice with different contents")
     return contents
 
 
 def _value(content: str) -> Any:
-    """The value of exact JSON; any other text is itself."""
+    """Return the value of exact JSON, and other text unchanged."""
     try:
         read_exact(content)
         return parser_for(Any).parse(content)
@@ -135,7 +142,15 @@ def _value(content: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TaggedContent:
-    """One pair of tags: the key it is read as, what to write between them, and whether that is JSON."""
+    """A pair of tags whose content MultiTaggedContentParser reads.
+
+    Attributes:
+        name: The key of the content in the parsed dict.
+        tag_begin: The opening tag.
+        content_hint: What the model has to write between the tags.
+        tag_end: The closing tag.
+        parse_json: The content is JSON.
+    """
 
     name: str
     tag_begin: str
@@ -149,19 +164,23 @@ class TaggedContent:
 
 @dataclass(frozen=True, init=False)
 class MultiTaggedContentParser(DictParser):
-    """What stands between given pairs of tags, by name, as AgentScope's.
+    """Returns the content between given pairs of tags, like AgentScope's MultiTaggedContentParser.
 
     >>> speak = TaggedContent("speak", "[SPEAK]", "what you say", "[/SPEAK]")
     >>> done = TaggedContent("done", "[DONE]", "true or false", "[/DONE]", parse_json=True)
     >>> MultiTaggedContentParser(speak, done).parse("[SPEAK]Hi![/SPEAK] [DONE]true[/DONE]")
     {'speak': 'Hi!', 'done': True}
 
-    Content is the text as it stands; with ``parse_json`` it is JSON, read with the usual leniency. Tags
-    inside a content are part of it. Refused are missing tags (save those of ``keys_allow_missing``), a tag
-    that is never closed, content that should be JSON and is none, and a pair that stands twice with different
-    contents. A ``<think>`` section before the answer is passed over, unless one of the tags is its own.
+    Content is returned as text, or read as JSON with the usual leniency if the tag has ``parse_json``. Tags
+    inside a content are part of it. Errors are missing tags, a tag that is never closed, content that should
+    be JSON but is not, and a pair that occurs twice with different contents. A ``<think>`` section before the
+    answer is ignored, unless one of the tags is ``<think>``.
 
-    Raises ValueError when there are no tags, or two with the same name or beginning.
+    Raises ValueError if there are no tags, or two with the same name or opening tag.
+
+    Attributes:
+        tagged_contents: The pairs of tags.
+        keys_allow_missing: The names of tags that a reply may omit.
     """
 
     tagged_contents: tuple[TaggedContent, ...]
@@ -183,13 +202,14 @@ class MultiTaggedContentParser(DictParser):
         _check(tagged_contents, self.keys_allow_missing)
 
     def format_instructions(self) -> str:
+        """Return instructions that list the tags with their hints."""
         lines = "\n".join(map(str, self.tagged_contents))
         pairs = [f"{tag.tag_begin} and {tag.tag_end}" for tag in self.tagged_contents if tag.parse_json]
-        json_wanted = f"; what stands between {', '.join(pairs)} must be JSON" if pairs else ""
+        json_wanted = f"; the content between {', '.join(pairs)} must be JSON" if pairs else ""
         return f"Reply with these tags{json_wanted}:\n{lines}"
 
     @cached_property
-    def _beginnings(self) -> re.Pattern[str]:
+    def _opening_tags(self) -> re.Pattern[str]:
         longest_first = sorted((tag.tag_begin for tag in self.tagged_contents), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -202,20 +222,20 @@ class MultiTaggedContentParser(DictParser):
             found = contents.get(tag.name, [])
             try:
                 if found or tag.name in unclosed or tag.name not in self.keys_allow_missing:
-                    parsed[tag.name] = _tagged_value(tag, found, tag.name in unclosed)
-            except ValidationFailure as fault:
-                problems += fault.problems
+                    parsed[tag.name] = _tagged_value(tag, found, unclosed=tag.name in unclosed)
+            except ValidationFailure as error:
+                problems += error.problems
         if problems:
             raise ValidationFailure(*problems)
         return parsed
 
     def _contents(self, text: str) -> tuple[dict[str, list[str]], set[str]]:
-        """The contents by name, from left to right, and the names of tags that begin and never end."""
+        """Return the contents by name, in their order, and the names of tags that are never closed."""
         by_beginning = {tag.tag_begin: tag for tag in self.tagged_contents}
         contents: dict[str, list[str]] = {}
         unclosed: set[str] = set()
         position = 0
-        while beginning := self._beginnings.search(text, position):
+        while beginning := self._opening_tags.search(text, position):
             tag, position = by_beginning[beginning[0]], beginning.end()
             end = -1 if tag.name in unclosed else text.find(tag.tag_end, position)
             if end < 0:
@@ -242,7 +262,8 @@ def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
         raise ValueError(f"keys_allow_missing names {', '.join(unknown)}; the names are: {', '.join(names)}")
 
 
-def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> Any:
+def _tagged_value(tag: TaggedContent, contents: list[str], *, unclosed: bool) -> Any:
+    """Return the value of a tag. Raises ValidationFailure with the name of the tag as path."""
     cursor = Cursor().child(tag.name)
     if unclosed:
         raise ValidationFailure(
@@ -253,29 +274,36 @@ def _tagged_value(tag: TaggedContent, contents: list[str], unclosed: bool) -> An
             Problem(cursor.path, f"the tags {tag.tag_begin} and {tag.tag_end} are missing")
         )
     if any(other.strip() != contents[0].strip() for other in contents):
-        raise ValidationFailure(Problem(cursor.path, f"{tag.tag_begin} stands twice with different contents"))
+        raise ValidationFailure(Problem(cursor.path, f"{tag.tag_begin} occurs twice with different contents"))
     if not tag.parse_json:
         return contents[0]
     try:
         return parser_for(Any).parse(contents[0])
     except OutputParsingError as error:
-        where = f"what stands between {tag.tag_begin} and {tag.tag_end} must be JSON"
+        requirement = f"the content between {tag.tag_begin} and {tag.tag_end} must be JSON"
         raise ValidationFailure(
-            *(Problem(cursor.path + p.path[1:], f"{where}: {p.message}", p.found) for p in error.problems)
+            *(
+                Problem(cursor.path + p.path[1:], f"{requirement}: {p.message}", p.found)
+                for p in error.problems
+            )
         ) from error
 
 
 @dataclass(frozen=True)
 class MarkdownJsonDictParser(DictParser):
-    """The JSON object in a fenced block, as AgentScope's, with the leniency of all that is read as JSON.
+    """Returns the JSON object in a fenced block, like AgentScope's MarkdownJsonDictParser.
 
     >>> parser = MarkdownJsonDictParser({"thought": "what you think"}, required_keys=["thought"])
     >>> parser.parse('```json\\n{"thought": "Hm."}\\n```')
     {'thought': 'Hm.'}
 
-    ``content_hint`` shows in the instruction what to write: a text as it is, a dict as JSON, a pydantic
-    model as the form of its fields; a model also checks and converts the values. A missing fence is no fault;
-    JSON that is cut off is, and so are two objects that differ, and a missing key of ``required_keys``.
+    JSON is read with the usual leniency, and the fence may be missing. Truncated JSON and two different
+    objects are errors.
+
+    Attributes:
+        content_hint: What the instructions ask for: a text is used unchanged, a dict as JSON, a pydantic
+            model as a description of its fields. A model also validates and converts the values.
+        required_keys: Keys that the object must have.
     """
 
     content_hint: str | Mapping[str, Any] | type[BaseModel] = "{your_json_dictionary}"
@@ -285,11 +313,12 @@ class MarkdownJsonDictParser(DictParser):
         object.__setattr__(self, "required_keys", tuple(self.required_keys))
 
     def format_instructions(self) -> str:
+        """Return instructions that show the object to write."""
         keys = f"\nIt must have these keys: {', '.join(self.required_keys)}." if self.required_keys else ""
-        return f"Reply with a JSON object in a fenced block, as follows:\n```json\n{self._shown}\n```{keys}"
+        return f"Reply with a JSON object in a fenced block, as follows:\n```json\n{self._hint}\n```{keys}"
 
     @property
-    def _shown(self) -> str:
+    def _hint(self) -> str:
         hint = self.content_hint
         if isinstance(hint, str):
             return hint

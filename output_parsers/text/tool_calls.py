@@ -1,4 +1,8 @@
-"""What the parsers of tool calls share: which calls are read, how, and where in them a fault is."""
+"""Parsers of tool calls, like those of LangChain.
+
+They read the calls that a model made through its API, complete or while they are streamed, and also calls
+that a model without tool support wrote as text.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +36,30 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolCallLike(Protocol):
-    """A model's wish to have a tool run; ``arguments`` is the JSON text as the model wrote it."""
+    """A tool call of a model, such as ``aiservices.ToolCall``."""
 
     @property
-    def id(self) -> str | None: ...
+    def id(self) -> str | None:
+        """The id of the call, which its result refers to."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the tool."""
+
     @property
-    def arguments(self) -> str: ...
+    def arguments(self) -> str:
+        """The JSON text of the arguments, exactly as the model wrote it."""
 
 
 @dataclass(frozen=True)
 class AnyToolCall:
-    """A call of any tool that is written as text."""
+    """A call of any tool that a model wrote as text.
+
+    Attributes:
+        name: The name of the tool.
+        arguments: The arguments of the call.
+        id: The id of the call, if the model wrote one.
+    """
 
     name: str
     arguments: dict[str, Any]
@@ -53,7 +68,14 @@ class AnyToolCall:
 
 @dataclass(frozen=True, init=False)
 class ToolCallsParser(ABC, Generic[R_co]):
-    """A parser of tool calls; as an OutputParser it reads calls that a model without tools wrote as text."""
+    """Base class of the parsers of tool calls.
+
+    ``parse_calls`` and ``read_calls`` read calls that a model made. ``parse`` reads calls that a model
+    without tool support wrote as text, so that these parsers are OutputParsers too.
+
+    Attributes:
+        first_tool_only: The value is the first call, or None without one, and not a list of all calls.
+    """
 
     first_tool_only: bool
     _parsers: Mapping[str, TypeParser[Any]] = field(repr=False, compare=False)
@@ -68,7 +90,10 @@ class ToolCallsParser(ABC, Generic[R_co]):
         others: TypeParser[Any] | None,
         **options: Any,
     ) -> None:
-        """Fix the form of a written call, and the parsers of arguments: by tool, and of all other tools."""
+        """Set the type of a call that is written as text, and the parsers of arguments by tool.
+
+        ``others`` is the parser for tools that are not in ``parsers``; None makes their calls an error.
+        """
         several = cast(Any, list)[output_type]
         written = {
             "_written": parser_for(several),
@@ -83,101 +108,103 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return self._written.schema
 
     def format_instructions(self) -> str:
-        """What a prompt must say so that a model without tools of its own writes its calls as text."""
+        """Return instructions with which a model without tool support writes its calls as text."""
         return self._written.format_instructions()
 
     def parse(self, text: str) -> R_co:
-        """The value of tool calls written as text: one object with name and arguments, or an array of them.
+        """Return the value of tool calls written as text: one object with name and arguments, or an array.
 
-        Raises OutputParsingError, and nothing else, when the text is unfit.
+        Raises OutputParsingError, and nothing else, if the text is unfit.
         """
         try:
-            found = self._written_or_one.parse(text)
+            one_or_more = self._written_or_one.parse(text)
         except OutputParsingError as error:
-            self._blame_names(text, error)
+            self._check_names(text, error)
             raise
-        calls = [call for call in (found if isinstance(found, list) else [found]) if self._wants(call.name)]
-        return self._result([self._shown(call.name, call.id, call.arguments) for call in calls])
+        every = one_or_more if isinstance(one_or_more, list) else [one_or_more]
+        calls = [call for call in every if self._wants(call.name)]
+        return self._result([self._call_value(call.name, call.id, call.arguments) for call in calls])
 
-    def _blame_names(self, text: str, error: OutputParsingError) -> None:
-        """Raise a plainer error where the fault of a text is that it calls tools that are not there."""
+    def _check_names(self, text: str, error: OutputParsingError) -> None:
+        """Raise a clearer error if the reason for an error is that the text calls unknown tools."""
         if self._others is not None:
             return
         try:
-            found = parser_for(cast(Any, list[AnyToolCall] | AnyToolCall)).parse(text)
+            one_or_more = parser_for(cast(Any, list[AnyToolCall] | AnyToolCall)).parse(text)
         except OutputParsingError:
             return
-        calls = found if isinstance(found, list) else [found]
+        calls = one_or_more if isinstance(one_or_more, list) else [one_or_more]
         unknown = [
-            self._no_such_tool(call.name, index)
+            self._unknown_tool(call.name, index)
             for index, call in enumerate(calls)
             if call.name not in self._parsers
         ]
         if unknown:
             raise OutputParsingError(text, unknown) from error
 
-    def _no_such_tool(self, name: str, index: int) -> Problem:
+    def _unknown_tool(self, name: str, index: int) -> Problem:
         message = f"there is no such tool; the tools are: {', '.join(self._parsers)}"
         return Problem(f"$[{index}].name", message, describe_value(name))
 
     def parse_calls(self, calls: Iterable[ToolCallLike], *, partial: bool = False) -> R_co:
-        """The value of the calls that a model made; with ``partial`` some may still be being written.
+        """Return the value of the calls that a model made.
 
-        Of a call that is not complete, plain arguments are given as far as they have come: strings grow, all
-        else appears when it is complete, and nothing is taken back. A call of a type is left out until then.
+        With ``partial`` a call may be incomplete, because the model is still writing it. Plain arguments are
+        then returned as far as they are certain: strings grow, other values appear when they are complete,
+        and nothing is taken back. A call that becomes a value of a type is omitted until it is complete.
 
-        Raises OutputParsingError, and nothing else, when a call is unfit: its text holds the calls, and the
-        path of a problem is ``$[index].name`` or ``$[index].arguments…``.
+        Raises OutputParsingError, and nothing else, if a call is unfit. The text of the error contains the
+        calls; the path of a problem is ``$[index].name`` or ``$[index].arguments…``.
         """
         return self.read_calls(calls, partial=partial).value
 
     def read_calls(
         self, calls: Iterable[ToolCallLike], *, partial: bool = False, leniency: Leniency = Leniency.SAFE
     ) -> Reading[R_co]:
-        """As ``parse_calls``, with the steps away from the exact texts that reading took."""
+        """Return the same value as ``parse_calls``, together with the coercions that were necessary."""
         every = list(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
         values: list[Any] = []
-        ledger: list[Coercion] = []
-        faults: list[ValidationFailure] = []
+        coercions: list[Coercion] = []
+        failures: list[ValidationFailure] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
                 if self._others is not None:
-                    so_far = _so_far(self._others, call.arguments, leniency)
-                    values.append(self._shown(call.name, call.id, so_far))
+                    certain = _certain_arguments(self._others, call.arguments, leniency)
+                    values.append(self._call_value(call.name, call.id, certain))
                 continue
             try:
                 reading = self._read_call(call, index, leniency)
-            except ValidationFailure as fault:
-                faults.append(fault)
+            except ValidationFailure as error:
+                failures.append(error)
             else:
-                values.append(self._shown(call.name, call.id, reading.value))
-                ledger += reading.coercions
-        if faults:
+                values.append(self._call_value(call.name, call.id, reading.value))
+                coercions += reading.coercions
+        if failures:
             text = "\n".join(f"{call.name}({call.arguments})" for call in every)
-            problems = [problem for fault in faults for problem in fault.problems]
-            raise OutputParsingError(text, problems) from faults[0]
-        return Reading(self._result(values), tuple(ledger))
+            problems = [problem for error in failures for problem in error.problems]
+            raise OutputParsingError(text, problems) from failures[0]
+        return Reading(self._result(values), tuple(coercions))
 
     def _read_call(self, call: ToolCallLike, index: int, leniency: Leniency) -> Reading[Any]:
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
-            raise ValidationFailure(self._no_such_tool(call.name, index))
+            raise ValidationFailure(self._unknown_tool(call.name, index))
         path = f"$[{index}].arguments"
         try:
-            reading = parser.read(_given(call.arguments), leniency)
+            reading = parser.read(_arguments_or_empty(call.arguments), leniency)
         except OutputParsingError as error:
             raise ValidationFailure(*(replace(p, path=path + p.path[1:]) for p in error.problems)) from error
-        steps = [step._replace(path=path + step.path[1:]) for step in reading.coercions]
-        return Reading(reading.value, tuple(steps))
+        coercions = [coercion._replace(path=path + coercion.path[1:]) for coercion in reading.coercions]
+        return Reading(reading.value, tuple(coercions))
 
     def _wants(self, name: str) -> bool:
-        """Whether calls of this tool are read."""
+        """Return True if calls of this tool are read."""
         return True
 
     @abstractmethod
-    def _shown(self, name: str, id: str | None, args: Any) -> Any:
-        """What one call becomes in the value."""
+    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
+        """Return what represents one call in the value."""
 
     def _result(self, values: list[Any]) -> R_co:
         first = values[0] if values else None
@@ -185,7 +212,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
 
 def call_type(name: Any, arguments: Any) -> type:
-    """The type of a call that is written as text; ``name`` is the type of its name."""
+    """Return the type of a call that is written as text, from the types of its name and arguments."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("name", name),
         ("arguments", arguments),
@@ -194,8 +221,8 @@ def call_type(name: Any, arguments: Any) -> type:
     return make_dataclass("ToolCall", fields, frozen=True)
 
 
-def _given(arguments: str) -> str:
-    """The arguments, or none where a call of a tool without parameters says nothing."""
+def _arguments_or_empty(arguments: str) -> str:
+    """Return the arguments of a call; models may write "" or null for a tool without parameters."""
     return "{}" if arguments.strip() in ("", "null") else arguments
 
 
@@ -209,12 +236,12 @@ def _is_complete(arguments: str) -> bool:
         return False
 
 
-def _so_far(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """What is certain of arguments that are still being written; none where nothing is."""
+def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
+    """Return the part of incomplete arguments that is certain."""
     reader: PartialReader[Any] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
-    shown = reader.snapshot().to_python()
-    return shown if isinstance(shown, dict) else {}
+    arguments_so_far = reader.snapshot().to_python()
+    return arguments_so_far if isinstance(arguments_so_far, dict) else {}
 
 
 T = TypeVar("T")
@@ -222,7 +249,13 @@ Args: TypeAlias = dict[str, Any]
 
 
 class ParsedToolCall(TypedDict):
-    """A tool call in LangChain's shape: the tool's name, its arguments, and the id where it was asked for."""
+    """A tool call in LangChain's shape.
+
+    Attributes:
+        type: The name of the tool.
+        args: The arguments.
+        id: The id of the call; only with ``return_id``.
+    """
 
     type: str
     args: Args
@@ -231,19 +264,23 @@ class ParsedToolCall(TypedDict):
 
 @dataclass(frozen=True, init=False)
 class PydanticToolsParser(ToolCallsParser[R_co]):
-    """Tool calls as values of the types of the tools, as LangChain's.
+    """Reads tool calls as values of types, like LangChain's PydanticToolsParser.
 
     >>> class Add(BaseModel):
     ...     a: int
     >>> PydanticToolsParser(tools=[Add]).parse_calls([ToolCall("call_1", "Add", '{"a": "1"}')])
     [Add(a=1)]
 
-    A tool is a pydantic model, a dataclass, a TypedDict or any other type that is written as an object; its
-    name is the title in the model's configuration or the name of the type. A call of another tool is an
-    error. ``first_tool_only``: the value of the first call, None when there is none; the others are not read.
-    With ``partial`` a call that is not complete is left out, for there is no value of its type yet.
+    A tool is a pydantic model, a dataclass, a TypedDict or another type that is written as an object. Its
+    name is the title in the model's configuration, or the name of the type. A call of another tool is an
+    error. With ``partial``, an incomplete call is omitted, because its type has no value for it yet.
 
-    Raises ValueError when there are no tools or two of one name, UnsupportedTypeError when nothing reads one.
+    Raises ValueError if there are no tools or two tools with the same name, and UnsupportedTypeError if no
+    parser can read a tool.
+
+    Attributes:
+        tools: The types.
+        first_tool_only: The value is that of the first call, or None without one; other calls are not read.
     """
 
     tools: tuple[Any, ...]
@@ -261,29 +298,31 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
             raise ValueError("PydanticToolsParser needs at least one tool")
         parsers = {_tool_name(tool): parser_for(tool) for tool in tools}
         if len(parsers) < len(tools):
-            raise ValueError(f"two tools have one name: {', '.join(map(_tool_name, tools))}")
-        forms = [call_type(cast(Any, Literal)[_tool_name(tool)], tool) for tool in tools]
-        output_type = cast(Any, Union)[tuple(forms)]
+            raise ValueError(f"two tools have the same name: {', '.join(map(_tool_name, tools))}")
+        call_types = [call_type(cast(Any, Literal)[_tool_name(tool)], tool) for tool in tools]
+        output_type = cast(Any, Union)[tuple(call_types)]
         self._set(output_type, parsers, None, tools=tuple(tools), first_tool_only=first_tool_only)
 
-    def _shown(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
         return args
 
 
 @dataclass(frozen=True, init=False)
 class JsonOutputToolsParser(ToolCallsParser[R_co]):
-    """Tool calls as ``{"type": name, "args": {…}}``, with ``return_id`` also ``"id"``, as LangChain's.
+    """Reads tool calls as dicts with type and args, like LangChain's JsonOutputToolsParser.
 
     >>> parser = JsonOutputToolsParser()
     >>> parser.parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
     [{'type': 'add', 'args': {'a': 1}}]
 
-    With ``partial`` the arguments of a call grow while it is written, so each chunk of a stream shows more:
+    With ``partial``, the arguments of a call grow while the model writes them:
 
     >>> parser.parse_calls([ToolCall("call_1", "say", '{"to": "Ann", "text": "Good mor')], partial=True)
     [{'type': 'say', 'args': {'to': 'Ann', 'text': 'Good mor'}}]
 
-    ``first_tool_only``: the first call, None when there is none; the others are not read.
+    Attributes:
+        first_tool_only: The value is the first call, or None without one; other calls are not read.
+        return_id: Each call also has its ``"id"``.
     """
 
     return_id: bool
@@ -303,19 +342,24 @@ class JsonOutputToolsParser(ToolCallsParser[R_co]):
     def __init__(self, first_tool_only: bool = False, return_id: bool = False) -> None:
         self._set(AnyToolCall, {}, parser_for(Args), first_tool_only=first_tool_only, return_id=return_id)
 
-    def _shown(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
         return {"type": name, "args": args, "id": id} if self.return_id else {"type": name, "args": args}
 
 
 @dataclass(frozen=True, init=False)
 class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
-    """The arguments of the calls of one tool, ``key_name``, as LangChain's; with ``return_id`` whole calls.
+    """Reads the arguments of the calls of one tool, like LangChain's JsonOutputKeyToolsParser.
 
     >>> JsonOutputKeyToolsParser("add").parse_calls([ToolCall("call_1", "add", '{"a": 1}')])
     [{'a': 1}]
 
-    Calls of other tools are not read. ``first_tool_only``: the first of its calls, None when there is none.
-    With ``partial`` the arguments of a call grow while it is written, as with JsonOutputToolsParser.
+    Calls of other tools are not read. With ``partial``, the arguments of a call grow while the model writes
+    them.
+
+    Attributes:
+        key_name: The name of the tool.
+        first_tool_only: The value is the first call of the tool, or None without one.
+        return_id: The values are whole calls with type, args and id, and not only the arguments.
     """
 
     key_name: str
@@ -357,7 +401,7 @@ class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
     def _wants(self, name: str) -> bool:
         return name == self.key_name
 
-    def _shown(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
         return {"type": name, "args": args, "id": id} if self.return_id else args
 
 

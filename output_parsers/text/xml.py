@@ -1,4 +1,4 @@
-"""Reads the XML element in a reply as nested dicts and lists."""
+"""Reads an XML element in a reply as nested dicts and lists, like LangChain's XMLOutputParser."""
 
 from __future__ import annotations
 
@@ -34,52 +34,53 @@ class _Open:
 
 
 def find_tag(text: str, position: int) -> re.Match[str] | None:
-    """The next opening tag outside comments; None when there is none.
+    """Return the next opening tag outside comments, or None.
 
-    Raises Misfit for a document type, a closing tag that closes nothing, and a comment without an end.
+    Raises ValidationFailure for a document type, a closing tag without an opening one, and an endless
+    comment.
     """
-    while found := _MARKUP.search(text, position):
-        if found["opened"]:
-            return found
-        if found["closed"]:
-            raise failure(f"{found[0]} closes nothing")
-        _, position = _passed(text, found, "$")
+    while markup := _MARKUP.search(text, position):
+        if markup["opened"]:
+            return markup
+        if markup["closed"]:
+            raise failure(f"{markup[0]} has no opening tag")
+        _, position = _skip_section(text, markup, "$")
     return None
 
 
 def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
-    """The element that an opening tag begins, and the index after it.
+    """Return the element that an opening tag begins, and the position after it.
 
-    Its shape is LangChain's: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty one inside
-    another, ``{tag: []}`` for an empty outermost one; attributes are left out. Text between the elements
-    inside an element has no place in that shape and is refused. Raises Misfit, and nothing else.
+    Its shape is LangChain's: ``{tag: text}``, ``{tag: [elements]}``, ``{tag: None}`` for an empty element
+    inside another one, ``{tag: []}`` for an empty outermost element. Attributes are dropped. Raises
+    ValidationFailure, also for text between elements, which this shape cannot express.
     """
-    stack: list[_Open] = []
-    found: re.Match[str] | None = opening
+    stack: list[_Open] = []  # instead of recursion, so that deep nesting cannot overflow
+    markup: re.Match[str] | None = opening
     position = opening.start()
-    while found is not None:
+    while markup is not None:
         if stack:
-            stack[-1].texts.append(_decoded(text[position : found.start()], stack))
-        position = found.end()
-        if found["opened"]:
+            stack[-1].texts.append(_decoded(text[position : markup.start()], stack))
+        position = markup.end()
+        if markup["opened"]:
             if len(stack) == DEPTH:
                 raise failure(f"it is nested deeper than {DEPTH} levels")
-            stack.append(_Open(found["opened"]))
-        elif not found["closed"]:
-            data, position = _passed(text, found, _path(stack))
+            stack.append(_Open(markup["opened"]))
+        elif not markup["closed"]:
+            data, position = _skip_section(text, markup, _path(stack))
             stack[-1].texts.append(data)
-        elif found["closed"] != stack[-1].tag:
-            raise failure(f"<{stack[-1].tag}> is not closed before {found[0]}", path=_path(stack))
-        if found["closed"] or (found["opened"] and found["attributes"].endswith("/")):
-            element = _closed(stack)
+        elif markup["closed"] != stack[-1].tag:
+            raise failure(f"<{stack[-1].tag}> is not closed before {markup[0]}", path=_path(stack))
+        if markup["closed"] or (markup["opened"] and markup["attributes"].endswith("/")):
+            element = _close_element(stack)
             if not stack:
                 return element, position
             stack[-1].children.append(element)
-        found = _MARKUP.search(text, position)
+        markup = _MARKUP.search(text, position)
     raise failure(f"the reply is cut off: <{stack[-1].tag}> is never closed", path=_path(stack))
 
 
-def _closed(stack: list[_Open]) -> XmlElement:
+def _close_element(stack: list[_Open]) -> XmlElement:
     path = _path(stack)
     done = stack.pop()
     text = "".join(done.texts)
@@ -90,33 +91,33 @@ def _closed(stack: list[_Open]) -> XmlElement:
     return {done.tag: text or None}
 
 
-def _passed(text: str, found: re.Match[str], path: str) -> tuple[str, int]:
-    """What a comment, an instruction or a CDATA section says as text, and the index after it."""
-    if found["declaration"]:
+def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int]:
+    """Return the text of a comment or instruction (none) or CDATA section, and the position after it."""
+    if markup["declaration"]:
         raise failure("document types and declarations are not permitted", path=path)
-    end = "-->" if found["comment"] else "]]>" if found["data"] else "?>"
-    closing = text.find(end, found.end())
+    end = "-->" if markup["comment"] else "]]>" if markup["data"] else "?>"
+    closing = text.find(end, markup.end())
     if closing < 0:
-        raise failure(f"the reply is cut off: {end} is missing after {found[0]}", path=path)
-    return (text[found.end() : closing] if found["data"] else ""), closing + len(end)
+        raise failure(f"the reply is cut off: {end} is missing after {markup[0]}", path=path)
+    return (text[markup.end() : closing] if markup["data"] else ""), closing + len(end)
 
 
 def _decoded(text: str, stack: list[_Open]) -> str:
-    """Text with its references to characters replaced; an ampersand that begins none is itself."""
+    """Replace character references such as ``&lt;`` in a text; any other ampersand is unchanged."""
 
-    def character(found: re.Match[str]) -> str:
-        if found[3]:
-            return html5.get(f"{found[3]};", found[0])
-        code = int(found[1]) if found[1] else int(found[2], 16)
+    def character(reference: re.Match[str]) -> str:
+        if reference[3]:
+            return html5.get(f"{reference[3]};", reference[0])
+        code = int(reference[1]) if reference[1] else int(reference[2], 16)
         if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            raise _no_character(found[0], stack)
+            raise _no_character(reference[0], stack)
         return chr(code)
 
     return _ENTITY.sub(character, text) if "&" in text else text
 
 
 def _no_character(reference: str, stack: list[_Open]) -> ValidationFailure:
-    return failure(f"{reference} stands for no character", path=_path(stack))
+    return failure(f"{reference} is not a valid character reference", path=_path(stack))
 
 
 def _path(stack: list[_Open]) -> str:
@@ -126,16 +127,19 @@ def _path(stack: list[_Open]) -> str:
 
 @dataclass(frozen=True)
 class XmlOutputParser(TextParser[XmlElement]):
-    """The XML in a reply in the shape of LangChain's XMLOutputParser.
+    """Returns the XML element in a reply as dicts and lists, like LangChain's XMLOutputParser.
 
     >>> XmlOutputParser().parse("<film><title>Heat</title><year>1995</year></film>")
     {'film': [{'title': 'Heat'}, {'year': '1995'}]}
 
-    ``tags`` are the tags that the model is told to use; others are read too. ``root`` is the outermost tag:
-    with it, what stands around that element is passed over, other tags included. Without it the reply may
-    hold one outermost element, besides prose. A fence and reasoning are passed over. Safe for any
-    text: document types are refused, so that no entities are ever defined, and time is linear. A bare ``&``
-    and a ``<`` before no name are text. An element that is not closed is refused.
+    A fence, prose and reasoning around the element are ignored. A bare ``&`` and a ``<`` that does not begin
+    a tag are text. An element that is not closed is an error. Untrusted text is safe: document types are
+    rejected, so entities cannot be defined, and reading takes linear time.
+
+    Attributes:
+        tags: The tags that the instructions ask for; other tags are accepted too.
+        root: The outermost tag. With it, other elements around that element are ignored. Without it, two
+            different outermost elements are an error.
     """
 
     tags: Sequence[str] | None = None
@@ -145,38 +149,39 @@ class XmlOutputParser(TextParser[XmlElement]):
         object.__setattr__(self, "tags", None if self.tags is None else tuple(self.tags))
 
     def format_instructions(self) -> str:
-        said = ["Reply with one XML element. Close every tag, and do not put text beside tags."]
+        """Return instructions that ask for one XML element, with the root and the tags if they are given."""
+        sentences = ["Reply with one XML element. Close every tag, and do not put text beside tags."]
         if self.root:
-            said.append(f"The outermost tag is <{self.root}>.")
+            sentences.append(f"The outermost tag is <{self.root}>.")
         if self.tags:
-            said.append(f"Use these tags: {', '.join(f'<{tag}>' for tag in self.tags)}.")
-        return " ".join(said)
+            sentences.append(f"Use these tags: {', '.join(f'<{tag}>' for tag in self.tags)}.")
+        return " ".join(sentences)
 
     def _read(self, text: str) -> XmlElement:
         wanted = " ".join(f"<{tag}>" for tag in (*(self.tags or ()), self.root or ""))
         rest = _unfenced(without_reasoning(text, wanted)).replace("\r\n", "\n").replace("\r", "\n")
-        found = self._elements(rest)
-        if not found:
+        elements = self._elements(rest)
+        if not elements:
             raise failure(f"expected an XML element{f' <{self.root}>' if self.root else ''}; there is none")
-        first = found[0]
-        if any(other != first for other in found[1:]):
-            outermost = ", ".join(dict.fromkeys(f"<{tag}>" for element in found[:20] for tag in element))
+        first = elements[0]
+        if any(other != first for other in elements[1:]):
+            outermost = ", ".join(dict.fromkeys(f"<{tag}>" for element in elements[:20] for tag in element))
             raise failure(
-                f"the reply holds {len(found)} different outermost elements: {outermost}; write one"
+                f"the reply holds {len(elements)} different outermost elements: {outermost}; write one"
             )
         return first
 
     def _elements(self, text: str) -> list[XmlElement]:
-        found: list[XmlElement] = []
+        elements: list[XmlElement] = []
         position = self._start(text, 0)
         while position is not None and (opening := find_tag(text, position)):
             element, end = read_element(text, opening)
-            found.append(element)
+            elements.append(element)
             position = self._start(text, end)
-        return found
+        return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Where to look for the next outermost element; None when there is no more of the one wanted."""
+        """Return where to look for the next outermost element; None if there is no further root tag."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)
@@ -184,7 +189,7 @@ class XmlOutputParser(TextParser[XmlElement]):
 
 
 def _unfenced(text: str) -> str:
-    """What a fence encloses, when it stands before the first tag."""
+    """Return the content of a fence that begins before the first tag, or the text unchanged."""
     fence, tag = text.find("```"), text.find("<")
     if fence < 0 or tag < fence:
         return text

@@ -1,4 +1,4 @@
-"""Reads a model's tool calls as typed values, as LangChain's tool parsers do."""
+"""Parsers that read a model's tool calls as typed values, compatible with LangChain."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from aiservices.structured import Structured, structured
 ALL = Capabilities(json_schema=True, json_mode=True, tools=True)
 STRICT = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
 ANN = '{"name": "Ann", "age": 31}'
-ONCE = Budget(attempts=1)
+ONCE = Budget(max_attempts=1)
 
 
 class Model(BaseModel):
@@ -99,7 +99,7 @@ def called(name: str, arguments: str) -> ChatReply:
 def test_each_form_of_schema_is_answered_in_each_method(form: str, method: str | None) -> None:
     schema, value = FORMS[form]
     model = scripted(ANN)
-    answer = structured(model, schema, method=method).invoke("x")
+    answer = structured(model, schema, strategy=method).invoke("x")
     assert (answer, type(answer)) == (value, type(value))
 
 
@@ -115,7 +115,7 @@ def test_each_form_of_schema_is_answered_in_each_method(form: str, method: str |
 )
 def test_the_method_says_how_structure_is_asked_for(method: str, strategy: Strategy) -> None:
     model = scripted(ANN)
-    result = structured(model, Record, method=method).stream("x").result()
+    result = structured(model, Record, strategy=method).stream("x").result()
     assert result.strategy is strategy
     request = model.requests[0]
     kinds = {
@@ -141,7 +141,7 @@ def test_the_method_says_how_structure_is_asked_for(method: str, strategy: Strat
 )
 def test_a_tool_goes_by_the_name_of_the_schema(form: str, name: str) -> None:
     model = scripted(called(name, ANN))
-    assert structured(model, FORMS[form][0], method="function_calling").invoke("x") == FORMS[form][1]
+    assert structured(model, FORMS[form][0], strategy="function_calling").invoke("x") == FORMS[form][1]
     tooling = model.requests[0].tooling
     assert tooling is not None
     assert (tooling.choice, [tool.name for tool in tooling.tools]) == (name, [name])
@@ -149,7 +149,7 @@ def test_a_tool_goes_by_the_name_of_the_schema(form: str, name: str) -> None:
 
 def test_the_description_of_a_function_is_that_of_the_tool() -> None:
     model = scripted(ANN)
-    structured(model, FUNCTION, method="function_calling").invoke("x")
+    structured(model, FUNCTION, strategy="function_calling").invoke("x")
     tooling = model.requests[0].tooling
     assert tooling is not None
     assert tooling.tools[0].description == "Tells of somebody."
@@ -269,18 +269,18 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
 @pytest.mark.parametrize(
     ("schema", "settings", "problem"),
     [
-        (Record, {"method": "some"}, f"the method 'some' is unknown; there are: {KNOWN}"),
-        (Record, {"method": []}, f"the method [] is unknown; there are: {KNOWN}"),
-        (Record, {"method": "text"}, "the strategy text is for str; Record needs structure"),
+        (Record, {"method": "some"}, f"the method 'some' is unknown; use one of: {KNOWN}"),
+        (Record, {"method": []}, f"the method [] is unknown; use one of: {KNOWN}"),
+        (Record, {"method": "text"}, "the strategy text is for str; Record needs a structured strategy"),
         (
             str,
             {"method": "json_mode"},
-            "the strategy json_mode asks for structure, and the type is plain text",
+            "the strategy json_mode needs a structured type, and the type is plain text",
         ),
         (
             Record,
             {"method": "grammar"},
-            "the strategy grammar is not among what scripted can do; its capabilities: "
+            "scripted does not support the strategy grammar; its capabilities: "
             "json_schema, json_mode, tools",
         ),
         (Record, {"options": ChatOptions(max_tokens=0)}, "max_tokens is 0; it must be greater than 0"),
@@ -323,7 +323,7 @@ def test_a_broken_schema_is_told(schema: Any, begins: str) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
-        structured("nope:x", {"type": 5}, method="some", options=ChatOptions(temperature=9))
+        structured("nope:x", {"type": 5}, strategy="some", options=ChatOptions(temperature=9))
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
         "structured: the method 'some' is unknown",
@@ -336,8 +336,8 @@ def test_each_model_that_cannot_do_what_is_asked_is_told() -> None:
     plain = Capabilities()
     models = FallbackChatModel(scripted(capabilities=plain, name="a"), scripted(capabilities=plain, name="b"))
     with pytest.raises(DefinitionError) as caught:
-        structured(models, Record, method="function_calling")
-    said = "structured: the strategy output_tool is not among what {} can do; its capabilities: none"
+        structured(models, Record, strategy="function_calling")
+    said = "structured: {} does not support the strategy output_tool; its capabilities: none"
     assert [str(problem) for problem in caught.value.problems] == [said.format("a"), said.format("b")]
 
 
@@ -370,10 +370,10 @@ def test_raw_holds_the_reply_beside_the_value() -> None:
 def test_with_raw_an_answer_that_cannot_be_read_does_not_raise(asynchronous: bool) -> None:
     made = structured(scripted("a", "b", "c"), Record, include_raw=True)
     answer = asyncio.run(made.ainvoke("x")) if asynchronous else made.invoke("x")
-    assert (answer.raw.text, answer.parsed) == ("c", None)
-    assert isinstance(answer.parsing_error, ServiceOutputError)
-    assert [attempt.text for attempt in answer.parsing_error.attempts] == ["a", "b", "c"]
-    assert answer.parsing_error.usage is not None
+    assert (answer.reply.text, answer.value) == ("c", None)
+    assert isinstance(answer.error, ServiceOutputError)
+    assert [attempt.text for attempt in answer.error.attempts] == ["a", "b", "c"]
+    assert answer.error.usage is not None
 
 
 @pytest.mark.parametrize(
@@ -389,14 +389,14 @@ def test_with_raw_an_answer_that_was_not_finished_does_not_raise(
     reply: ChatReply, error: type[FinishError]
 ) -> None:
     answer = structured(scripted(reply), Record, include_raw=True).invoke("x")
-    assert (answer.raw, answer.parsed, type(answer.parsing_error)) == (reply, None, error)
+    assert (answer.reply, answer.value, type(answer.error)) == (reply, None, error)
     with pytest.raises(error):
         structured(scripted(reply), Record).invoke("x")
 
 
 def test_none_may_be_the_value_that_was_read() -> None:
     answer = structured(scripted('{"value": null}'), int | None, include_raw=True).invoke("x")
-    assert (answer.parsed, answer.parsing_error) == (None, None)
+    assert (answer.value, answer.error) == (None, None)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

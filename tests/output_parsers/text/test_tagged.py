@@ -132,7 +132,7 @@ def test_a_model_as_content_hint_checks_and_converts_the_values() -> None:
 
 def test_given_tags_are_asked_for() -> None:
     assert MULTI.format_instructions() == (
-        "Reply with these tags; what stands between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON:\n"
+        "Reply with these tags; the content between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON:\n"
         "[SPEAK]what you speak[/SPEAK]\n"
         "[THOUGHT]what you thought[/THOUGHT]\n"
         "[END_DISCUSSION]true/false[/END_DISCUSSION]"
@@ -153,11 +153,11 @@ def test_given_tags_are_asked_for() -> None:
         (
             TAGGED.replace("true", "maybe"),
             [
-                "$.end_discussion: what stands between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON: "
+                "$.end_discussion: the content between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON: "
                 'expected JSON, found "maybe"'
             ],
         ),
-        (TAGGED + "[SPEAK]Bye![/SPEAK]", ["$.speak: [SPEAK] stands twice with different contents"]),
+        (TAGGED + "[SPEAK]Bye![/SPEAK]", ["$.speak: [SPEAK] occurs twice with different contents"]),
         ("<think>" + TAGGED, ["$: the reply ends inside its reasoning"]),
     ],
 )

@@ -57,8 +57,8 @@ def test_content_of_a_tag_stays_text_when_json_is_not_tried() -> None:
     ("text", "problem"),
     [
         ("None.", "$: expected tagged content, such as <name>content</name>; there is none"),
-        ("<a>1</a><a>2</a>", "$: <a> stands twice with different contents"),
-        ("<a>Write <a>1</a></a>", "$: <a> stands inside <a>"),
+        ("<a>1</a><a>2</a>", "$: <a> occurs twice with different contents"),
+        ("<a>Write <a>1</a></a>", "$: <a> is inside another <a>"),
         ("<a>x</a><b>4", "$: the tag </b> is missing after <b>"),
         ("<think>Is it <a>1</a>", "$: the reply ends inside its reasoning"),
     ],

@@ -273,7 +273,7 @@ def test_a_tool_goes_by_its_title_or_the_name_of_its_type() -> None:
 def test_tools_that_cannot_be_told_apart_or_read_are_the_programmers_error() -> None:
     with pytest.raises(ValueError, match=r"^PydanticToolsParser needs at least one tool$"):
         PydanticToolsParser([])
-    with pytest.raises(ValueError, match=r"^two tools have one name: Forecast, Forecast$"):
+    with pytest.raises(ValueError, match=r"^two tools have the same name: Forecast, Forecast$"):
         PydanticToolsParser([Forecast, Forecast])
     with pytest.raises(UnsupportedTypeError):
         PydanticToolsParser([types.FunctionType])
