@@ -1,8 +1,8 @@
 """Read the text of a language model as a typed Python value.
 
 ``parse`` returns the value, and ``read`` also returns the coercions that it took. ``parser_for`` returns the
-parser of a type. ``PartialReader`` reads a value while the model writes it, ``ItemReader`` the items of a list
-one by one. ``ParserRegistry`` adds parsers for other types.
+parser of a type. ``PartialReader`` reads a value while the model writes it, ``ItemReader`` the items of a
+list one by one. ``ParserRegistry`` adds parsers for other types.
 
 This package does not need ``aiservices``. Parsers with the interfaces of LangChain and AgentScope are in
 ``output_parsers.text`` and ``output_parsers.tool_calls``.
