@@ -1,4 +1,4 @@
-"""Agents that reason and act until they have an answer, in the terms of AgentScope."""
+"""Agents: ReActAgent reasons and calls tools until it has an answer, in the terms of AgentScope."""
 
 from __future__ import annotations
 

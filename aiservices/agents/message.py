@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of an agent: a message of the model and the tools that ran for it. ``print`` shows it as text.
+    """One round of an agent: a message of the model and the tools that ran for it. ``str`` shows it as text.
 
     If the reply waited for approval, arguments and results of earlier rounds are plain JSON values, because
     they were stored as JSON.
@@ -142,9 +142,7 @@ def save_trace(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         raise
 
 
-def resume_reply(
-    plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals
-) -> Invocation:
+def resume_reply(plan: CallPlan, budget: Budget, state: SuspendedCall, approvals: Approvals) -> Invocation:
     """Return the invocation that continues a reply which waited for approval.
 
     Raises ValueError if the state is not that of this agent or if the reply had another output type, and the

@@ -1,4 +1,8 @@
-"""An agent that reasons, acts with its tools, and ends with a text and a typed value in one reply."""
+"""ReActAgent: an agent that reasons, calls tools, and ends with a text and optionally a typed value.
+
+From top to bottom: the agent, the order of its interceptors, its hooks, and the tool ``generate_response`` by
+which a model returns the text and the value.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
-from output_parsers.types.containers import opened
+from output_parsers.types.containers import parse_json_string
 from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
-from output_parsers.types.records import plain_key
+from output_parsers.types.records import normalize_key
 from output_parsers.types.target import Description, Target, type_name
 
 from ..engine.approval import SuspendedCall
@@ -39,300 +43,44 @@ from ..models.strategy import Strategy
 from ..service.create import interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
-from .message import Approvals, Heard, Msg, keeping, messages_for, resumed, together, trace_of
-
-FINISH = "generate_response"
-_RESPONSE = "response"
-_SAID = "the answer in full, as it is to be read"
-_WISH = "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
-
-
-class FinishFault(TypeError):  # becomes a Fault once it is known where it stands
-    """A type whose fields cannot stand beside the text of the answer."""
-
-
-class Finished(NamedTuple):
-    """What the finish function was called with: the text, and the value of the type."""
-
-    response: str
-    metadata: Any
-
-
-class FinishNode(Node[Finished]):
-    """``{"response": …, **fields}``: the fields of a record beside the text."""
-
-    kind = f"an object with {_RESPONSE!r}"
-
-    def __init__(self, record: Node[Any]) -> None:
-        self._record = record
-        self._text: Node[str] = parser_for(str).node
-
-    @property
-    def parts(self) -> tuple[Node[Any], ...]:
-        return (self._text, self._record)
-
-    def schema(self, definitions: Definitions) -> JsonSchema:
-        fields = _in_place(self._record.schema(definitions), definitions)
-        response = {"type": "string", "description": _SAID}
-        return {
-            **{key: said for key, said in fields.items() if key != "title"},
-            "type": "object",
-            "properties": {_RESPONSE: response, **fields.get("properties", {})},
-            "required": [_RESPONSE, *fields.get("required", ())],
-        }
-
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        rows = self._record.hint((*within, self))[1:-1].strip("\n")  # those between the braces
-        rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
-        return f'{{\n  "{_RESPONSE}": string,  // {_SAID}\n{rows}\n}}'
-
-    def read(self, found: Json, at: Cursor) -> Finished:
-        found = opened(found, "{", at)
-        if not isinstance(found, dict):
-            raise at.failure(f"expected {self.kind}", found)
-        key = _key_of_response(found)
-        misfits: list[ValidationFailure] = []
-        response, metadata = "", None
-        try:
-            response = self._response(found, key, at)
-        except ValidationFailure as misfit:
-            misfits.append(misfit)
-        try:
-            metadata = self._record.read({name: value for name, value in found.items() if name != key}, at)
-        except ValidationFailure as misfit:
-            misfits.append(misfit)
-        if misfits:
-            raise combine_failures(misfits)
-        return Finished(response, metadata)
-
-    def _response(self, found: dict[str, Json], key: str | None, at: Cursor) -> str:
-        if key is None:
-            said = f"the required field {_RESPONSE!r} is missing"
-            raise ValidationFailure(Problem(at.child(_RESPONSE).path, said))
-        if key != _RESPONSE:
-            at.child(key).record("key in another form", key, _RESPONSE)
-        return self._text.read(found[key], at.child(key))
-
-    def write(self, value: Any) -> Json:
-        if not isinstance(value, Finished):
-            raise ValueError(f"expected {self.kind}, found {type(value).__name__}")
-        return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
-
-
-class FinishParser(TypeParser[Finished]):
-    """The arguments of the finish function → what it was called with."""
-
-    def __init__(self, node: FinishNode) -> None:
-        super().__init__(Target(Any, (Description(_WISH),), alias=FINISH), node)
-
-    @cached_property
-    def plain_text(self) -> bool:
-        return False
-
-
-def finish_parser(form: Any) -> TypeParser[Finished]:
-    """The parser of the arguments of ``generate_response(response, **fields)``.
-
-    The fields are those of ``form``, a record of any kind; a type that is no record is one field,
-    ``metadata``. Raises UnsupportedTypeError, and FinishFault for a record with a field ``response``.
-    """
-    node = parser_for(form).node
-    if "properties" not in schema_of(node):
-        node = _Only(parser_for(cast("Any", TypedDict("metadata", {"metadata": form}))).node)  # type: ignore[operator]
-    elif _key_of_response(schema_of(node)["properties"]) is not None:
-        raise FinishFault(
-            f"{type_name(form)} has a field {_RESPONSE!r}, which is that of {FINISH}; give it another name"
-        )
-    return FinishParser(FinishNode(node))
-
-
-def finish_ladder(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks[Any]:
-    """The ways of asking a model; where it calls tools, the finish function comes first."""
-    every = select_strategies(parser, model.capabilities, None, model.name)
-    if parser.schema is not None and model.capabilities.tools:
-        by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
-        others = (rung for rung in every.options if rung.strategy is not Strategy.OUTPUT_TOOL)
-        every = StrategyFallbacks((*by_tool, *others), partial(_wire, every))
-    every.prepare()
-    return every
-
-
-def _wire(
-    ladder: StrategyFallbacks[Any], rung: StrategyOption, reasons: tuple[str, ...]
-) -> OutputFormat[Any]:
-    wire = ladder.output_format(rung)
-    return wire._replace(reasons=(*reasons[:-1], *wire.reasons))
-
-
-def as_spoken(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-    """The answer as it was spoken: a memory is to hold the text, and not the call that gave it."""
-    answer = yield from proceed(invocation)
-    if not isinstance(answer.value, Finished):
-        return answer
-    return replace(answer, messages=(*answer.messages[:-1], AiMessage(answer.value.response)))
-
-
-class _Only(Node[Any]):
-    """The value of the only field of a record."""
-
-    def __init__(self, record: Node[Any]) -> None:
-        self._record = record
-        self.kind = record.kind
-
-    @property
-    def parts(self) -> tuple[Node[Any], ...]:
-        return (self._record,)
-
-    def schema(self, definitions: Definitions) -> JsonSchema:
-        return self._record.schema(definitions)
-
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
-        return self._record.hint(within)
-
-    def read(self, found: Json, at: Cursor) -> Any:
-        return self._record.read(found, at)["metadata"]
-
-    def write(self, value: Any) -> Json:
-        return self._record.write({"metadata": value})
-
-
-def _key_of_response(found: dict[str, Any]) -> str | None:
-    if _RESPONSE in found:
-        return _RESPONSE
-    return next((key for key in found if plain_key(key) == _RESPONSE), None)
-
-
-def _in_place(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
-    """A schema that may be a reference, as it is where it leads to."""
-    if "$ref" not in schema:
-        return schema
-    return definitions.schemas[schema["$ref"].rpartition("/")[2]]
-
-
-def around(
-    where: str,
-    memory: Interceptor | None,
-    interceptors: Sequence[Interceptor],
-    problems: list[DefinitionProblem],
-) -> tuple[Interceptor, ...]:
-    """The interceptors of an agent and its memory, the outermost first; what is wrong goes to ``problems``.
-
-    Guards of what is heard stand before the memory, so that it does not keep what they take out; those behind
-    a retrieval stay there, since they guard what was retrieved.
-    """
-    early = list(takewhile(lambda one: _kind(one) != "retrieval", interceptors))
-    guards = [one for one in early if _kind(one) == "input guard"]
-    inside = [one for one in early if _kind(one) != "input guard"] + list(interceptors[len(early) :])
-    outside = [*guards, *(() if memory is None else (memory,))]
-    problems += interceptor_order_problems(where, [*outside, *inside])
-    return (keeping, *outside, as_spoken, *inside)
-
-
-def _kind(interceptor: Interceptor) -> object:
-    return getattr(interceptor, "position_name", None)
-
-
-Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
-Hook: TypeAlias = Callable[[Any], Any]
-# What a hook may put in the place of what it was given.
-_GIVES: dict[Step, type | None] = {
-    "pre_reasoning": ChatRequest,
-    "post_reasoning": ChatReply,
-    "pre_acting": None,
-    "post_acting": ToolRun,
-}
-
-
-class HookHandle:
-    """A hook that was put in; ``remove`` takes it out."""
-
-    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
-        self._hooks = hooks
-        self._hook = hook
-
-    def remove(self) -> None:
-        """Take the hook out; to do so again does nothing."""
-        self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
-
-
-class Hooks:
-    """An interceptor that calls the hooks of an agent."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, list[Hook]] = {step: [] for step in _GIVES}
-
-    def add(self, step: str, hook: Hook) -> HookHandle:
-        """Put a hook in. Raises ValueError for a step that there is not."""
-        if step not in self._of:
-            raise ValueError(f"there is no step {step!r}; there are: {', '.join(self._of)}")
-        own = partial(hook)  # so that one that was put in twice is taken out once
-        self._of[step].append(own)
-        return HookHandle(self._of[step], own)
-
-    @property
-    def asynchronous(self) -> list[str]:
-        """The names of those that have to be awaited."""
-        hooks = (hook for hooks in self._of.values() for hook in hooks)
-        return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
-
-    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        return map_effects(proceed(invocation), self._fulfilled)
-
-    def _fulfilled(self, need: Effect) -> Flow[Any]:
-        """The outcome of a need, with the hooks around those that are a step."""
-        if isinstance(need, CallModel):
-            request = yield from self._passed("pre_reasoning", need.request)
-            reply = yield need._replace(request=request)
-            return (yield from self._passed("post_reasoning", reply))
-        if isinstance(need, Emit) and isinstance(need.event, ToolStarted):
-            yield from self._passed("pre_acting", need.event.call)
-        outcome = yield need
-        if isinstance(need, Gather):
-            changed = []
-            for one in outcome:
-                is_run = isinstance(one, ToolRun)
-                changed.append((yield from self._passed("post_acting", one)) if is_run else one)
-            return changed
-        return outcome
-
-    def _passed(self, step: Step, value: Any) -> Flow[Any]:
-        """A value as the hooks of a step leave it."""
-        for hook in tuple(self._of[step]):
-            changed = yield Run(_named(hook, value))
-            if changed is not None:
-                _check(step, hook, changed)
-                value = changed
-        return value
-
-
-def _named(hook: Hook, value: Any) -> Callable[[], Any]:
-    """The call of a hook, which what goes wrong names by it."""
-    return wraps(unwrapped(hook))(lambda: hook(value))
-
-
-def _check(step: Step, hook: Hook, changed: Any) -> None:
-    kind = _GIVES[step]
-    if kind is None or not isinstance(changed, kind):
-        wanted = "None" if kind is None else f"{kind.__name__} or None"
-        said = f"the {step} hook {function_name(unwrapped(hook))} returned {type(changed).__name__}"
-        raise TypeError(f"{said}; it may return {wanted}")
-
+from .message import (
+    AgentInput,
+    Approvals,
+    Msg,
+    merge_messages,
+    resume_reply,
+    save_trace,
+    to_chat_messages,
+    trace_of,
+)
 
 T = TypeVar("T")
 _NO_OPTIONS = ChatOptions()
-_NO_ERRORS = ToolErrors()
-_ASKED_AGAIN = Retry()
+_DEFAULT_TOOL_ERRORS = ToolErrors()
+_DEFAULT_RETRY = Retry()
 
 
 class ReActAgent:
-    """An agent in AgentScope's terms, on the tool loop that services have.
+    """An agent in the terms of AgentScope, built on the tool loop of services.
 
-    ``model`` and ``tools`` are as in ``create``; ``system_message`` is text, no template. In each iteration the
-    model reasons, and either calls tools or answers; after ``max_rounds`` without an answer there is a
-    ToolLimitError. ``memory``, such as a ChatMemory, makes it remember the replies before; what several said
-    is then one message, each after the speaker's name. ``interceptors``, ``budget``, ``retry``, ``options``
-    and ``tool_errors`` are those of ``create``, and ``tool_limits`` too, but for its rounds. Input guards
-    stand before the memory. Raises DefinitionError with all problems.
+    In each round the model reasons and then either calls tools or answers. Raises DefinitionError with all
+    problems.
+
+    Args:
+        name: The name of the agent, which its messages have.
+        system_message: The system message. It is plain text, not a template.
+        model: The model, as in ``create``.
+        tools: The tools, as in ``create``.
+        max_rounds: How many rounds a reply may take, including the round with the answer. Without an answer
+            by then a ToolLimitError is raised.
+        memory: An interceptor such as a ChatMemory, which makes the agent remember earlier replies. Several
+            input messages are then stored as one, in which each text follows the name of its speaker.
+        options: The options of requests, as in ``create``.
+        budget: The limits of each reply, as in ``create``.
+        retry: How unreadable answers are requested again, as in ``create``.
+        interceptors: As in ``create``. Input guards come before the memory.
+        tool_limits: As in ``create``, except that ``max_rounds`` limits the rounds.
+        tool_errors: What the model is told if a tool fails, as in ``create``.
     """
 
     def __init__(
@@ -346,68 +94,79 @@ class ReActAgent:
         memory: Interceptor | None = None,
         options: ChatOptions = _NO_OPTIONS,
         budget: Budget | None = None,
-        retry: Retry | None = _ASKED_AGAIN,
+        retry: Retry | None = _DEFAULT_RETRY,
         interceptors: Sequence[Interceptor] = (),
         tool_limits: ToolLimits | None = None,
-        tool_errors: ToolErrors = _NO_ERRORS,
+        tool_errors: ToolErrors = _DEFAULT_TOOL_ERRORS,
     ) -> None:
         self.name = name
         self.max_rounds = max_rounds
-        self._where = f"{name}.reply"
-        self._system = SystemMessage(system_message)
+        self._qualname = f"{name}.reply"
+        self._system_message = SystemMessage(system_message)
         self._options = options
         self._tool_errors = tool_errors
         self._budget = budget or Budget()
         self._hooks = Hooks()
+        self._has_memory = memory is not None
+        # the last round is for the answer, and the engine limits the rounds of tool calls
         limits = replace(tool_limits or ToolLimits(), max_rounds=max(1, max_rounds - 1))
-        self._remembers = memory is not None
         problems: list[DefinitionProblem] = []
-        ordered = around(self._where, memory, interceptors, problems)
-        self._members, self._toolbox = self._checked(model, tools, limits, problems)
-        again = () if retry is None else (retry,)
-        self._pipeline = Pipeline((*ordered, *again, self._within_iters, self._hooks))
+        ordered = _order_interceptors(self._qualname, memory, interceptors, problems)
+        self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
+        retries = () if retry is None else (retry,)
+        self._pipeline = Pipeline((*ordered, *retries, self._report_round_limit, self._hooks))
         self._plans: dict[Any, CallPlan] = {}
 
     @overload
-    def reply(self, msg: Heard, output_type: None = ...) -> Msg[None]: ...
+    def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
     @overload
-    def reply(self, msg: Heard, output_type: TypeForm[T]) -> Msg[T]: ...
-    def reply(self, msg: Heard, output_type: Any = None) -> Msg[Any]:
-        """The answer to a text, to a message with media, or to what others said.
+    def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
+    def reply(self, msg: AgentInput, output_type: Any = None) -> Msg[Any]:
+        """Answer a text, a message with media, or the messages of other agents.
 
-        With ``output_type`` the agent ends by calling ``generate_response``, whose parameters are the
-        text ``response`` and the fields of the model; its value is the ``metadata`` of the answer. A call
-        that does not fit is answered with its problems. Without one the first plain text is the answer.
+        With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
+        the text ``response`` and the fields of the type; the value is the ``metadata`` of the answer. If the
+        arguments do not fit the type, the model gets the problems and answers again. Without ``output_type``
+        the first plain text is the answer.
 
-        Raises DefinitionError for a type that cannot be asked for, ToolLimitError, and what a service raises:
-        where a tool needs approval, an ApprovalRequiredError, with whose ``state`` ``resume`` goes on.
+        Raises:
+            DefinitionError: if a model cannot be asked for the type.
+            ToolLimitError: if there is no answer after ``max_rounds`` rounds.
+            ApprovalRequiredError: if a tool needs approval. ``resume`` continues with its ``state``.
+            AiServiceError: the other errors of a service method.
         """
-        invocation = self._turn(msg, self._blocking(output_type))
-        return self._said(run(self._pipeline.flow(invocation)), invocation)
+        invocation = self._invocation(msg, self._blocking_plan(output_type))
+        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
-    async def areply(self, msg: Heard, output_type: None = ...) -> Msg[None]: ...
+    async def areply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
     @overload
-    async def areply(self, msg: Heard, output_type: TypeForm[T]) -> Msg[T]: ...
-    async def areply(self, msg: Heard, output_type: Any = None) -> Msg[Any]:
-        """As ``reply``, awaited; tools and hooks may be async."""
-        invocation = self._turn(msg, self._plan(output_type))
-        return self._said(await arun(self._pipeline.flow(invocation)), invocation)
+    async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
+    async def areply(self, msg: AgentInput, output_type: Any = None) -> Msg[Any]:
+        """Answer like ``reply``, in an event loop. Tools and hooks may be async."""
+        invocation = self._invocation(msg, self._plan(output_type))
+        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: None = ...) -> Msg[None]: ...
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
-        """The answer of a reply that waited for approval, in another process too.
+        """Continue a reply that waited for approval, also in another process.
 
-        ``approvals`` are as in ``aiservices.resume``, ``output_type`` is that of the reply. The rounds
-        before the wait are in the trace and count for ``max_rounds``; the budget begins anew. A call that is
-        not approved is a step for hooks too. Raises ValueError for the state of another agent, or of a reply
-        with another type, and what ``aiservices.resume`` raises.
+        The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
+        Hooks also see the calls that are refused.
+
+        Args:
+            state: The ``state`` of the ApprovalRequiredError.
+            approvals: For each pending call id True, False, or the reason for a refusal.
+            output_type: The ``output_type`` of the reply.
+
+        Raises:
+            ValueError: if the state is that of another agent, or of a reply with another type.
         """
-        invocation = resumed(self._blocking(output_type), self._budget, state, approvals)
-        return self._said(run(self._pipeline.flow(invocation)), invocation)
+        invocation = resume_reply(self._blocking_plan(output_type), self._budget, state, approvals)
+        return self._to_msg(run(self._pipeline.flow(invocation)), invocation)
 
     @overload
     async def aresume(
@@ -418,9 +177,9 @@ class ReActAgent:
         self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]
     ) -> Msg[T]: ...
     async def aresume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
-        """As ``resume``, awaited."""
-        invocation = resumed(self._plan(output_type), self._budget, state, approvals)
-        return self._said(await arun(self._pipeline.flow(invocation)), invocation)
+        """Continue a reply like ``resume``, in an event loop."""
+        invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
+        return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
 
     @overload
     def on(
@@ -445,78 +204,80 @@ class ReActAgent:
         hook: Callable[[ToolRun], ToolRun | Awaitable[ToolRun | None] | None],
     ) -> HookHandle: ...
     def on(self, step: Any, hook: Hook) -> HookHandle:
-        """Have ``hook`` called before or after each step; ``remove()`` of what comes back ends that.
+        """Call a function before or after each step. ``remove()`` of the returned handle ends that.
 
-        Reasoning is a request to the model, acting the run of a tool. What a hook returns takes the place of
-        what it was given: another request, reply or run; None leaves it. Of a call it must return None.
-        What it raises ends the reply. It may be async for ``areply``.
+        Reasoning is a request to the model, acting is a tool call. A hook gets the request, the reply, the
+        tool call or the tool run. It may return a replacement, or None to change nothing; a "pre_acting" hook
+        must return None. An exception of a hook ends the reply. Hooks may be async for ``areply``.
         """
         return self._hooks.add(step, hook)
 
-    def _checked(
+    def _check_settings(
         self,
         model: ChatModel | str | None,
         tools: Sequence[ToolSource],
         limits: ToolLimits,
         problems: list[DefinitionProblem],
     ) -> tuple[tuple[ChatModel, ...], Toolbox | None]:
-        problems += self._options.problems(self._where)
+        """Return the models and the tools. Raises DefinitionError with all problems of the settings."""
+        problems += self._options.problems(self._qualname)
         if self.max_rounds < 1:
-            problems.append(
-                DefinitionProblem(self._where, f"max_rounds is {self.max_rounds}; it must be at least 1")
-            )
-        members: tuple[ChatModel, ...] = ()
+            message = f"max_rounds is {self.max_rounds}; it must be at least 1"
+            problems.append(DefinitionProblem(self._qualname, message))
+        models: tuple[ChatModel, ...] = ()
         try:
-            members = members_of(find_model(model, self._where))
+            models = members_of(find_model(model, self._qualname))
         except DefinitionError as error:
             problems.extend(error.problems)
         toolbox = plan_toolbox(
-            tools, limits, (), members, is_async=True, qualname=self._where, problems=problems
+            tools, limits, (), models, is_async=True, qualname=self._qualname, problems=problems
         )
-        if toolbox is not None and FINISH in toolbox.tools:
-            problems.append(
-                DefinitionProblem(self._where, f"a tool has the name {FINISH}, by which the agent answers")
-            )
-        problems += self._budget.problems(self._where, dict.fromkeys(one.name for one in members))
+        if toolbox is not None and GENERATE_RESPONSE in toolbox.tools:
+            message = f"a tool has the name {GENERATE_RESPONSE}, which is the name of the agent's own tool"
+            problems.append(DefinitionProblem(self._qualname, message))
+        problems += self._budget.problems(self._qualname, dict.fromkeys(model.name for model in models))
         if problems:
             raise DefinitionError(problems)
-        return members, toolbox if self.max_rounds > 1 else None  # the only iteration is for the answer
+        return models, toolbox if self.max_rounds > 1 else None  # the only round is for the answer
 
-    def _turn(self, msg: Heard, plan: CallPlan) -> Invocation:
-        said = messages_for(self.name, msg)
-        said = together(self.name, said) if self._remembers else said
-        request = ChatRequest((self._system, *said), self._options)
+    def _invocation(self, msg: AgentInput, plan: CallPlan) -> Invocation:
+        messages = to_chat_messages(self.name, msg)
+        if self._has_memory:
+            messages = merge_messages(self.name, messages)
+        request = ChatRequest((self._system_message, *messages), self._options)
         return plan.invocation(request, CallState(self._budget))
 
-    def _blocking(self, output_type: Any) -> CallPlan:
-        """How the model is asked in a call that blocks. Raises TypeError for what cannot run in it."""
+    def _blocking_plan(self, output_type: Any) -> CallPlan:
+        """Return the plan for blocking calls. Raises TypeError if a tool or a hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
-        awaited = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
-        awaited += [f"the hook {name}" for name in self._hooks.asynchronous]
-        if awaited:
-            raise TypeError(f"{self._where}: {', '.join(awaited)} can only be awaited; use areply or aresume")
-        plan = self._plan(output_type)
-        return plan._replace(is_async=False)
+        names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
+        names += [f"the hook {name}" for name in self._hooks.async_names]
+        if names:
+            raise TypeError(
+                f"{self._qualname}: {', '.join(names)} can only be awaited; use areply or aresume"
+            )
+        return self._plan(output_type)._replace(is_async=False)
 
     def _plan(self, output_type: Any) -> CallPlan:
-        """How the model is asked for a type in calls that are awaited, made once for each."""
+        """Return the plan for async calls with an output type, made once for each type."""
         try:
             if output_type not in self._plans:
-                self._plans[output_type] = self._planned(output_type)
+                self._plans[output_type] = self._make_plan(output_type)
             return self._plans[output_type]
-        except TypeError:  # what its metadata holds has no hash
-            return self._planned(output_type)
+        except TypeError:  # metadata of the type cannot be hashed
+            return self._make_plan(output_type)
 
-    def _planned(self, output_type: Any) -> CallPlan:
+    def _make_plan(self, output_type: Any) -> CallPlan:
         try:
-            parser = parser_for(str) if output_type is None else finish_parser(output_type)
-            routes = tuple(ModelRoute(model, finish_ladder(parser, model)) for model in self._members)
-        except (FinishFault, UnsupportedTypeError, StrategyError) as error:
-            raise DefinitionError([DefinitionProblem(self._where, str(error))]) from error
-        form = str if output_type is None else output_type
+            parser: TypeParser[Any] = (
+                parser_for(str) if output_type is None else generate_response_parser(output_type)
+            )
+            routes = tuple(ModelRoute(model, _agent_strategies(parser, model)) for model in self._models)
+        except (ResponseFieldError, UnsupportedTypeError, StrategyError) as error:
+            raise DefinitionError([DefinitionProblem(self._qualname, str(error))]) from error
         return CallPlan(
-            qualname=self._where,
-            output_type=form,
+            qualname=self._qualname,
+            output_type=str if output_type is None else output_type,
             is_async=True,
             routes=routes,
             options=self._options,
@@ -524,15 +285,314 @@ class ReActAgent:
             tool_errors=self._tool_errors,
         )
 
-    def _said(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
-        value = answer.value if isinstance(answer.value, Finished) else Finished(str(answer.value), None)
-        return Msg(self.name, value.response, value.metadata, trace=trace_of(invocation.state))
+    def _to_msg(self, answer: Answer, invocation: Invocation) -> Msg[Any]:
+        value = answer.value
+        text, metadata = value if isinstance(value, GeneratedResponse) else (str(value), None)
+        return Msg(self.name, text, metadata, trace=trace_of(invocation.state))
 
-    def _within_iters(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        """Replace the error for too many tool rounds, which names a setting that the agent does not have."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:
-            if invocation.state.tool_rounds < self.max_rounds:
+            if invocation.state.tool_rounds < self.max_rounds:  # another limit
                 raise
-            said = f"{self._where}: there is no answer after {self.max_rounds} iterations; raise max_rounds"
-            raise ToolLimitError(said, call=error.call) from error
+            message = f"{self._qualname}: no answer after {self.max_rounds} rounds; raise max_rounds"
+            raise ToolLimitError(message, call=error.call) from error
+
+
+def _order_interceptors(
+    qualname: str,
+    memory: Interceptor | None,
+    interceptors: Sequence[Interceptor],
+    problems: list[DefinitionProblem],
+) -> tuple[Interceptor, ...]:
+    """Return the interceptors of an agent in their order, outermost first, and add their problems.
+
+    Input guards come before the memory, so that it does not store what they remove. Input guards after a
+    retrieval stay there, because they guard the retrieved text.
+    """
+    before_retrieval = list(takewhile(lambda one: _position(one) != "retrieval", interceptors))
+    guards = [one for one in before_retrieval if _position(one) == "input guard"]
+    inside = [one for one in before_retrieval if _position(one) != "input guard"]
+    inside += interceptors[len(before_retrieval) :]
+    outside = [*guards, *(() if memory is None else (memory,))]
+    problems += interceptor_order_problems(qualname, [*outside, *inside])
+    return (save_trace, *outside, _answer_as_text, *inside)
+
+
+def _position(interceptor: Interceptor) -> object:
+    return getattr(interceptor, "position_name", None)
+
+
+def _answer_as_text(invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+    """Replace the call of ``generate_response`` by its text, so that a memory stores the text.
+
+    This is an interceptor.
+    """
+    answer = yield from proceed(invocation)
+    if not isinstance(answer.value, GeneratedResponse):
+        return answer
+    return replace(answer, messages=(*answer.messages[:-1], AiMessage(answer.value.response)))
+
+
+# --- Hooks --------------------------------------------------------------------------------------------------
+
+Step: TypeAlias = Literal["pre_reasoning", "post_reasoning", "pre_acting", "post_acting"]
+Hook: TypeAlias = Callable[[Any], Any]
+# The type of a replacement that a hook may return; None if it may not return one.
+_REPLACEMENT_TYPES: dict[Step, type | None] = {
+    "pre_reasoning": ChatRequest,
+    "post_reasoning": ChatReply,
+    "pre_acting": None,
+    "post_acting": ToolRun,
+}
+
+
+class HookHandle:
+    """A hook that was added to an agent. ``remove`` removes it again."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+        self._hooks = hooks
+        self._hook = hook
+
+    def remove(self) -> None:
+        """Remove the hook. Does nothing if it was removed before."""
+        self._hooks[:] = [hook for hook in self._hooks if hook is not self._hook]
+
+
+class Hooks:
+    """The hooks of an agent: an interceptor that calls them for the effects of the call."""
+
+    def __init__(self) -> None:
+        self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
+
+    def add(self, step: str, hook: Hook) -> HookHandle:
+        """Add a hook. Raises DefinitionError for an unknown step."""
+        if step not in self._by_step:
+            message = f"the step {step!r} is unknown; the steps are: {', '.join(self._by_step)}"
+            raise DefinitionError([DefinitionProblem("ReActAgent.on", message)])
+        own = partial(hook)  # a hook that was added twice gets two handles, and each removes it once
+        self._by_step[step].append(own)
+        return HookHandle(self._by_step[step], own)
+
+    @property
+    def async_names(self) -> list[str]:
+        """The names of the async hooks."""
+        hooks = (hook for hooks in self._by_step.values() for hook in hooks)
+        return [function_name(unwrapped(hook)) for hook in hooks if is_async(hook)]
+
+    def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
+        return map_effects(proceed(invocation), self._perform)
+
+    def _perform(self, effect: Effect) -> Flow[Any]:
+        """Perform an effect, and call the hooks if it is a step of the agent."""
+        if isinstance(effect, CallModel):
+            request = yield from self._call_hooks("pre_reasoning", effect.request)
+            reply = yield effect._replace(request=request)
+            return (yield from self._call_hooks("post_reasoning", reply))
+        if isinstance(effect, Emit) and isinstance(effect.event, ToolStarted):
+            yield from self._call_hooks("pre_acting", effect.event.call)
+        outcome = yield effect
+        if isinstance(effect, Gather):  # the tools of a round run together
+            outcomes = []
+            for one in outcome:
+                is_run = isinstance(one, ToolRun)
+                outcomes.append((yield from self._call_hooks("post_acting", one)) if is_run else one)
+            return outcomes
+        return outcome
+
+    def _call_hooks(self, step: Step, value: Any) -> Flow[Any]:
+        """Call the hooks of a step, one after the other, and return the value with their replacements."""
+        for hook in tuple(self._by_step[step]):
+            replacement = yield Run(_call_of(hook, value))
+            if replacement is not None:
+                _check_replacement(step, hook, replacement)
+                value = replacement
+        return value
+
+
+def _call_of(hook: Hook, value: Any) -> Callable[[], Any]:
+    return wraps(unwrapped(hook))(lambda: hook(value))  # with the name of the hook, for errors
+
+
+def _check_replacement(step: Step, hook: Hook, replacement: object) -> None:
+    """Raise TypeError if a hook returned a replacement of the wrong type."""
+    expected = _REPLACEMENT_TYPES[step]
+    if expected is None or not isinstance(replacement, expected):
+        allowed = "None" if expected is None else f"{expected.__name__} or None"
+        name = function_name(unwrapped(hook))
+        raise TypeError(
+            f"the {step} hook {name} returned {type(replacement).__name__}; it may return {allowed}"
+        )
+
+
+# --- The tool generate_response -----------------------------------------------------------------------------
+
+GENERATE_RESPONSE = "generate_response"
+_RESPONSE = "response"
+_RESPONSE_DESCRIPTION = "the answer in full, as it is to be read"
+_DESCRIPTION = "Gives the final answer and ends the task. Call it once, when nothing is left to be done."
+
+
+class ResponseFieldError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
+    """The output type has a field ``response``, which is the name of the text of the answer."""
+
+
+class GeneratedResponse(NamedTuple):
+    """The arguments of ``generate_response``.
+
+    Attributes:
+        response: The text of the answer.
+        metadata: The value of the output type.
+    """
+
+    response: str
+    metadata: Any
+
+
+def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
+    """Return the parser of the arguments of ``generate_response`` for an output type.
+
+    The arguments are ``response`` and the fields of the output type, or one field ``metadata`` if the type
+    has no fields. Raises UnsupportedTypeError, and ResponseFieldError for a type with a field ``response``.
+    """
+    node = parser_for(output_type).node
+    if "properties" not in schema_of(node):
+        wrapper: Any = TypedDict("metadata", {"metadata": output_type})  # type: ignore[operator]  # made at run time
+        node = _MetadataNode(parser_for(wrapper).node)
+    elif _find_response_key(schema_of(node)["properties"]) is not None:
+        raise ResponseFieldError(
+            f"{type_name(output_type)} has a field {_RESPONSE!r}, which is a parameter of "
+            f"{GENERATE_RESPONSE}; give it another name"
+        )
+    return _GenerateResponseParser(_GenerateResponseNode(node))
+
+
+def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks[Any]:
+    """Return the strategies for an answer of an agent. For a typed value the tool is preferred."""
+    strategies = select_strategies(parser, model.capabilities, None, model.name)
+    if parser.schema is not None and model.capabilities.tools:
+        by_tool = select_strategies(parser, model.capabilities, Strategy.OUTPUT_TOOL, model.name).options
+        others = (option for option in strategies.options if option.strategy is not Strategy.OUTPUT_TOOL)
+        strategies = StrategyFallbacks((*by_tool, *others), partial(_make_format, strategies))
+    strategies.prepare()
+    return strategies
+
+
+def _make_format(
+    strategies: StrategyFallbacks[Any], option: StrategyOption, reasons: tuple[str, ...]
+) -> OutputFormat[Any]:
+    output_format = strategies.output_format(option)
+    return output_format._replace(reasons=(*reasons[:-1], *output_format.reasons))
+
+
+class _GenerateResponseParser(TypeParser[GeneratedResponse]):
+    """Parses the arguments of ``generate_response``."""
+
+    def __init__(self, node: _GenerateResponseNode) -> None:
+        super().__init__(Target(Any, (Description(_DESCRIPTION),), alias=GENERATE_RESPONSE), node)
+
+    @cached_property
+    def plain_text(self) -> bool:
+        return False
+
+
+class _GenerateResponseNode(Node[GeneratedResponse]):
+    """The node of ``{"response": …, **fields}``, where the fields are those of the output type."""
+
+    kind = f"an object with {_RESPONSE!r}"
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self._text: Node[str] = parser_for(str).node
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._text, self._record)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        fields = _resolve(self._record.schema(definitions), definitions)
+        response = {"type": "string", "description": _RESPONSE_DESCRIPTION}
+        return {
+            **{key: value for key, value in fields.items() if key != "title"},
+            "type": "object",
+            "properties": {_RESPONSE: response, **fields.get("properties", {})},
+            "required": [_RESPONSE, *fields.get("required", ())],
+        }
+
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        rows = self._record.hint((*enclosing, self))[1:-1].strip("\n")  # without the braces
+        rows = rows if "\n" in rows or rows.startswith(" ") else f"  {rows},"
+        return f'{{\n  "{_RESPONSE}": string,  // {_RESPONSE_DESCRIPTION}\n{rows}\n}}'
+
+    def read(self, data: Json, cursor: Cursor) -> GeneratedResponse:
+        data = parse_json_string(data, "{", cursor)
+        if not isinstance(data, dict):
+            raise cursor.failure(f"expected {self.kind}", data)
+        key = _find_response_key(data)
+        failures: list[ValidationFailure] = []  # of both parts, so that the model gets all problems at once
+        response, metadata = "", None
+        try:
+            response = self._read_response(data, key, cursor)
+        except ValidationFailure as failure:
+            failures.append(failure)
+        try:
+            fields = {name: value for name, value in data.items() if name != key}
+            metadata = self._record.read(fields, cursor)
+        except ValidationFailure as failure:
+            failures.append(failure)
+        if failures:
+            raise combine_failures(failures)
+        return GeneratedResponse(response, metadata)
+
+    def _read_response(self, data: dict[str, Json], key: str | None, cursor: Cursor) -> str:
+        if key is None:
+            message = f"the required field {_RESPONSE!r} is missing"
+            raise ValidationFailure(Problem(cursor.child(_RESPONSE).path, message))
+        if key != _RESPONSE:
+            cursor.child(key).record("key in another form", key, _RESPONSE)
+        return self._text.read(data[key], cursor.child(key))
+
+    def write(self, value: Any) -> Json:
+        if not isinstance(value, GeneratedResponse):
+            raise ValueError(f"expected {self.kind}, found {type(value).__name__}")
+        return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
+
+
+class _MetadataNode(Node[Any]):
+    """The node of a type without fields: an object with the only field ``metadata``."""
+
+    def __init__(self, record: Node[Any]) -> None:
+        self._record = record
+        self.kind = record.kind
+
+    @property
+    def parts(self) -> tuple[Node[Any], ...]:
+        return (self._record,)
+
+    def schema(self, definitions: Definitions) -> JsonSchema:
+        return self._record.schema(definitions)
+
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+        return self._record.hint(enclosing)
+
+    def read(self, data: Json, cursor: Cursor) -> Any:
+        return self._record.read(data, cursor)["metadata"]
+
+    def write(self, value: Any) -> Json:
+        return self._record.write({"metadata": value})
+
+
+def _find_response_key(fields: dict[str, Any]) -> str | None:
+    """Return the key that means ``response``, also in another spelling such as "Response", or None."""
+    if _RESPONSE in fields:
+        return _RESPONSE
+    return next((key for key in fields if normalize_key(key) == _RESPONSE), None)
+
+
+def _resolve(schema: JsonSchema, definitions: Definitions) -> JsonSchema:
+    """Return the schema that a reference points to; other schemas unchanged."""
+    if "$ref" not in schema:
+        return schema
+    return definitions.schemas[schema["$ref"].rpartition("/")[2]]

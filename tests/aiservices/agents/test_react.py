@@ -30,7 +30,7 @@ from aiservices import (
     UserMessage,
 )
 from aiservices.agents import Msg, ReActAgent, Round
-from aiservices.agents.react import Finished, finish_parser
+from aiservices.agents.react import GeneratedResponse, generate_response_parser
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
 from aiservices.tools.tool import ToolRun, tool
@@ -250,7 +250,7 @@ def test_the_trace_shows_the_rounds() -> None:
     assert [str(one) for one in trace] == [
         'I look it up.\ncapital({"country": "Italy"}) → Rome',
         'generate_response({"response": "Rome.", "x": "far"})\n'
-        "not taken: $.x: expected an integer, found \"far\"; $.y: the required field 'y' is missing",
+        "rejected: $.x: expected an integer, found \"far\"; $.y: the required field 'y' is missing",
         'generate_response({"response": "Rome.", "x": 1, "y": 2})',
     ]
 
@@ -270,7 +270,7 @@ def test_it_may_reason_so_often_and_no_more() -> None:
     friday, model = agent(*[calls("capital", country="Italy")] * 3, tools=[capital], max_rounds=2)
     with pytest.raises(ToolLimitError) as caught:
         friday.reply("Where?")
-    assert str(caught.value) == "Friday.reply: there is no answer after 2 iterations; raise max_rounds"
+    assert str(caught.value) == "Friday.reply: no answer after 2 rounds; raise max_rounds"
     assert (len(model.requests), len(caught.value.attempts)) == (2, 2)
 
 
@@ -318,7 +318,7 @@ def test_a_type_with_a_field_response_is_refused() -> None:
     with pytest.raises(DefinitionError) as caught:
         friday.reply("?", Answer)
     assert str(caught.value) == (
-        "Friday.reply: Answer has a field 'response', which is that of generate_response; "
+        "Friday.reply: Answer has a field 'response', which is a parameter of generate_response; "
         "give it another name"
     )
 
@@ -331,7 +331,7 @@ def test_all_faults_of_an_agent_are_told_at_once() -> None:
         ReActAgent("Friday", "", ScriptedChatModel([]), [generate_response], max_rounds=0)
     assert [str(problem) for problem in caught.value.problems] == [
         "Friday.reply: max_rounds is 0; it must be at least 1",
-        "Friday.reply: a tool has the name generate_response, by which the agent answers",
+        "Friday.reply: a tool has the name generate_response, which is the name of the agent's own tool",
     ]
 
 
@@ -446,14 +446,13 @@ def test_what_a_hook_raises_ends_the_reply() -> None:
     assert len(model.requests) == 1
 
 
-def test_a_step_that_there_is_not_is_told() -> None:
+def test_an_unknown_step_is_a_definition_error() -> None:
     friday, _ = agent()
-    with pytest.raises(
-        ValueError, match=r"^there is no step 'pre_print'; there are: pre_reasoning, "
-    ) as caught:
+    with pytest.raises(DefinitionError) as caught:
         friday.on("pre_print", print)  # type: ignore[call-overload]
     assert str(caught.value) == (
-        "there is no step 'pre_print'; there are: pre_reasoning, post_reasoning, pre_acting, post_acting"
+        "ReActAgent.on: the step 'pre_print' is unknown; the steps are: pre_reasoning, post_reasoning, "
+        "pre_acting, post_acting"
     )
 
 
@@ -492,7 +491,7 @@ class Place(TypedDict):
     ],
 )
 def test_types_of_every_kind_go_there_and_back(form: Any, value: Any, capabilities: Capabilities) -> None:
-    written = finish_parser(form).write(Finished("Here.", value))
+    written = generate_response_parser(form).write(GeneratedResponse("Here.", value))
     call = ChatReply(
         AiMessage("", (ToolCall("1", "generate_response", _as_sent(form, written, capabilities)),))
     )
@@ -504,12 +503,12 @@ def _as_sent(form: Any, written: str, capabilities: Capabilities) -> str:
     """The arguments as a model writes them in strict mode, or without it."""
     if not capabilities.strict_schema:
         return written
-    parser, encoding = encode_parser(finish_parser(form), PROFILES["openai"])
-    return parser.write(finish_parser(form).parse(written)) if encoding.lossless else written
+    parser, encoding = encode_parser(generate_response_parser(form), PROFILES["openai"])
+    return parser.write(generate_response_parser(form).parse(written)) if encoding.lossless else written
 
 
 def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:
-    schema = finish_parser(Tree).schema or {}
+    schema = generate_response_parser(Tree).schema or {}
     assert list(schema["properties"]) == ["response", "name", "sizes", "children"]
     assert schema["properties"]["children"] == {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
     assert list(schema["$defs"]["Tree"]["properties"]) == ["name", "sizes", "children"]
@@ -525,7 +524,7 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
 
 
 def test_a_budget_bounds_a_reply() -> None:
-    friday, _ = agent(finishes(response="Ann."), budget=Budget(attempts=1))
+    friday, _ = agent(finishes(response="Ann."), budget=Budget(max_attempts=1))
     with pytest.raises(ServiceOutputError) as caught:
         friday.reply("Who?", Person)
     assert len(caught.value.attempts) == 1
@@ -549,7 +548,7 @@ def test_a_tool_whose_result_is_the_answer_ends_a_reply_of_text_alone() -> None:
     assert friday.reply("When?") == Msg("Friday", "noon", None)
     with pytest.raises(ToolError) as caught:
         friday.reply("When?", Point)
-    assert str(caught.value) == "Friday.reply: the result of clock is no Point: 'noon'"
+    assert str(caught.value) == "Friday.reply: the result of clock is not of type Point: 'noon'"
 
 
 def test_one_agent_may_reply_to_many_at_once() -> None:
@@ -616,5 +615,5 @@ def test_what_nobody_can_say_is_told(heard: Any) -> None:
     with pytest.raises(TypeError) as caught:
         friday.reply(heard)
     assert str(caught.value) == (
-        f"Friday is told {kind}; it hears text, a UserMessage, a Msg, or a list of these two"
+        f"Friday got {kind}; pass a str, a UserMessage, a Msg, or a list of the last two"
     )

@@ -115,7 +115,7 @@ def test_a_reply_goes_on_when_the_call_is_approved(is_resumed: Goes) -> None:
     desk = Desk()
     error = paused(lambda: agent(LOOK, PAY, desk=desk).reply("It is broken.", Paid))
     assert str(error) == (
-        'Friday.reply: somebody has to approve pay_back({"order": 17, "euros": 40}); go on with resume'
+        'Friday.reply: approval required for pay_back({"order": 17, "euros": 40}); continue with resume'
     )
     assert ([call.name for call in error.calls], desk.paid, len(error.attempts)) == (["pay_back"], [], 2)
     state = SuspendedCall.from_json(error.state.to_json())
@@ -241,15 +241,15 @@ def test_a_memory_holds_the_reply_that_waited() -> None:
     ]
 
 
-def test_the_rounds_before_the_wait_count_as_iterations() -> None:
+def test_the_rounds_before_the_wait_count_for_max_rounds() -> None:
     state = paused(lambda: agent(LOOK, PAY, max_rounds=3).reply("It is broken.")).state
     with pytest.raises(ToolLimitError) as caught:
         agent(LOOK, max_rounds=3).resume(state, {state.pending[0]: True})
-    assert str(caught.value) == "Friday.reply: there is no answer after 3 iterations; raise max_rounds"
+    assert str(caught.value) == "Friday.reply: no answer after 3 rounds; raise max_rounds"
 
 
 def test_the_budget_begins_anew() -> None:
-    budget = Budget(attempts=1)
+    budget = Budget(max_attempts=1)
     state = paused(lambda: agent(LOOK, PAY, budget=budget).reply("It is broken.", Paid)).state
     assert agent(DONE, budget=budget).resume(state, {state.pending[0]: True}, Paid) == ENDED
 
@@ -265,14 +265,13 @@ def test_another_type_than_that_of_the_reply_is_refused() -> None:
         with pytest.raises(ValueError, match=r"^Friday\.reply: ") as caught:
             agent().resume(state, {state.pending[0]: True}, form)
         assert str(caught.value) == (
-            f"Friday.reply: the reply that waits is to give Paid, not {named}; pass the output_type "
-            "that it had"
+            f"Friday.reply: the suspended reply returns Paid, not {named}; pass the output_type of the reply"
         )
 
 
 def test_the_state_of_another_agent_is_refused() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
-    with pytest.raises(ValueError, match=r"^the state is one of Friday\.reply, not of Bob\.reply$"):
+    with pytest.raises(ValueError, match=r"^the state is that of Friday\.reply, not of Bob\.reply$"):
         ReActAgent("Bob", "", ScriptedChatModel([])).resume(state, {state.pending[0]: True})
 
 
@@ -282,14 +281,14 @@ def test_the_state_of_a_service_is_refused() -> None:
 
     service = create(Friday, ScriptedChatModel([PAY]), tools=[Desk()])
     state = paused(lambda: service.reply("It is broken.")).state
-    with pytest.raises(ValueError, match=r"^the state is one of the method") as caught:
+    with pytest.raises(ValueError, match=r"^the state is that of the service method") as caught:
         agent().resume(state, {state.pending[0]: True})
-    assert str(caught.value) == "the state is one of the method Friday.reply of a service, not of an agent"
+    assert str(caught.value) == "the state is that of the service method Friday.reply, not of an agent"
 
 
 def test_a_call_that_is_not_decided_is_told() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
-    with pytest.raises(ValueError, match=r"^Friday\.reply: it is not said whether call_1 is approved$"):
+    with pytest.raises(ValueError, match=r"^Friday\.reply: approvals has no decision for call_1$"):
         agent().resume(state, {})
 
 
@@ -297,7 +296,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from aiservices import SuspendedCall
-from test_waiting import DONE, Paid, agent
+from test_react_approval import DONE, Paid, agent
 
 state = SuspendedCall.from_json(Path(sys.argv[1]).read_text("utf-8"))
 reply = agent(DONE).resume(state, dict.fromkeys(state.pending, True), Paid)
