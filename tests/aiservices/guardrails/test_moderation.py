@@ -177,7 +177,7 @@ def test_an_async_moderator_is_refused_where_methods_block() -> None:
     with pytest.raises(DefinitionError) as caught:
         create(Kinds, ScriptedChatModel([]), interceptors=[Moderation(AsyncFlagging())])
     assert str(caught.value) == (
-        "Kinds: AsyncFlagging.moderate is async; only async methods can await it, and these block: "
+        "Kinds: AsyncFlagging.moderate is async; only async methods can await it, and these are blocking: "
         "blocking, texts, items, growing"
     )
 

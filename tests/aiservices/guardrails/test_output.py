@@ -103,7 +103,7 @@ def test_an_error_names_the_guard_and_has_what_it_said_and_what_was_spent() -> N
 @pytest.mark.parametrize("again", [retry, reprompt])
 def test_max_attempts_counts_the_first_answer(most: int, again: Any) -> None:
     guards = OutputGuardrails(saying(again("no good")), max_attempts=most)
-    error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=9))
+    error = failing(Chat, ["a"] * 9, guards, budget=Budget(max_attempts=9))
     answers = "its only answer" if most == 1 else f"all {most} answers"
     assert (str(error), len(error.attempts), error.reason) == (
         f"Chat.chat: the output guard says rejected {answers}: no good",
@@ -120,18 +120,17 @@ def test_the_last_of_the_retries_may_pass() -> None:
 
 def test_no_more_is_asked_than_the_budget_has() -> None:
     guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
-    error = failing(Chat, ["a"] * 9, guards, budget=Budget(attempts=2))
+    error = failing(Chat, ["a"] * 9, guards, budget=Budget(max_attempts=2))
     assert (str(error), error.__notes__[0], len(error.attempts)) == (
         "Chat.chat: the output guard says rejected all 2 answers: no good",
-        "not asked again: the budget does not permit to go on: 2 of 2 attempts were made; "
-        "raise Budget(attempts=…)",
+        "not asked again: budget exceeded: 2 of 2 attempts used; raise Budget(max_attempts=…)",
         2,
     )
 
 
 def test_reading_again_and_rejecting_share_the_budget() -> None:
     guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
-    error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(attempts=3))
+    error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(max_attempts=3))
     assert [attempt.text for attempt in error.attempts] == ["many", "7", "7"]
 
 
@@ -488,6 +487,6 @@ def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str]
 
     guards = OutputGuardrails(rejecting(*[reprompt("no")] * len(rejected)), max_attempts=10)
     model = ScriptedChatModel([*rejected, good])
-    service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(attempts=9))
+    service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(max_attempts=9))
     assert service.chat("x").value == good
     assert (kept[0].said, len(model.requests)) == ((AiMessage(good),), len(rejected) + 1)

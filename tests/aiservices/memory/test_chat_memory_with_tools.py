@@ -100,7 +100,7 @@ def test_a_tool_that_ends_the_call_leaves_no_dangling_call(call: ToolCall, kind:
 def test_a_model_that_calls_beyond_the_limit_leaves_no_trace() -> None:
     memory = ChatMemory()
     model = ScriptedChatModel(lambda request: calling(CALL))
-    chat = create(Chat, model, tools=[weather], tool_limits=ToolLimits(rounds=2), interceptors=[memory])
+    chat = create(Chat, model, tools=[weather], tool_limits=ToolLimits(max_rounds=2), interceptors=[memory])
     with pytest.raises(ToolLimitError):
         chat.chat("a", "x")
     assert memory.messages("a") == ()

@@ -44,7 +44,7 @@ CONVERSATIONS, TURNS, THREADS = 20, 10, 40
 SECONDS_OF_SLOWNESS = 0.03
 FAULTS = {"500": 4, "reset": 4, "cut": 6, "500 once": 4, "reset once": 4, "slow": 10, "": 68}
 # A call makes three requests at most, each of which may fail once.
-BUDGET = Budget(attempts=6, first_wait=0.005)
+BUDGET = Budget(max_attempts=6, first_wait=0.005)
 
 
 class Chat(Protocol):

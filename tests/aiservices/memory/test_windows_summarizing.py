@@ -90,7 +90,7 @@ def test_what_falls_out_is_summarised_where_more_would_be_kept() -> None:
 def test_a_summary_is_in_the_account_of_the_call_and_no_attempt_at_its_answer() -> None:
     writer = ScriptedChatModel(["Ann teaches."], name="writer")
     service = create(
-        Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(attempts=1)
+        Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(max_attempts=1)
     )
     result = service.chat("y")
     assert [(one.model, one.text) for one in result.attempts] == [

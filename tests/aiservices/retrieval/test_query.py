@@ -96,7 +96,7 @@ def test_what_is_asked_aside_is_no_attempt_at_the_answer() -> None:
     guide = service(
         RetrievalAugmentor(Shelf(), transform=ExpandingQueryTransformer(aside)),
         [ModelServerError("down", retryable=True), "Yes."],
-        budget=Budget(attempts=2, first_wait=0),
+        budget=Budget(max_attempts=2, first_wait=0),
     )
     result = guide.answer("When?", [])
     assert (result.value, len(result.attempts)) == ("Yes.", 4)

@@ -205,7 +205,7 @@ def test_what_runs_side_by_side_runs_at_once_and_within_bounds() -> None:
 def test_each_question_has_its_own_attempts_and_all_are_in_the_account(ask: Asked) -> None:
     down = ModelServerError("down", retryable=True)
     model = ScriptedChatModel(["no number", '{"value": 1}', down, '{"value": 2}'])
-    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(attempts=2, first_wait=0))
+    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(max_attempts=2, first_wait=0))
     result = ask(made, "how?", PARTS[:2])
     assert (result.value, len(result.attempts)) == (2, 4)
 
@@ -239,7 +239,7 @@ def test_the_tokens_of_the_budget_are_for_all_questions_together(ask: Asked) -> 
 @both
 def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> None:
     model = ScriptedChatModel(['{"value": 1}', "none", "none"])
-    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(attempts=2))
+    made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(max_attempts=2))
     with pytest.raises(ServiceOutputError) as caught:
         ask(made, "how?", PARTS)
     assert len(caught.value.attempts) == 3

@@ -60,7 +60,7 @@ def counting(request: ChatRequest) -> str:
 
 
 def made(model: ScriptedChatModel, mode: Any, form: Any, **more: Any) -> Any:
-    return Synthesizer(model, mode, form, **{"limit": 26, "prompts": PROMPTS, **more})
+    return Synthesizer(model, mode, form, **{"max_characters": 26, "prompts": PROMPTS, **more})
 
 
 def kinds(events: Iterable[Any]) -> list[type]:
@@ -256,7 +256,7 @@ def test_what_was_handed_out_is_not_asked_for_again() -> None:
 
 def test_an_error_before_the_last_request_ends_the_stream_with_all_attempts() -> None:
     model = ScriptedChatModel(['{"value": 1}', "none", "none"])
-    stream = made(model, "refine", int, budget=Budget(attempts=2)).stream("how?", PARTS)
+    stream = made(model, "refine", int, budget=Budget(max_attempts=2)).stream("how?", PARTS)
     with pytest.raises(ServiceOutputError) as caught:
         stream.result()
     assert len(caught.value.attempts) == 3
