@@ -31,7 +31,7 @@ from . import (
     stream_stage,
 )
 from .accuracy import Scores
-from .cpu_pinning import pin_to_core, choose_cores
+from .cpu_pinning import choose_cores, pin_to_core
 from .measure import QUICK, Effort
 from .results import Stage, lines
 
@@ -83,7 +83,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("stage", nargs="?", default="all", choices=_STAGES)
     parser.add_argument("--rounds", type=_positive, help="how often each pair is measured (default: 15)")
     parser.add_argument("--out", type=Path, help="write all figures to this JSON file")
-    parser.add_argument("--why", action="store_true", help="also list the modules that take the most import time")
+    parser.add_argument(
+        "--why", action="store_true", help="also list the modules that take the most import time"
+    )
     parser.add_argument("--peers", type=Path, help="the directory with the environments of other libraries")
     parser.add_argument("--model", default="local", help="the model for the accuracy stage (default: local)")
     parser.add_argument("--quick", action="store_true", help="one tiny round, to check that the stages run")

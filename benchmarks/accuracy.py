@@ -1,4 +1,4 @@
-"""How many answers of a model are right, for each way of asking it; ``Scores`` are the table of that."""
+"""The stage ``accuracy``: how many answers of a model are right, by strategy and with or without examples."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from aiservices import AiServiceError, ChatModel, ChatOptions, Strategy, create
 
-from .accuracy_methods import Methods, MethodsWithExamples
 from .accuracy_cases import ACCURACY_CASES
+from .accuracy_methods import Methods, MethodsWithExamples
 
 STRATEGIES = (Strategy.GRAMMAR, Strategy.JSON_MODE, Strategy.PROMPT)
-_OPTIONS = ChatOptions(max_tokens=256)  # no right answer is nearly as long
+_OPTIONS = ChatOptions(max_tokens=256)  # much longer than any right answer
 _INTERFACES: tuple[tuple[str, type[Any]], ...] = (("none", Methods), ("two", MethodsWithExamples))
 _HEAD = ("strategy", "examples", "right", "other value", "error", "of the type", "asked again", "s a call")
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCase:
-    """One question as it was answered. ``value`` is what came, an error included.
+    """One case with the answer of the model.
 
-    ``typed``: what came is of the type of the method, and no error. ``attempts`` counts the requests.
+    Attributes:
+        method: The name of the method.
+        text: The input.
+        expected: The right answer.
+        value: The answer, or the error that was raised.
+        typed: True if ``value`` has the return type of the method.
+        attempts: The number of requests.
+        seconds: The wall time of the call.
     """
 
     method: str
@@ -46,7 +53,13 @@ class AnsweredCase:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """All answers to one way of asking."""
+    """All answers for one strategy, with or without examples.
+
+    Attributes:
+        strategy: The strategy.
+        examples: "none" or "two".
+        answers: The answers.
+    """
 
     strategy: Strategy
     examples: str
@@ -73,15 +86,15 @@ class Score:
         return sum(answer.seconds for answer in self.answers) / len(self.answers)
 
     def cells(self) -> tuple[str, ...]:
-        request = len(self.answers)
-        given = request - self.failed
+        total = len(self.answers)
+        without_error = total - self.failed
         return (
             str(self.strategy),
             self.examples,
-            f"{self.right} / {request}",
-            str(given - self.right),
+            f"{self.right} / {total}",
+            str(without_error - self.right),
             str(self.failed),
-            f"{self.typed} / {given}",
+            f"{self.typed} / {without_error}",
             str(self.retried),
             f"{self.seconds:.1f}",
         )
@@ -89,7 +102,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The stage ``accuracy``."""
+    """The results of the stage.
+
+    Attributes:
+        model: The name of the model.
+        scores: One score for each strategy, with and without examples.
+        name: The name of the stage.
+    """
 
     model: str
     scores: Sequence[Score]
@@ -119,21 +138,23 @@ class Scores:
         }
 
     def lines(self) -> Iterator[str]:
-        """The table, line by line."""
+        """Yield the lines of the tables."""
         yield f"{self.name} of {self.model}: right answers of those asked"
         yield from _table([_HEAD, *(score.cells() for score in self.scores)])
         yield ""
         methods = list(dict.fromkeys(one.method for score in self.scores for one in score.answers))
-        ways = [f"{score.strategy}, {score.examples}" for score in self.scores]
-        told = [self._by_method(score) for score in self.scores]
-        yield from _table([("method", *ways), *((name, *(one[name] for one in told)) for name in methods)])
+        columns = [f"{score.strategy}, {score.examples}" for score in self.scores]
+        by_method = [self._by_method(score) for score in self.scores]
+        yield from _table(
+            [("method", *columns), *((name, *(one[name] for one in by_method)) for name in methods)]
+        )
         yield ""
 
     @staticmethod
     def _by_method(score: Score) -> dict[str, str]:
         names = dict.fromkeys(answer.method for answer in score.answers)
         answers = {name: [one for one in score.answers if one.method == name] for name in names}
-        return {name: f"{sum(a.right for a in found)} / {len(found)}" for name, found in answers.items()}
+        return {name: f"{sum(a.right for a in group)} / {len(group)}" for name, group in answers.items()}
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -150,36 +171,38 @@ def run(
     cases: Mapping[str, Mapping[str, Any]] = ACCURACY_CASES,
     progress: Callable[[str], None] = print,
 ) -> Scores:
-    """Ask all questions in all ways; ``progress`` is told of each way that is done."""
+    """Call all methods with all strategies. ``progress`` is called with a line after each strategy."""
     scores = []
     for strategy in strategies:
         for examples, interface in _INTERFACES:
             service = create(interface, model, strategy=strategy, options=_OPTIONS)
-            request = [
-                _ask(service, method, text, expected)
+            answered = [
+                _answer(service, method, text, expected)
                 for method, answers in cases.items()
                 for text, expected in answers.items()
             ]
-            scores.append(Score(strategy, examples, request))
-            took = sum(answer.seconds for answer in request)
-            progress(f"  {strategy}, examples: {examples}: {scores[-1].right} of {len(request)}, {took:.0f} s")
+            scores.append(Score(strategy, examples, answered))
+            seconds = sum(answer.seconds for answer in answered)
+            progress(
+                f"  {strategy}, examples: {examples}: {scores[-1].right} of {len(answered)}, {seconds:.0f} s"
+            )
     return Scores(model if isinstance(model, str) else model.name, scores)
 
 
-def _ask(service: Any, method: str, text: str, expected: Any) -> AnsweredCase:
-    began = perf_counter()
+def _answer(service: Any, method: str, text: str, expected: Any) -> AnsweredCase:
+    started = perf_counter()
     try:
         result = getattr(service, method)(text)
     except AiServiceError as error:
         attempts = getattr(error, "attempts", ())
-        return AnsweredCase(method, text, expected, error, False, len(attempts), perf_counter() - began)
+        return AnsweredCase(method, text, expected, error, False, len(attempts), perf_counter() - started)
     value, attempts = result.value, result.attempts
     typed = has_method_type(method, value)
-    return AnsweredCase(method, text, expected, value, typed, len(attempts), perf_counter() - began)
+    return AnsweredCase(method, text, expected, value, typed, len(attempts), perf_counter() - started)
 
 
 def has_method_type(method: str, value: Any) -> bool:
-    """Whether pydantic takes the value as it is for the type that the method names."""
+    """Return True if pydantic, in strict mode, accepts the value for the return type of the method."""
     tp = get_args(get_type_hints(getattr(Methods, method))["return"])[0]
     try:
         TypeAdapter(tp).validate_python(value, strict=True)

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.call_functions``: the functions and files of the two packages that a warm call runs.
+"""``python -m benchmarks.call_functions``: counts the functions and files that a warm call runs.
 
-Each case is called twice over a loopback server and counted the second time, so that what a first call
-prepares is not counted. ``--list`` prints the functions.
+Each case is called twice over a loopback server and counted the second time, so that the
+preparations of a first call are not counted. ``--list`` prints the functions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ _PACKAGES = tuple(f"{_ROOT}/{package}/" for package in ("aiservices", "output_pa
 _BROKEN = "Here it is:\n```json\n{'name': 'Ada', \"age\": 36, height: 1.6, \"married\": true,}\n```\n"
 
 
-class Count(NamedTuple):
-    """The distinct functions of one call, as ``(file, line, name)``."""
+class CallFunctions(NamedTuple):
+    """The functions that one call ran.
+
+    Attributes:
+        case: The kind of call.
+        functions: The distinct functions as ``(file, line, name)``.
+    """
 
     case: str
     functions: frozenset[tuple[str, int, str]]
@@ -38,7 +43,7 @@ class Count(NamedTuple):
 
 @dataclass
 class Person:
-    """Somebody who is named in a text."""
+    """A person who is named in a text."""
 
     name: str
     age: int
@@ -59,12 +64,15 @@ def weather(city: str) -> str:
     return f"rain in {city}"
 
 
-def call_counts() -> Iterator[Count]:
-    """Count a blocking call, a stream, a call with one round of tools, and the reading of broken JSON."""
+def call_counts() -> Iterator[CallFunctions]:
+    """Yield the counts of a blocking call, a stream, a call with a tool, and the parsing of broken JSON."""
     with running_server() as base_url, OpenAiChatModel("person", base_url=base_url, api_key=KEY) as model:
         service = create(Service, model)
         yield _count("a blocking call to a dataclass", lambda: service.person("Ada is 36."))
-    with running_server() as base_url, OpenAiChatModel("records-1000-20", base_url=base_url, api_key=KEY) as model:
+    with (
+        running_server() as base_url,
+        OpenAiChatModel("records-1000-20", base_url=base_url, api_key=KEY) as model,
+    ):
         streaming = create(Service, model)
         yield _count("a stream", lambda: [snapshot.value for snapshot in streaming.streamed("Ada is 36.")])
     tool_server = running_server(module="benchmarks.conversation_stage")
@@ -75,7 +83,7 @@ def call_counts() -> Iterator[Count]:
     yield _count("broken JSON in a fence", lambda: parser.read(_BROKEN))
 
 
-def _count(case: str, call: Callable[[], object]) -> Count:
+def _count(case: str, call: Callable[[], object]) -> CallFunctions:
     called = set()
 
     def record(frame: Any, event: str, _: object) -> None:
@@ -89,7 +97,7 @@ def _count(case: str, call: Callable[[], object]) -> Count:
         call()
     finally:
         sys.setprofile(None)
-    return Count(case, frozenset(called))
+    return CallFunctions(case, frozenset(called))
 
 
 def main() -> None:

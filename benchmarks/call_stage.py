@@ -1,4 +1,4 @@
-"""Whole calls to a server on this machine, beside the SDK used by hand and other libraries."""
+"""The stage ``call``: whole calls to a server on this machine, compared to the SDK and other libraries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from . import sdk_calls
 from .clerk import Clerk, clerk
 from .concurrent_calls import concurrent_calls
+from .measure import Effort, Work, compare, measure_block
 from .new_process import running_server
-from .measure import Effort, Work, measure_block, compare
 from .peer import PEERS, Peer, compare_with_peer
 from .records import Customers, Person, Truth
 from .results import Comparison, Skipped, Stage
@@ -23,11 +23,11 @@ _TEXT = "Grace Hopper, 45 years old and married, is 1.68 m tall."
 _CREATE = "SDK create + validate_json"
 _PARSE = "SDK parse"
 _MANY = f"{CUSTOMERS} records"
-_OWN = "our own Person"
+_OUR_PERSON = "our own Person"
 
 
 def run(effort: Effort, *, server_core: int | None = None, peers: Path | None = None) -> Stage:
-    """The stage ``call``; ``peers`` is a directory of environments that have other libraries."""
+    """Run the stage. ``peers`` is the directory with the environments of other libraries."""
     with running_server(server_core) as base_url:
         return Stage("call", list(_rows(effort, base_url, peers)))
 
@@ -48,7 +48,7 @@ def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Compari
         parse: Callable[..., Work] = partial(partial, sdk_calls.parse, client)
         cases: tuple[tuple[str, Work, str, Work, float | None], ...] = (
             ("Person", person, _CREATE, create(Person, "person", _TEXT), 0.40),
-            ("Result[Person]", partial(people.person_result, _TEXT), _OWN, person, 1.05),
+            ("Result[Person]", partial(people.person_result, _TEXT), _OUR_PERSON, person, 1.05),
             ("bool", partial(truths.truth, _TEXT), _CREATE, create(Truth, "truth", _TEXT), 0.40),
             (_MANY, many, _CREATE, create(Customers, "customers", _TEXT), 0.45),
             ("Person", person, _PARSE, parse(Person, "person", _TEXT), None),
@@ -66,17 +66,19 @@ def _rows(effort: Effort, base_url: str, peers: Path | None) -> Iterator[Compari
 def _compare_with_peer(
     peer: Peer, python: str | None, case: str, ours: Work, request: tuple[str, str], effort: Effort
 ) -> Comparison | Skipped:
-    """Ours in this process, the peer in its own."""
+    """Compare our calls in this process to those of a peer in its own process."""
     seconds = effort.block_seconds
     theirs = peer.measure(python, "call", *request, str(seconds))
-    return compare_with_peer(peer, python, case, peer.call, partial(measure_block, ours, seconds), theirs, effort)
+    return compare_with_peer(
+        peer, python, case, peer.call, partial(measure_block, ours, seconds), theirs, effort
+    )
 
 
 def _check_equal(case: str, ours: Work, baseline_run: Work) -> None:
-    """Both sides must have got the same answer, or there is nothing to compare."""
-    ours_value, other = (_plain(work()) for work in (ours, baseline_run))
-    if ours_value != other or (case == "Person" and ours_value != PERSON):
-        raise AssertionError(f"{case}: {ours_value!r} and {other!r} should be equal")
+    """Raise AssertionError unless both sides return the same answer."""
+    our_value, other = (_plain(work()) for work in (ours, baseline_run))
+    if our_value != other or (case == "Person" and our_value != PERSON):
+        raise AssertionError(f"{case}: {our_value!r} and {other!r} must be equal")
 
 
 def _plain(value: Any) -> Any:

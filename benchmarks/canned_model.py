@@ -1,4 +1,4 @@
-"""A model whose answers are at hand: all that a call does, but for sending and waiting."""
+"""A model with canned HTTP responses: a call does everything except sending and waiting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Response:
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """Gives the same response to every request; as the model's ``Channels``, too, it has but itself."""
+    """Returns the same response for every request. It replaces the connections of the model."""
 
     response: _Response
     headers: Mapping[str, str]
@@ -48,7 +48,7 @@ class _Channel:
 
 
 def canned_service(request: dict[str, Any]) -> Clerk:
-    """The service whose every request gets what the server answers to ``request``."""
+    """Return the service with a model that answers each request as the server answers ``request``."""
     if request.get("stream"):
         response = _Response(tuple(server.events(request)), {"content-type": "text/event-stream"})
     else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .new_process import running_server, time_in_new_process
 from .measure import Effort, Sample, measure_pairs
+from .new_process import running_server, time_in_new_process
 from .results import Comparison, Stage
 
 _TARGET = 0.8

@@ -1,4 +1,4 @@
-"""Asynchronous calls, a hundred and a thousand at a time, beside the SDK's own asynchronous client."""
+"""Rows of the stage ``call``: a hundred and a thousand concurrent calls, compared to the async SDK client."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from statistics import median
 import openai
 
 from .clerk import KEY, async_clerk
-from .sdk_calls import create_person_async
-from .measure import Effort, Sample, measure_pairs, measure
+from .measure import Effort, Sample, measure, measure_pairs
 from .records import Person
 from .results import Comparison
+from .sdk_calls import create_person_async
 from .values import PERSON
 
 _TARGET, _CPU_TARGET = 0.25, 0.30
@@ -21,53 +21,56 @@ _CALLS_EACH = 5
 
 
 def concurrent_calls(effort: Effort, base_url: str, text: str) -> Iterator[Comparison]:
-    """The time of many calls, so many at a time, none of which may fail; all in one event loop.
+    """Measure many concurrent calls in one event loop. Each call must succeed.
 
-    A crowd is beside fewer of our own: the SDK's calls may fail there, as it waits five seconds to connect.
+    The high concurrency is compared to our own lower one: calls of the SDK may fail there, because its
+    connect timeout is five seconds.
     """
     service, model = async_clerk("person", base_url)
     client = openai.AsyncOpenAI(base_url=base_url, api_key=KEY)
-    few, many = effort.concurrency, effort.high_concurrency
+    low, high = effort.concurrency, effort.high_concurrency
     with asyncio.Runner() as runner:
-        take: Callable[..., Callable[[], Sample]] = partial(partial, _timed, runner)
-        person, by_hand = partial(service.person, text), partial(create_person_async, client, text)
-        calls = few * _CALLS_EACH
-        ours, baseline_run = take(person, few, calls), take(by_hand, few, calls)
-        ours(), baseline_run()  # the connections are made
+        sampler: Callable[..., Callable[[], Sample]] = partial(partial, _measure_calls, runner)
+        person, sdk_call = partial(service.person, text), partial(create_person_async, client, text)
+        calls = low * _CALLS_EACH
+        ours, baseline_run = sampler(person, low, calls), sampler(sdk_call, low, calls)
+        ours(), baseline_run()  # opens the connections
         pairs = measure_pairs(ours, baseline_run, effort.rounds)
-        ours_value, other = (calls / median(sample.wall for sample in side) for side in zip(*pairs, strict=True))
+        our_rate, sdk_rate = (
+            calls / median(sample.wall for sample in side) for side in zip(*pairs, strict=True)
+        )
         yield Comparison.of(
-            f"Person, async, {few:,} at a time",
+            f"Person, async, {low:,} at a time",
             "SDK create + validate_json",
             pairs,
             _TARGET,
             cpu_target=_CPU_TARGET,
-            note=f"{ours_value:.0f} and {other:.0f} calls/s",
+            note=f"{our_rate:.0f} and {sdk_rate:.0f} calls/s",
         )
-        calls = many * _CALLS_EACH
-        high_concurrency, fewer = take(person, many, calls), take(person, few, calls)
+        calls = high * _CALLS_EACH
+        high_concurrency, lower = sampler(person, high, calls), sampler(person, low, calls)
         high_concurrency()
-        pairs = measure_pairs(high_concurrency, fewer, effort.rounds)
+        pairs = measure_pairs(high_concurrency, lower, effort.rounds)
         note = f"{calls * effort.rounds:,} calls, none failed"
-        case, baseline = f"Person, async, {many:,} at a time", f"our own, {few:,} at a time"
+        case, baseline = f"Person, async, {high:,} at a time", f"our own, {low:,} at a time"
         yield Comparison.of(case, baseline, pairs, note=note)
         runner.run(model.aclose())
         runner.run(client.close())
 
 
-def _timed(
+def _measure_calls(
     runner: asyncio.Runner, call: Callable[[], Awaitable[Person]], concurrency: int, calls: int
 ) -> Sample:
-    return measure(lambda: runner.run(_many(call, concurrency, calls)))
+    return measure(lambda: runner.run(_call_many(call, concurrency, calls)))
 
 
-async def _many(call: Callable[[], Awaitable[Person]], concurrency: int, calls: int) -> None:
-    left = iter(range(calls))
+async def _call_many(call: Callable[[], Awaitable[Person]], concurrency: int, calls: int) -> None:
+    remaining = iter(range(calls))
 
-    async def one_after_another() -> None:
-        for _ in left:
+    async def call_repeatedly() -> None:
+        for _ in remaining:
             answer = await call()
             if answer.name != PERSON["name"]:
-                raise AssertionError(f"another person was to come than {answer!r}")
+                raise AssertionError(f"unexpected person: {answer!r}")
 
-    await asyncio.gather(*(one_after_another() for _ in range(concurrency)))
+    await asyncio.gather(*(call_repeatedly() for _ in range(concurrency)))

@@ -1,6 +1,6 @@
-"""A call with memory, a round of tools and a listener, beside the two bare calls that it consists of.
+"""The stage ``conversation``: a call with memory, a tool and a listener, compared to its two bare requests.
 
-As a program it is the server of the other stages, which calls the tool that it is offered before it answers.
+Run as a program, it is the server of the other stages, except that it first calls the tool of the request.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from aiservices.memory import ChatMemory, InMemoryChatMemoryStore
 
 from . import server
 from .clerk import KEY
-from .new_process import running_server
 from .measure import Effort, Work, compare
+from .new_process import running_server
 from .results import Comparison, Stage
 
 _ID, _TEXT = "conversation-1", "How is the weather in Delft, and what should I wear?"
-_MODEL, _ANSWER = "truth", '{"value": true}'  # it is short, and taken as a text
+_MODEL, _ANSWER = "truth", '{"value": true}'  # short, and read as a text
 _CALL = ToolCall("call_1", "weather", '{"city": "Delft"}')
 _ROUND: tuple[Message, ...] = (AiMessage("", (_CALL,)), ToolMessage("call_1", "weather", "rain in Delft"))
-_TURN: tuple[Message, ...] = (UserMessage(_TEXT), *_ROUND, AiMessage(_ANSWER))
-_LONGER = 9  # turns: with what is asked now, they fit the window of 40 messages
+_EXCHANGE: tuple[Message, ...] = (UserMessage(_TEXT), *_ROUND, AiMessage(_ANSWER))
+_PAST_EXCHANGES = 9  # exchanges: with the new message they fit the window of 40 messages
 _TARGET = 1.25
 _SERVER = "benchmarks.conversation_stage"
 
@@ -53,7 +53,7 @@ def weather(city: str) -> str:
 
 
 def run(effort: Effort, *, server_core: int | None = None) -> Stage:
-    """The stage ``conversation``."""
+    """Run the stage."""
     with (
         running_server(server_core, module=_SERVER) as base_url,
         OpenAiChatModel(_MODEL, base_url=base_url, api_key=KEY) as model,
@@ -62,17 +62,17 @@ def run(effort: Effort, *, server_core: int | None = None) -> Stage:
 
 
 def _rows(effort: Effort, model: OpenAiChatModel) -> Iterator[Comparison]:
-    for case, past in (("first turn", ()), (f"after {_LONGER} turns", _TURN * _LONGER)):
+    for case, past in (("first turn", ()), (f"after {_PAST_EXCHANGES} turns", _EXCHANGE * _PAST_EXCHANGES)):
         _check_equal(past)
         ours, bare = _ours(model, past), _bare(model, past)
         if ours() != bare():
-            raise AssertionError(f"{case}: {ours()!r} and {bare()!r} should be equal")
+            raise AssertionError(f"{case}: {ours()!r} and {bare()!r} must be equal")
         name = f"memory, tool, listener: {case}"
         yield Comparison.of(name, "the same two requests, bare", compare(ours, bare, effort), _TARGET)
 
 
 def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
-    """A turn of a conversation, which is set back to its past each time."""
+    """Return a call in a conversation whose memory is reset before each call."""
     store, events = InMemoryChatMemoryStore(), [0]
 
     def listen(event: object) -> None:
@@ -90,13 +90,13 @@ def _ours(model: ChatModel, past: tuple[Message, ...]) -> Work:
 
 
 def _bare(model: ChatModel, past: tuple[Message, ...]) -> Work:
-    """The two requests of such a turn, each as a call of its own."""
-    asking = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
-    answering = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
+    """Return the two requests of such a call, each as a separate call without memory and tools."""
+    first = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT))))
+    second = create(Guide, model, transform=_with_messages((*past, UserMessage(_TEXT), *_ROUND)))
 
     def work() -> str:
-        asking.talk(_ID, _TEXT)
-        return answering.talk(_ID, _TEXT)
+        first.talk(_ID, _TEXT)
+        return second.talk(_ID, _TEXT)
 
     return work
 
@@ -106,30 +106,30 @@ def _with_messages(messages: tuple[Message, ...]) -> Callable[[ChatRequest], Cha
 
 
 def _check_equal(past: tuple[Message, ...]) -> None:
-    """Both sides must send the same messages, or there is nothing to compare."""
+    """Raise AssertionError unless both sides send the same messages."""
 
     def script() -> ScriptedChatModel:
         return ScriptedChatModel([ChatReply(AiMessage("", (_CALL,)), FinishReason.TOOL_CALLS), _ANSWER])
 
-    ours_value, other = script(), script()
-    _ours(ours_value, past)()
-    _bare(other, past)()
-    said, also = ([request.messages for request in side.requests] for side in (ours_value, other))
-    if said != also:
-        raise AssertionError(f"{said!r} and {also!r} should be equal")
+    our_model, bare_model = script(), script()
+    _ours(our_model, past)()
+    _bare(bare_model, past)()
+    ours, bare = ([request.messages for request in model.requests] for model in (our_model, bare_model))
+    if ours != bare:
+        raise AssertionError(f"{ours!r} and {bare!r} must be equal")
 
 
-def _calling(answer: bytes) -> bytes:
-    """The same answer, with the call of the tool in the place of the text."""
+def _with_tool_call(answer: bytes) -> bytes:
+    """Return the HTTP response with a tool call instead of the text."""
     head, body = answer.split(b"\r\n\r\n", 1)
-    told = json.loads(body)
-    (choice,) = told["choices"]
+    data = json.loads(body)
+    (choice,) = data["choices"]
     function = {"name": _CALL.name, "arguments": _CALL.arguments}
-    called = [{"id": _CALL.id, "type": "function", "function": function}]
-    choice["message"] |= {"content": None, "tool_calls": called}
+    tool_calls = [{"id": _CALL.id, "type": "function", "function": function}]
+    choice["message"] |= {"content": None, "tool_calls": tool_calls}
     choice["finish_reason"] = "tool_calls"
-    calling = json.dumps(told).encode()
-    return head.replace(b"length: %d" % len(body), b"length: %d" % len(calling)) + b"\r\n\r\n" + calling
+    new_body = json.dumps(data).encode()
+    return head.replace(b"length: %d" % len(body), b"length: %d" % len(new_body)) + b"\r\n\r\n" + new_body
 
 
 def _serve() -> None:
@@ -138,7 +138,7 @@ def _serve() -> None:
     def completion(request: dict[str, Any]) -> bytes:
         answer = plain(request)
         calls = bool(request.get("tools")) and request["messages"][-1]["role"] == "user"
-        return _calling(answer) if calls else answer
+        return _with_tool_call(answer) if calls else answer
 
     server._completion = completion
     server.main()

@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from aiservices import OpenAiChatModel, create
 
 from .clerk import KEY
-from .measure import Effort, Sample, measure_pairs, measure
+from .measure import Effort, Sample, measure, measure_pairs
 from .results import Comparison, Stage
 from .ten_methods import new_interface
 

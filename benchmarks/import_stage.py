@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from .new_process import run_in_new_process, time_in_new_process
 from .measure import Effort, Sample, measure_pairs
+from .new_process import run_in_new_process, time_in_new_process
 from .peer import PEERS, compare_with_peer
 from .results import Comparison, Skipped, Stage
 
@@ -33,17 +33,25 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def run(effort: Effort, *, show_imports: bool = False, peers: Path | None = None) -> Stage:
-    """The stage ``import``; with ``show_imports``, the modules that cost most; ``peers`` as in ``stream``."""
+    """Run the stage.
+
+    ``show_imports`` adds the modules that take the most import time. ``peers`` is the directory with the
+    environments of other libraries.
+    """
     rows: list[Comparison | Skipped] = []
     for statement, baseline, target in _CASES:
         ours, baseline_run = partial(_sample, statement), partial(_sample, baseline)
         ours(), baseline_run()  # writes the .pyc files and fills the page cache
-        rows.append(Comparison.of(statement, baseline, measure_pairs(ours, baseline_run, effort.rounds), target))
+        rows.append(
+            Comparison.of(statement, baseline, measure_pairs(ours, baseline_run, effort.rounds), target)
+        )
     ours = partial(_sample, _DECLARE)
     for peer in PEERS:
         python = peer.python(peers)
         theirs = partial(_sample, peer.imports, python=python or "")
-        rows.append(compare_with_peer(peer, python, _DECLARE, f"import of {peer.title}", ours, theirs, effort))
+        rows.append(
+            compare_with_peer(peer, python, _DECLARE, f"import of {peer.title}", ours, theirs, effort)
+        )
     remarks = list(slowest_imports(_DECLARE)) if show_imports else []
     return Stage("import", rows, remarks)
 

@@ -1,7 +1,7 @@
-"""The work whose instructions are counted: ``python -m benchmarks.instruction_cases CASE…``, run by callgrind.
+"""The calls whose instructions callgrind counts: ``python -m benchmarks.instruction_cases CASE…``.
 
-Before and after each block of calls it asks for the parent's process, which nothing else does: callgrind is
-told to write what it has counted whenever that happens.
+Before and after each block of calls it calls ``os.getppid``, which nothing else does. Callgrind writes its
+counts whenever that function is called.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _EVENTS = {"model": "records-10000-200", "stream": True}
 
 
 class _PlainDecoder(json.JSONDecoder):
-    """The JSON reader of the standard library in Python alone: an interpreter is at work, as in our calls."""
+    """The pure Python JSON decoder of the standard library: like our calls, it measures the interpreter."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.parse_string = json.decoder.py_scanstring  # type: ignore[attr-defined]
-        self.scan_once = scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+        self.parse_string = json.decoder.py_scanstring  # type: ignore[attr-defined]  # absent from the stubs
+        self.scan_once = scanner.py_make_scanner(self)  # type: ignore[attr-defined]  # absent from the stubs
 
 
 _DECODE = _PlainDecoder().decode
@@ -57,7 +57,7 @@ def _customers() -> tuple[Work, Work]:
 
 def _stream() -> tuple[Work, Work]:
     service = canned_service(_EVENTS)
-    datas = [event.removeprefix(b"data: ").decode() for event in server.events(_EVENTS)[:-1]]
+    payloads = [event.removeprefix(b"data: ").decode() for event in server.events(_EVENTS)[:-1]]
 
     def ours() -> Customers:
         stream = service.growing_customers(_TEXT)
@@ -66,7 +66,7 @@ def _stream() -> tuple[Work, Work]:
         return stream.result().value
 
     def read_in_python() -> Customers:
-        deltas = [_DECODE(data.strip())["choices"][0]["delta"] for data in datas]
+        deltas = [_DECODE(data.strip())["choices"][0]["delta"] for data in payloads]
         return Customers.model_validate_json("".join(delta.get("content", "") for delta in deltas))
 
     return ours, read_in_python
@@ -83,14 +83,19 @@ def _reading(model: str, tp: type[BaseModel]) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``make`` gives the call and the reading beside it; ``calls`` are those of the smaller block."""
+    """One counted call.
+
+    Attributes:
+        make: Returns the call and the baseline: pure Python that reads the same reply.
+        calls: The number of calls in the smaller block.
+    """
 
     make: Callable[[], tuple[Work, Work]]
     calls: int
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Calls of two blocks: their difference is free of what a block costs by itself."""
+        """The calls of the two blocks. Their difference excludes the constant cost of a block."""
         return self.calls, 3 * self.calls
 
 
@@ -104,14 +109,14 @@ CASES = {
 
 
 def main() -> None:
-    gc.disable()  # what it costs depends on all that is alive
+    gc.disable()  # its cost depends on all objects of the process
     for case in map(CASES.__getitem__, sys.argv[1:]):
         for work in case.make():
             _count(work, case.blocks)
 
 
 def _count(work: Work, blocks: tuple[int, int]) -> None:
-    for _ in range(2 * min(blocks)):  # what is made once, and what the interpreter learns of its code
+    for _ in range(2 * min(blocks)):  # fills caches and lets the interpreter specialize the code
         work()
     os.getppid()
     for calls in blocks:

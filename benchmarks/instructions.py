@@ -1,7 +1,8 @@
-"""``python -m benchmarks instructions``: the instructions of a call, by callgrind, beside kept ones.
+"""``python -m benchmarks instructions``: counts the instructions of a call with callgrind.
 
-They hardly depend on the machine and on what else it does. A call is told as a ratio to reading the same
-answer with a reader of JSON in Python and pydantic, so that another build of Python tells about the same.
+The counts hardly depend on the machine and its load. Each is given as a ratio to a baseline that reads the
+same reply with a pure Python JSON decoder and pydantic, so that other builds of Python give similar ratios.
+The ratios are compared to the stored reference.
 """
 
 from __future__ import annotations
@@ -22,19 +23,25 @@ from tempfile import TemporaryDirectory
 from .instruction_cases import CASES, MARK
 from .new_process import environment
 
-MAX_RATIO = 1.10  # of the reference
+MAX_RATIO = 1.10  # the largest accepted ratio to the reference
 REFERENCE = Path(__file__).with_name("instructions.json")
 _TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 _HEAD = ("case", "of a call", "of reading", "ratio", "reference", "change")
 
 
 class CallgrindMissingError(Exception):
-    """There is nothing to count with."""
+    """Valgrind is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The instructions of a call, and those of the fixed work beside it."""
+    """The instructions of one case.
+
+    Attributes:
+        case: The name of the case.
+        call: The instructions of a call.
+        reading: The instructions of the baseline.
+    """
 
     case: str
     call: float
@@ -65,55 +72,61 @@ def counts(cases: Sequence[str] = tuple(CASES)) -> list[Count]:
 
 
 def _read(folder: Path, cases: Sequence[str]) -> Iterator[Count]:
-    """A dump for each mark: before a work begins, after its small block, and after its large one."""
+    """Read three dumps for each call and baseline: at the start, and after each of the two blocks."""
     dumps = iter([_total(folder / f"counted.{number}") for number in range(1, 6 * len(cases) + 1)])
     for case in cases:
-        few, many = CASES[case].blocks
-        works = []
+        small_calls, large_calls = CASES[case].blocks
+        instructions_per_call = []
         for _before, small, large in (islice(dumps, 3), islice(dumps, 3)):
-            works.append((large - small) / (many - few))
-        yield Count(case, *works)
+            instructions_per_call.append((large - small) / (large_calls - small_calls))
+        yield Count(case, *instructions_per_call)
 
 
 def _total(dump: Path) -> int:
-    found = _TOTAL.search(dump.read_text(encoding="utf-8"))
-    if found is None:
+    match = _TOTAL.search(dump.read_text(encoding="utf-8"))
+    if match is None:
         raise RuntimeError(f"callgrind wrote no total into {dump.name}")
-    return int(found[1])
+    return int(match[1])
 
 
 def main(arguments: list[str]) -> None:
-    """Exits with 1 when a ratio is more than a tenth above its reference."""
-    parser = argparse.ArgumentParser(prog="benchmarks instructions", description="Instructions of a call.")
-    parser.add_argument("--accept", action="store_true", help=f"write the ratios into {REFERENCE.name}")
+    """Print the counts. Exit with code 1 if a ratio is more than 10% above its reference."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks instructions", description="Count the instructions of a call."
+    )
+    parser.add_argument("--accept", action="store_true", help=f"store the ratios in {REFERENCE.name}")
     accept = parser.parse_args(arguments).accept
     try:
-        found = counts()
+        counted = counts()
     except CallgrindMissingError as error:
         raise SystemExit(str(error)) from None
-    kept = json.loads(REFERENCE.read_text(encoding="utf-8"))["ratios"] if REFERENCE.exists() else {}
-    print("\n".join(_lines(found, kept)))
+    reference = json.loads(REFERENCE.read_text(encoding="utf-8"))["ratios"] if REFERENCE.exists() else {}
+    print("\n".join(_lines(counted, reference)))
     if accept:
-        REFERENCE.write_text(json.dumps(_as_data(found), indent=1) + "\n", encoding="utf-8")
-    elif slower := [count.case for count in found if count.ratio > MAX_RATIO * kept.get(count.case, 0.0)]:
+        REFERENCE.write_text(json.dumps(_as_data(counted), indent=1) + "\n", encoding="utf-8")
+    elif slower := [
+        count.case for count in counted if count.ratio > MAX_RATIO * reference.get(count.case, 0.0)
+    ]:
         raise SystemExit(f"more than {MAX_RATIO - 1:.0%} above the reference: {', '.join(slower)}")
 
 
-def _as_data(found: Sequence[Count]) -> dict[str, object]:
+def _as_data(counted: Sequence[Count]) -> dict[str, object]:
     return {
         "python": platform.python_version(),
-        "ratios": {count.case: round(count.ratio, 3) for count in found},
+        "ratios": {count.case: round(count.ratio, 3) for count in counted},
     }
 
 
-def _lines(found: Sequence[Count], kept: dict[str, float]) -> Iterator[str]:
-    table = [_HEAD, *(_cells(count, kept.get(count.case)) for count in found)]
+def _lines(counted: Sequence[Count], reference: dict[str, float]) -> Iterator[str]:
+    table = [_HEAD, *(_cells(count, reference.get(count.case)) for count in counted)]
     widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
     for case, *cells in table:
         figures = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         yield f"  {case.ljust(widths[0])}  {'  '.join(figures)}"
 
 
-def _cells(count: Count, kept: float | None) -> tuple[str, ...]:
-    told = ("none", "") if kept is None else (f"{kept:.3f}", f"{count.ratio / kept - 1:+.1%}")
-    return count.case, f"{count.call:,.0f}", f"{count.reading:,.0f}", f"{count.ratio:.3f}", *told
+def _cells(count: Count, reference: float | None) -> tuple[str, ...]:
+    compared = (
+        ("none", "") if reference is None else (f"{reference:.3f}", f"{count.ratio / reference - 1:+.1%}")
+    )
+    return count.case, f"{count.call:,.0f}", f"{count.reading:,.0f}", f"{count.ratio:.3f}", *compared

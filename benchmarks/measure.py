@@ -1,4 +1,4 @@
-"""Times two ways of doing one thing beside each other: in pairs, alternating, so that drift cancels."""
+"""Measures two ways to do the same work in alternating pairs, so that drift of the machine cancels out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
 Work: TypeAlias = Callable[[], Any]
-_MOST_CALLS = 2000
+_MAX_CALLS = 2000
 
 
 class Sample(NamedTuple):
-    """Seconds by the clock, and seconds of the processor."""
+    """The time of one run in seconds.
+
+    Attributes:
+        wall: The wall time.
+        cpu: The CPU time of the process.
+    """
 
     wall: float
     cpu: float
@@ -24,9 +29,15 @@ Pairs: TypeAlias = list[tuple[Sample, Sample]]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure: rounds, seconds of a block of calls, the largest text, chunks of a stream.
+    """How much to measure.
 
-    ``concurrency`` and ``high_concurrency`` are numbers of asynchronous calls that run at once.
+    Attributes:
+        rounds: The number of pairs.
+        block_seconds: The approximate duration of a block of calls.
+        max_text_size: The largest text to parse, in characters.
+        concurrency: The number of concurrent async calls.
+        high_concurrency: The number of concurrent async calls in the second row.
+        chunks: The number of chunks of a stream.
     """
 
     rounds: int = 15
@@ -37,53 +48,60 @@ class Effort:
     chunks: int = 2000
 
 
-QUICK = Effort(rounds=1, block_seconds=0.0, max_text_size=20_000, concurrency=5, high_concurrency=10, chunks=40)
+QUICK = Effort(
+    rounds=1, block_seconds=0.0, max_text_size=20_000, concurrency=5, high_concurrency=10, chunks=40
+)
 
 
 def measure(work: Work) -> Sample:
-    """What one call takes."""
+    """Call the work once and return its time."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return Sample(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def measure_pairs(ours: Callable[[], Sample], baseline_run: Callable[[], Sample], rounds: int) -> Pairs:
-    """What two measurements give, once each in a round; they take turns in being the first."""
+    """Take both samples in each round. They alternate in going first."""
     pairs = []
     for number in range(rounds):
         if number % 2:
-            ours_value, other = ours(), baseline_run()
+            our_sample, other = ours(), baseline_run()
         else:
-            other, ours_value = baseline_run(), ours()
-        pairs.append((ours_value, other))
+            other, our_sample = baseline_run(), ours()
+        pairs.append((our_sample, other))
     return pairs
 
 
 def compare(ours: Work, baseline_run: Work, effort: Effort) -> Pairs:
-    """A block of ours beside a block of the floor, round by round."""
-    many, many_of_floor = (_calls_for(work, effort.block_seconds) for work in (ours, baseline_run))
-    return measure_pairs(lambda: _medians(ours, many), lambda: _medians(baseline_run, many_of_floor), effort.rounds)
+    """Measure a block of our calls and a block of the baseline in each round."""
+    our_calls, baseline_calls = (_calls_for(work, effort.block_seconds) for work in (ours, baseline_run))
+    return measure_pairs(
+        lambda: _medians(ours, our_calls), lambda: _medians(baseline_run, baseline_calls), effort.rounds
+    )
 
 
 def measure_block(work: Work, seconds: float) -> Sample:
-    """What a call takes, by a block of calls of about so many seconds."""
+    """Return the time of a call, as the median of a block of calls that takes about ``seconds``."""
     return _medians(work, _calls_for(work, seconds))
 
 
 def cpu_only(pairs: Pairs) -> Pairs:
-    """The processor's times alone, where the clock would tell of other programs."""
-    return [(Sample(ours.cpu, ours.cpu), Sample(baseline_run.cpu, baseline_run.cpu)) for ours, baseline_run in pairs]
+    """Return the pairs with CPU time in place of wall time, which other programs disturb."""
+    return [
+        (Sample(ours.cpu, ours.cpu), Sample(baseline_run.cpu, baseline_run.cpu))
+        for ours, baseline_run in pairs
+    ]
 
 
 def _calls_for(work: Work, seconds: float) -> int:
-    """How many calls fill a block; this warms ``work`` up, too."""
+    """Return how many calls fill a block. Calls ``work``, which also warms it up."""
     one = measure(work).wall
     if one < 5 * seconds:
         one = min(measure(work).wall, measure(work).wall)
-    return max(1, min(_MOST_CALLS, int(seconds / one)))
+    return max(1, min(_MAX_CALLS, int(seconds / one)))
 
 
 def _medians(work: Work, calls: int) -> Sample:
-    """The medians of the calls: a rare collection of garbage is nobody's in particular."""
+    """Return the median times of the calls, which a rare garbage collection does not affect."""
     samples = [measure(work) for _ in range(calls)]
     return Sample(median(sample.wall for sample in samples), median(sample.cpu for sample in samples))

@@ -1,4 +1,4 @@
-"""Reading text, beside pydantic-core's own reading of JSON and beside the usual repair of broken JSON."""
+"""The stage ``parse``: parsing replies, compared to pydantic-core and to json_repair."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .records import Agenda, Customers
 from .results import Comparison, Skipped, Stage
 from .values import event, in_fence, records_text
 
-_FLOOR = "validate_json"
+_BASELINE = "validate_json"
 _SIZES = {"1 KB": 1_000, "100 KB": 100_000}
 
 
 def run(effort: Effort) -> Stage:
-    """The stage ``parse``."""
-    return Stage("parse", [*_against_core(effort), *_against_repair(effort)])
+    """Run the stage."""
+    return Stage("parse", [*_compare_with_pydantic(effort), *_compare_with_json_repair(effort)])
 
 
-def _against_core(effort: Effort) -> Iterator[Comparison]:
+def _compare_with_pydantic(effort: Effort) -> Iterator[Comparison]:
     for name, size in _SIZES.items():
         text = records_text(min(size, effort.max_text_size))
         yield _compare(f"clean, {name}", Customers, text, text, 1.10, effort)
@@ -39,19 +39,19 @@ def _against_core(effort: Effort) -> Iterator[Comparison]:
 
 
 def _compare(
-    case: str, tp: type[BaseModel], ours: str, bare: str, target: float | None, effort: Effort
+    case: str, tp: type[BaseModel], ours: str, json_text: str, target: float | None, effort: Effort
 ) -> Comparison:
-    """Ours on a text as it came, pydantic-core on the JSON in it."""
+    """Compare our parser on a reply to pydantic-core on the JSON inside the reply."""
     validate: Callable[[str], Any] = tp.__pydantic_validator__.validate_json
     parse = parser_for(tp).parse
-    if parse(ours) != validate(bare):
-        raise AssertionError(f"{case}: the two readings should be equal")
-    pairs = compare(partial(parse, ours), partial(validate, bare), effort)
-    return Comparison.of(case, _FLOOR, pairs, target)
+    if parse(ours) != validate(json_text):
+        raise AssertionError(f"{case}: the two readings must be equal")
+    pairs = compare(partial(parse, ours), partial(validate, json_text), effort)
+    return Comparison.of(case, _BASELINE, pairs, target)
 
 
-def _against_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
-    texts = broken(min(100_000, effort.max_text_size))
+def _compare_with_json_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
+    texts = broken_json(min(100_000, effort.max_text_size))
     parse = parser_for(Customers).parse
     if find_spec("json_repair") is None:
         yield Skipped("broken JSON", "json_repair is not installed")
@@ -60,25 +60,25 @@ def _against_repair(effort: Effort) -> Iterator[Comparison | Skipped]:
 
     for case, text in texts.items():
         repair: Work = partial(_repaired, json_repair.loads, text)
-        note = "" if _reads_alike(repair, parse(text)) else "json_repair reads another value"
+        note = "" if _same_value(repair, parse(text)) else "json_repair reads another value"
         pairs = compare(partial(parse, text), repair, effort)
         yield Comparison.of(f"{case}, 100 KB", "json_repair + pydantic", pairs, 0.5, note=note)
 
 
 def _repaired(loads: Callable[[str], Any], text: str) -> Customers | None:
-    found = loads(text)
+    data = loads(text)
     try:
-        return Customers.model_validate(found)
+        return Customers.model_validate(data)
     except ValueError:
         return None
 
 
-def _reads_alike(repair: Work, ours: Customers) -> bool:
+def _same_value(repair: Work, ours: Customers) -> bool:
     return bool(repair() == ours)
 
 
-def broken(size: int) -> dict[str, str]:
-    """JSON of about ``size`` characters that is complete, but written as models often do."""
+def broken_json(size: int) -> dict[str, str]:
+    """Return complete but invalid JSON of about ``size`` characters, with typical errors of models."""
     clean = json.dumps(json.loads(records_text(size)), indent=1)
     trailing = clean.replace("\n ]", ",\n ]").replace('"\n   }', '",\n   }')
     single = clean.replace('"', "'")

@@ -1,4 +1,4 @@
-"""Other libraries that do the same: installed by choice, each in an environment of its own."""
+"""Other libraries with the same purpose. Each is optional and installed in its own environment."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from .new_process import time_in_new_process
 from .measure import Effort, Sample, measure_pairs
+from .new_process import time_in_new_process
 from .results import Comparison, Skipped
 
-_ROUNDS = 3  # each starts a process, and a stream may take many seconds
+_ROUNDS = 3  # each round starts a process, and a stream may take many seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A library, what its users import, and what it calls the things that are timed.
+    """Another library.
 
-    ``name`` is that of its environment, ``program`` the module of ``benchmarks.peers`` that makes its calls;
-    ``stream`` is empty where no object is shown that grows with each event; ``stream_aim`` is the largest
-    ratio of ours that is aimed at there.
+    Attributes:
+        name: The name of its environment.
+        title: Its name in tables.
+        module: The module to look for in this environment.
+        program: The module of ``benchmarks.peers`` that calls it.
+        imports: The import statement that its users write.
+        call: The name of its call in tables.
+        stream: The name of its stream in tables; "" if it does not stream partial objects.
+        stream_aim: The target for the ratio of our stream to its stream.
     """
 
     name: str
@@ -36,20 +42,22 @@ class Peer:
     stream_aim: float = 0.04
 
     def python(self, environments: Path | None) -> str | None:
-        """An interpreter with the library: of the environment by its name, else this one; None: neither."""
+        """Return an interpreter that has the library: in its own environment or this one. None if missing."""
         own = None if environments is None else _python_of(environments / self.name)
         if own is not None:
             return str(own)
         return sys.executable if find_spec(self.module) is not None else None
 
     def measure(self, python: str | None, *arguments: str) -> Callable[[], Sample]:
-        """Runs the peer's program: the seconds that it prints."""
-        return partial(time_in_new_process, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or "")
+        """Return a function that runs the program of the peer and returns its times."""
+        return partial(
+            time_in_new_process, "-m", f"benchmarks.peers.{self.program}", *arguments, python=python or ""
+        )
 
 
 def _python_of(environment: Path) -> Path | None:
-    places = (environment / "bin" / "python", environment / "Scripts" / "python.exe")
-    return next((place.absolute() for place in places if place.exists()), None)
+    candidates = (environment / "bin" / "python", environment / "Scripts" / "python.exe")
+    return next((path.absolute() for path in candidates if path.exists()), None)
 
 
 def compare_with_peer(
@@ -62,15 +70,15 @@ def compare_with_peer(
     effort: Effort,
     target: float | None = None,
 ) -> Comparison | Skipped:
-    """Ours beside a peer's; skipped where ``python``, its interpreter, is None, or where it fails."""
-    skipped = f"{case} beside {baseline}"
+    """Compare ours to a peer. Skip it if ``python``, its interpreter, is None, or if its program fails."""
+    skipped_case = f"{case} beside {baseline}"
     if python is None:
-        return Skipped(skipped, f"{peer.name} is not installed")
+        return Skipped(skipped_case, f"{peer.name} is not installed")
     try:
         pairs = measure_pairs(ours, theirs, min(effort.rounds, _ROUNDS))
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().splitlines() or ["it said nothing"]
-        return Skipped(skipped, f"{peer.name} failed: {said[-1]}")
+        stderr = error.stderr.strip().splitlines() or ["no error message"]
+        return Skipped(skipped_case, f"{peer.name} failed: {stderr[-1]}")
     return Comparison.of(case, baseline, pairs, target)
 
 

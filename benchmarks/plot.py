@@ -43,7 +43,9 @@ class Bar:
 PANELS = (
     Panel("call", "Person", "A call that returns a record"),
     Panel("stream", "Stream[Customers], 10 KB", "An object of 10 KB that is streamed in 2,000 events"),
-    Panel("import", "from aiservices import create, user_message", "Importing the names that declare a service"),
+    Panel(
+        "import", "from aiservices import create, user_message", "Importing the names that declare a service"
+    ),
 )
 _NAMES = {
     "SDK create + validate_json": "openai SDK, create",
@@ -66,7 +68,7 @@ def bars(stages: dict[str, Any], panel: Panel) -> list[Bar]:
     """Return the bars of a panel, the fastest library first."""
     rows = stages.get(panel.stage, {}).get("comparisons", ())
     group = [
-        Bar(_NAMES.get(row["against"], row["against"].removeprefix("import of ")), 1 / row["median"])
+        Bar(_NAMES.get(row["baseline"], row["baseline"].removeprefix("import of ")), 1 / row["median"])
         for row in rows
         if row["case"] == panel.case
     ]
@@ -137,7 +139,10 @@ def _times(times: float) -> str:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks plot", description="Draw the time ratios as bars.")
     parser.add_argument(
-        "figures", type=Path, nargs="+", help="files written by --out; a stage in a later file replaces that in an earlier one"
+        "figures",
+        type=Path,
+        nargs="+",
+        help="files written by --out; a stage in a later file replaces that in an earlier one",
     )
     parser.add_argument("--to", type=Path, required=True, help="the SVG file to write")
     options = parser.parse_args(arguments)

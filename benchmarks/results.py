@@ -1,4 +1,4 @@
-"""What a stage found, as a table to read and as plain data to keep."""
+"""The results of a stage, as a table and as JSON data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from .measure import Pairs
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The wall time of ours over that of something else, round by round.
+    """The ratio of our time to that of a baseline.
 
-    ``cpu`` is the median ratio of the times on the processor, None where these are too short to be
-    measured. ``target`` and ``cpu_target`` are the largest ratios that are aimed at, of the median and of the
-    processor's time, None where there is no aim. ``note`` says more.
+    Attributes:
+        case: What is measured.
+        baseline: What it is compared to.
+        ratios: The ratio of the wall times in each round.
+        cpu: The median ratio of the CPU times; None if they are too short to measure.
+        target: The largest acceptable median of ``ratios``, or None.
+        note: A remark for the table.
+        cpu_target: The largest acceptable ``cpu``, or None.
     """
 
     case: str
@@ -39,7 +44,7 @@ class Comparison:
         note: str = "",
         cpu_target: float | None = None,
     ) -> Self:
-        """From samples; ``growth`` is how many times as much was done on our side."""
+        """Create a comparison from samples. ``growth`` is how many times as much work our side did."""
         ratios = tuple(ours.wall / baseline_run.wall / growth for ours, baseline_run in pairs)
         cpu = [ours.cpu / baseline_run.cpu / growth for ours, baseline_run in pairs if baseline_run.cpu > 0]
         return cls(case, baseline, ratios, median(cpu) if cpu else None, target, note, cpu_target)
@@ -51,7 +56,7 @@ class Comparison:
 
     @property
     def is_missed(self) -> bool:
-        """Whether an aim was not reached."""
+        """True if a target was not reached."""
         over = self.target is not None and self.spread[1] > self.target
         over_cpu = self.cpu_target is not None and self.cpu is not None and self.cpu > self.cpu_target
         return over or over_cpu
@@ -60,7 +65,7 @@ class Comparison:
         lowest, middle, highest = self.spread
         return {
             "case": self.case,
-            "against": self.baseline,
+            "baseline": self.baseline,
             "min": lowest,
             "median": middle,
             "max": highest,
@@ -75,7 +80,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A comparison that could not be made, and why."""
+    """A comparison that could not be made.
+
+    Attributes:
+        case: The case and its baseline.
+        reason: Why it was skipped.
+    """
 
     case: str
     reason: str
@@ -83,7 +93,13 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """All that one stage found; ``remarks`` are further lines to read."""
+    """The results of one stage.
+
+    Attributes:
+        name: The name of the stage.
+        rows: The comparisons.
+        remarks: Further lines to print.
+    """
 
     name: str
     rows: Sequence[Comparison | Skipped]
@@ -105,12 +121,12 @@ class Stage:
         }
 
 
-_HEAD = ("case", "against", "min", "median", "max", "CPU", "aim", "")
+_HEAD = ("case", "baseline", "min", "median", "max", "CPU", "target", "")
 
 
 def lines(stage: Stage) -> Iterable[str]:
-    """The table of a stage, line by line."""
-    yield f"{stage.name}: time of ours ÷ time of the other"
+    """Yield the lines of the table of a stage."""
+    yield f"{stage.name}: our time ÷ time of the baseline"
     table = [_HEAD, *map(_cells, stage.comparisons)]
     widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD))]
     for texts in table:
@@ -128,14 +144,14 @@ def lines(stage: Stage) -> Iterable[str]:
 
 def _cells(row: Comparison) -> tuple[str, ...]:
     figures = ("" if ratio is None else _figure(ratio) for ratio in (*row.spread, row.cpu))
-    return row.case, row.baseline, *figures, _aim(row), row.note
+    return row.case, row.baseline, *figures, _target_text(row), row.note
 
 
-def _aim(row: Comparison) -> str:
-    aims = [] if row.target is None else [f"≤ {_figure(row.target)}"]
+def _target_text(row: Comparison) -> str:
+    targets = [] if row.target is None else [f"≤ {_figure(row.target)}"]
     if row.cpu_target is not None:
-        aims.append(f"CPU ≤ {_figure(row.cpu_target)}")
-    return ", ".join(aims) + (": missed" if row.is_missed else "")
+        targets.append(f"CPU ≤ {_figure(row.cpu_target)}")
+    return ", ".join(targets) + (": missed" if row.is_missed else "")
 
 
 def _figure(ratio: float) -> str:

@@ -1,7 +1,7 @@
-"""Whether the cost of a character stays the same from a small text to a large one, whatever is in it.
+"""The second table of the stage ``parse``: the cost of a character in large texts, compared to a small one.
 
-By the processor's time, since other programs interrupt a long reading more often than a short one, and
-without the collector of garbage, which looks at all objects again and again while there are more and more.
+It uses CPU time, because other programs interrupt a long run more often than a short one. The garbage
+collector is off: its cost grows with the number of live objects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from output_parsers import OutputParsingError, parser_for
 
-from .measure import Effort, cpu_only, compare
+from .measure import Effort, compare, cpu_only
 from .records import Customers, Person
 from .results import Comparison, Skipped, Stage
 from .values import records_text
@@ -21,7 +21,9 @@ from .values import records_text
 _SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 _ROUNDS = 3  # a large text takes seconds
 _TOO_MUCH = 6.0  # the next size may take minutes
-_LARGEST = {"pairs of brackets": 1_000_000}  # each pair is an answer to weigh: gigabytes of them
+_LARGEST = {
+    "pairs of brackets": 1_000_000
+}  # each pair is a candidate answer: 10 MB would take gigabytes of memory
 
 
 def _times(piece: str) -> Callable[[int], str]:
@@ -45,13 +47,11 @@ def _texts() -> tuple[tuple[str, Any, Callable[[int], str]], ...]:
 
 
 def run(effort: Effort) -> Stage:
-    """The second table of the stage ``parse``: a character in larger texts beside one in the smallest."""
+    """Run the table."""
     quick = Effort(min(effort.rounds, _ROUNDS), min(effort.block_seconds, 0.05), effort.max_text_size)
     gc.disable()
     try:
-        rows = [
-            row for kind, tp, make in _texts() for row in _growth(kind, parser_for(tp).read, make, quick)
-        ]
+        rows = [row for kind, tp, make in _texts() for row in _growth(kind, parser_for(tp).read, make, quick)]
         core = Customers.__pydantic_validator__.validate_json
         rows += _growth("JSON, validate_json by itself", core, records_text, quick, target=None)
         return Stage("scaling", rows)

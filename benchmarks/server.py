@@ -1,9 +1,8 @@
-"""A server of chat completions that answers at once: ``python -m benchmarks.server``.
+"""A chat completions server that answers immediately: ``python -m benchmarks.server``.
 
-It tells its port in one line and lives until its standard input is closed. The model's name in a request
-says what the answer is: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000-2000`` for an
-object of 10,000 characters in 2,000 chunks, whose only key is the first one of the schema that was sent, if
-one was.
+It prints its port and runs until its standard input is closed. The model name of a request selects the
+answer: ``person``, ``truth``, ``customers`` or ``text``; or ``records-10000-2000`` for an object of 10,000
+characters in 2,000 chunks, whose only key is the first key of the schema in the request.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .values import PERSON, record, records_data
 CHUNKS = 2000
 CUSTOMERS = 50
 
-# As many headers, and as long ones, as an answer from a provider has.
+# As many headers of the same length as in the response of a provider.
 _HEADERS = "".join(
     f"{name}: {value}\r\n"
     for name, value in {
@@ -85,15 +84,15 @@ def _pieces() -> list[str]:
 
 
 def _pieces_of(request: dict[str, Any]) -> list[str]:
-    """What is streamed: a text, or an object that is cut evenly."""
+    """Return the pieces to stream: a text, or an object in pieces of equal length."""
     kind, *counts = request["model"].split("-")
     if kind != "records":
         return _pieces()
     size, chunks = map(int, counts)
-    tp = request.get("response_format")
-    key = next(iter(tp["json_schema"]["schema"]["properties"])) if tp else "records"
-    told = {key: records_data(size)}
-    text = json.dumps(told, separators=(",", ":"))
+    response_format = request.get("response_format")
+    key = next(iter(response_format["json_schema"]["schema"]["properties"])) if response_format else "records"
+    data = {key: records_data(size)}
+    text = json.dumps(data, separators=(",", ":"))
     cuts = [len(text) * number // chunks for number in range(chunks + 1)]
     return [text[start:end] for start, end in pairwise(cuts)]
 
@@ -105,7 +104,7 @@ def _answer(body: bytes) -> bytes:
 
 
 def completion(request: dict[str, Any]) -> bytes:
-    """The body of the answer to a request."""
+    """Return the body of the response to a request."""
     model = request["model"]
     message: dict[str, Any] = {
         "role": "assistant",
@@ -114,8 +113,8 @@ def completion(request: dict[str, Any]) -> bytes:
         "annotations": [],
     }
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    told = {**_ABOUT, "object": "chat.completion", "model": model, "choices": [choice], "usage": _USAGE}
-    return json.dumps(told).encode()
+    data = {**_ABOUT, "object": "chat.completion", "model": model, "choices": [choice], "usage": _USAGE}
+    return json.dumps(data).encode()
 
 
 def _completion(request: dict[str, Any]) -> bytes:
@@ -127,56 +126,58 @@ def _completion(request: dict[str, Any]) -> bytes:
 
 
 def events(request: dict[str, Any]) -> list[bytes]:
-    """The server-sent events of the answer to a request."""
+    """Return the server-sent events of the response to a request."""
     deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
     if request.get("tool_choice"):
         deltas += [({"tool_calls": [_call(request)]}, None), ({}, "tool_calls")]
     else:
         deltas += [({"content": piece}, None) for piece in _pieces_of(request)] + [({}, "stop")]
     about = {**_ABOUT, "object": "chat.completion.chunk", "model": request["model"]}
-    told: list[dict[str, Any]] = []
+    chunks: list[dict[str, Any]] = []
     for delta, reason in deltas:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        told.append({**about, "choices": [choice], "usage": None})
+        chunks.append({**about, "choices": [choice], "usage": None})
     if (request.get("stream_options") or {}).get("include_usage"):
-        told.append({**about, "choices": [], "usage": _USAGE})
-    return [*(f"data: {json.dumps(event)}\n\n".encode() for event in told), b"data: [DONE]\n\n"]
+        chunks.append({**about, "choices": [], "usage": _USAGE})
+    return [*(f"data: {json.dumps(event)}\n\n".encode() for event in chunks), b"data: [DONE]\n\n"]
 
 
 def _call(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer as the call of the first tool, for libraries that ask for one."""
+    """Return the answer as a call of the first tool, for libraries that request the answer by a tool."""
     function = {"name": request["tools"][0]["function"]["name"], "arguments": _content(request["model"])}
     return {"index": 0, "id": "call_1", "type": "function", "function": function}
 
 
 def _stream(request: dict[str, Any]) -> bytes:
-    """Every event in a chunk of its own, all in one burst: nothing is waited for but the client."""
+    """Return the response of a stream: each event in its own HTTP chunk, all sent at once."""
     head = (
         f"HTTP/1.1 200 OK\r\n{_HEADERS}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     )
     return (
-        head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in events(request)) + b"0\r\n\r\n"
+        head.encode()
+        + b"".join(b"%x\r\n%b\r\n" % (len(data), data) for data in events(request))
+        + b"0\r\n\r\n"
     )
 
 
 class _Connection(asyncio.Protocol):
-    """One client."""
+    """One connection of a client. It accepts pipelined requests."""
 
     def __init__(self) -> None:
         self._transport: Any = None
-        self._seen = b""
+        self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._seen += data
-        while (end := self._seen.find(b"\r\n\r\n")) >= 0:
-            length = _LENGTH.search(self._seen, 0, end + 2)
-            whole = end + 4 + (int(length[1]) if length else 0)
-            if len(self._seen) < whole:
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            length = _LENGTH.search(self._received, 0, end + 2)
+            request_end = end + 4 + (int(length[1]) if length else 0)
+            if len(self._received) < request_end:
                 return
-            body, self._seen = self._seen[end + 4 : whole], self._seen[whole:]
+            body, self._received = self._received[end + 4 : request_end], self._received[request_end:]
             self._transport.write(_answer(body))
 
 
@@ -190,7 +191,7 @@ async def _serve() -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="benchmarks.server", description=__doc__)
-    options.add_argument("--core", type=int, help="the core to stay on")
+    options.add_argument("--core", type=int, help="the core to run on")
     core = options.parse_args().core
     if core is not None:
         pin_to_core(core)

@@ -1,4 +1,4 @@
-"""The stage ``stream``: objects, items and text in many small events, compared to the SDK and other libraries."""
+"""The stage ``stream``: objects, items and text in many small events, compared to other libraries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import openai
 
 from . import sdk_calls
 from .clerk import Clerk, clerk
+from .measure import Effort, Work, compare, cpu_only, measure
 from .new_process import running_server
-from .measure import Effort, Work, cpu_only, compare, measure
 from .peer import PEERS, Peer, compare_with_peer
 from .records import Customer, Customers
 from .results import Comparison, Skipped, Stage

@@ -1,4 +1,4 @@
-"""The values that are sent and read, as plain data: the server needs nothing but the standard library."""
+"""The data of the benchmarks as plain Python values: the server imports only the standard library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DAYS = 28
 
 
 def record(number: int) -> dict[str, Any]:
-    """One customer, with a record and a list inside."""
+    """Return the data of one customer, with a nested record and a list."""
     town = _TOWNS[number % len(_TOWNS)]
     return {
         "id": number,
@@ -31,7 +31,7 @@ def record(number: int) -> dict[str, Any]:
 
 
 def event(number: int) -> dict[str, Any]:
-    """One event with dates: a type that pydantic-core reads less exactly than the library does."""
+    """Return the data of one event with dates, which the library parses more strictly than pydantic-core."""
     day = f"2026-{number % 12 + 1:02d}-{number % _DAYS + 1:02d}"
     return {
         "title": f"Event number {number}",
@@ -42,21 +42,21 @@ def event(number: int) -> dict[str, Any]:
 
 
 def records_data(size: int, make: Any = record) -> list[dict[str, Any]]:
-    """As many records as make a JSON text of about ``size`` characters."""
-    found: list[dict[str, Any]] = []
+    """Return as many records as give a JSON text of about ``size`` characters."""
+    records: list[dict[str, Any]] = []
     length = 0
     while length < size:
-        found.append(make(len(found)))
-        length += len(json.dumps(found[-1], separators=(",", ":"))) + 1
-    return found
+        records.append(make(len(records)))
+        length += len(json.dumps(records[-1], separators=(",", ":"))) + 1
+    return records
 
 
 def records_text(size: int, make: Any = record, *, indent: int | None = None) -> str:
-    """A JSON object of about ``size`` characters that holds records under one key."""
+    """Return a JSON object of about ``size`` characters with a list of records."""
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps({"records": records_data(size, make)}, separators=separators, indent=indent)
 
 
 def in_fence(text: str) -> str:
-    """A JSON text as chat models often send it: in a fence, with prose on both sides."""
+    """Return a JSON text as chat models often send it: in a Markdown fence between prose."""
     return f"{PROSE_BEFORE}\n\n```json\n{text}\n```\n\n{PROSE_AFTER}"

@@ -1,1 +1,1 @@
-"""Other libraries at the same work: each a program of its own, for the environment that has the library."""
+"""Programs that do the same work with other libraries, each run in the environment of its library."""

@@ -1,6 +1,6 @@
-"""Times a peer after one run that warms it up, and prints its seconds: wall, CPU.
+"""Measures a peer after one warm-up run, and prints its wall and CPU seconds.
 
-``python -m benchmarks.peers.PROGRAM call URL MODEL SECONDS``, or ``… stream URL MODEL MODEL_THAT_WARMS``.
+``python -m benchmarks.peers.PROGRAM call URL MODEL SECONDS``, or ``… stream URL MODEL WARM_UP_MODEL``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..measure import Work, measure_block, measure
+from ..measure import Work, measure, measure_block
 from ..records import Customers, Person
 from ..values import PERSON, record, records_data
 
@@ -21,10 +21,10 @@ RECORD_TYPES: dict[str, type[BaseModel]] = {"person": Person, "customers": Custo
 
 
 def print_times(call: Callable[[str, str], Work], stream: Callable[[str, str], Any] | None = None) -> None:
-    """Does what the arguments of the program ask for, with a base URL and a model's name.
+    """Run the program: measure what its arguments name and print the times.
 
-    ``call`` gives what asks for an object of ``RECORD_TYPES``, once the clients of the library are made; ``stream``
-    gives the last object of a stream.
+    ``call`` takes a base URL and a model name, creates the client of the library, and returns a function that
+    requests an object of ``RECORD_TYPES``. ``stream`` returns the last object of a stream.
     """
     kind, base_url, model, more = sys.argv[1:]
     if kind == "call":
@@ -34,14 +34,14 @@ def print_times(call: Callable[[str, str], Work], stream: Callable[[str, str], A
     else:
         assert stream is not None
         stream(base_url, more)
-        seen: list[Any] = []
-        sample = measure(lambda: seen.append(stream(base_url, model)))
-        _check_equal(seen[0], {"records": records_data(int(model.split("-")[1]))})
+        objects: list[Any] = []
+        sample = measure(lambda: objects.append(stream(base_url, model)))
+        _check_equal(objects[0], {"records": records_data(int(model.split("-")[1]))})
     print(*sample)
 
 
-def _check_equal(got: Any, right: dict[str, Any]) -> None:
-    """What comes must be what was sent, or there is nothing to compare."""
-    told = got.model_dump() if isinstance(got, BaseModel) else got
-    if told != right:
-        raise SystemExit(f"another object was to come than {told!r}")
+def _check_equal(actual: Any, expected: dict[str, Any]) -> None:
+    """Exit with an error unless the library returned the object that the server sent."""
+    data = actual.model_dump() if isinstance(actual, BaseModel) else actual
+    if data != expected:
+        raise SystemExit(f"unexpected object: {data!r}")

@@ -1,4 +1,4 @@
-"""BAML: functions that its generator makes of ``baml_src``, in the folder of the environment."""
+"""BAML: functions generated from ``baml_src`` in the folder of the environment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..measure import Work
 from .timing import QUESTION, print_times
 
 
-def _made(base_url: str, model: str) -> Any:
-    """What was generated, which reads its settings from the environment."""
+def _functions(base_url: str, model: str) -> Any:
+    """Return the generated functions, which read their settings from environment variables."""
     os.environ.update(BENCH_URL=base_url, BENCH_MODEL=model, BAML_LOG="off")
     sys.path.append(sys.prefix)
     from baml_client import b  # type: ignore[import-not-found, unused-ignore]
@@ -21,8 +21,8 @@ def _made(base_url: str, model: str) -> Any:
 
 
 def call(base_url: str, model: str) -> Work:
-    made = _made(base_url, model)
-    return partial(made.Person if model == "person" else made.Customers, QUESTION)
+    functions = _functions(base_url, model)
+    return partial(functions.Person if model == "person" else functions.Customers, QUESTION)
 
 
 if __name__ == "__main__":

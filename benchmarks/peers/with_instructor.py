@@ -1,4 +1,4 @@
-"""instructor: create and create_partial, by JSON Schema."""
+"""instructor: ``create`` and ``create_partial`` with a JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import openai
 
 from ..measure import Work
 from ..records import Customers
-from .timing import RECORD_TYPES, KEY, QUESTION, print_times
+from .timing import KEY, QUESTION, RECORD_TYPES, print_times
 
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 

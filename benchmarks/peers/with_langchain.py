@@ -1,4 +1,4 @@
-"""LangChain: with_structured_output, whose partial objects are dicts."""
+"""LangChain: ``with_structured_output``. Its partial objects are dicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_openai import ChatOpenAI  # type: ignore[import-not-found, unused
 
 from ..measure import Work
 from ..records import Customers
-from .timing import RECORD_TYPES, KEY, QUESTION, print_times
+from .timing import KEY, QUESTION, RECORD_TYPES, print_times
 
 
 def _chain(base_url: str, model: str, tp: Any) -> Any:

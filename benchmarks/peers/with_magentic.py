@@ -1,4 +1,4 @@
-"""magentic: a function with @prompt, whose answer comes as the call of a tool, in a stream."""
+"""magentic: a function with ``@prompt``. It requests the answer as a streamed tool call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from magentic import OpenaiChatModel, prompt  # type: ignore[import-not-found, unused-ignore]
 
 from ..measure import Work
-from .timing import RECORD_TYPES, KEY, QUESTION, print_times
+from .timing import KEY, QUESTION, RECORD_TYPES, print_times
 
 
 def call(base_url: str, model: str) -> Work:

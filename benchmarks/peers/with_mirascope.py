@@ -8,7 +8,7 @@ from mirascope import llm  # type: ignore[import-not-found, unused-ignore]
 
 from ..measure import Work
 from ..records import Customers
-from .timing import RECORD_TYPES, KEY, QUESTION, print_times
+from .timing import KEY, QUESTION, RECORD_TYPES, print_times
 
 
 def _asking(base_url: str, model: str, tp: Any) -> Any:

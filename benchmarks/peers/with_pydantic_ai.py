@@ -11,7 +11,7 @@ from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-n
 
 from ..measure import Work
 from ..records import Customers
-from .timing import RECORD_TYPES, KEY, QUESTION, print_times
+from .timing import KEY, QUESTION, RECORD_TYPES, print_times
 
 
 def _agent(base_url: str, model: str, tp: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Each stage runs with one tiny round and tells what it found; how long anything takes is not looked at."""
+"""Each stage runs one tiny round and returns its results. The tests do not look at times."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import (
     call_stage,
+    cold_start_stage,
     conversation_stage,
     create_stage,
     import_stage,
@@ -31,24 +32,24 @@ def _well_formed(stage: Stage) -> None:
         assert len(row.ratios) == QUICK.rounds
         assert all(ratio > 0 for ratio in row.ratios)
         assert min(row.ratios) == row.spread[0]
-    shown = list(lines(stage))
-    assert shown[0].startswith(f"{stage.name}: ")
-    assert all(any(row.case in line for line in shown) for row in stage.rows)
+    table = list(lines(stage))
+    assert table[0].startswith(f"{stage.name}: ")
+    assert all(any(row.case in line for line in table) for row in stage.rows)
     assert json.loads(json.dumps(stage.as_data()))["comparisons"]
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other library is installed."""
+def no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that no other library is installed."""
     monkeypatch.setattr(Peer, "python", lambda self, environments: None)
 
 
 def _missing(cases: dict[str, str]) -> list[Skipped]:
-    """What is told of peers that are not installed, by the case and by what is beside it."""
+    """Return the skipped comparisons of peers that are not installed."""
     return [Skipped(case, f"{name} is not installed") for case, name in cases.items()]
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_peers")
 def test_import_stage() -> None:
     stage = import_stage.run(QUICK, show_imports=True)
     _well_formed(stage)
@@ -65,20 +66,20 @@ def test_import_stage() -> None:
     )
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_peers")
 def test_call_stage() -> None:
     stage = call_stage.run(QUICK)
     _well_formed(stage)
     rows = {(row.case, row.baseline): (row.target, row.cpu_target) for row in stage.comparisons}
-    by_hand = "SDK create + validate_json"
+    sdk = "SDK create + validate_json"
     assert rows == {
-        ("Person", by_hand): (0.4, None),
+        ("Person", sdk): (0.4, None),
         ("Result[Person]", "our own Person"): (1.05, None),
-        ("bool", by_hand): (0.4, None),
-        ("50 records", by_hand): (0.45, None),
+        ("bool", sdk): (0.4, None),
+        ("50 records", sdk): (0.45, None),
         ("Person", "SDK parse"): (None, None),
         ("50 records", "SDK parse"): (None, None),
-        ("Person, async, 5 at a time", by_hand): (0.25, 0.3),
+        ("Person, async, 5 at a time", sdk): (0.25, 0.3),
         ("Person, async, 10 at a time", "our own, 5 at a time"): (None, None),
     }
     assert "calls/s" in stage.comparisons[-2].note
@@ -92,7 +93,7 @@ def test_create_stage() -> None:
     assert [row.target for row in stage.comparisons] == [10.0]
 
 
-def test_an_interface_that_is_made_anew_shares_no_type_with_the_last() -> None:
+def test_each_new_interface_has_new_types() -> None:
     (interface, types), (another, others) = new_interface(), new_interface()
     assert interface is not another
     assert len(types) == 10
@@ -114,7 +115,7 @@ def test_conversation_stage() -> None:
     assert {row.target for row in stage.comparisons} == {1.25}
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_peers")
 def test_stream_stage() -> None:
     stage = stream_stage.run(QUICK)
     _well_formed(stage)
@@ -143,7 +144,7 @@ def test_cold_stage() -> None:
     _well_formed(cold_start_stage.run(QUICK))
 
 
-def test_a_peer_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_as_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse_stage, "find_spec", lambda name: None)
     stage = parse_stage.run(QUICK)
     assert stage.skipped == [Skipped("broken JSON", "json_repair is not installed")]
@@ -153,30 +154,30 @@ def test_a_peer_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -
 def test_the_command_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "figures.json"
     main(["cold", "--quick", "--rounds", "2", "--out", str(out)])
-    told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    assert told["rounds"] == 2
-    assert len(told["stages"]["cold"]["comparisons"][0]["ratios"]) == 2
+    figures: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    assert figures["rounds"] == 2
+    assert len(figures["stages"]["cold"]["comparisons"][0]["ratios"]) == 2
     assert "first call" in capsys.readouterr().out
 
 
-def test_the_command_refuses_no_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_zero_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["parse", "--rounds", "0"])
     assert "it must be at least 1" in capsys.readouterr().err
 
 
-def test_sides_take_turns_in_being_first() -> None:
+def test_the_two_sides_alternate_in_going_first() -> None:
     order: list[str] = []
 
     def side(name: str) -> Sample:
         order.append(name)
         return Sample(1.0, 1.0)
 
-    measure_pairs(lambda: side("ours"), lambda: side("floor"), 2)
-    assert order == ["floor", "ours", "ours", "floor"]
+    measure_pairs(lambda: side("ours"), lambda: side("baseline"), 2)
+    assert order == ["baseline", "ours", "ours", "baseline"]
 
 
-def test_ratios_allow_for_the_work_done() -> None:
+def test_ratios_are_divided_by_the_growth_of_the_work() -> None:
     row = Comparison.of(
         "c", "a", [(Sample(8.0, 6.0), Sample(2.0, 0.0)), (Sample(4.0, 6.0), Sample(1.0, 1.0))], growth=2
     )
@@ -185,7 +186,7 @@ def test_ratios_allow_for_the_work_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "cpu_target", "aim"),
+    ("target", "cpu_target", "text"),
     [
         (2.0, 3.0, "≤ 2.00, CPU ≤ 3.00"),
         (1.9, 3.0, "≤ 1.90, CPU ≤ 3.00: missed"),
@@ -193,7 +194,7 @@ def test_ratios_allow_for_the_work_done() -> None:
         (None, None, ""),
     ],
 )
-def test_an_aim_that_is_missed_is_told(target: float | None, cpu_target: float | None, aim: str) -> None:
+def test_a_missed_target_is_marked(target: float | None, cpu_target: float | None, text: str) -> None:
     row = Comparison.of("c", "a", [(Sample(2.0, 3.0), Sample(1.0, 1.0))], target, cpu_target=cpu_target)
-    assert list(lines(Stage("s", [row])))[2].split(maxsplit=6)[6:] == ([aim] if aim else [])
-    assert row.is_missed == aim.endswith("missed")
+    assert list(lines(Stage("s", [row])))[2].split(maxsplit=6)[6:] == ([text] if text else [])
+    assert row.is_missed == text.endswith("missed")

@@ -1,4 +1,4 @@
-"""Counting instructions: what is compared, what is kept, and one case counted for real."""
+"""Counting instructions: the comparison to the reference, and one case that is really counted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 
 from benchmarks import instruction_cases, instructions
 from benchmarks.__main__ import main
-from benchmarks.instructions import MAX_RATIO, REFERENCE, Count, CallgrindMissingError, counts
+from benchmarks.instructions import MAX_RATIO, REFERENCE, CallgrindMissingError, Count, counts
 
 REFERENCE_FIGURES = json.loads(REFERENCE.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "kept.json"
+    path = tmp_path / "reference.json"
     monkeypatch.setattr(instructions, "REFERENCE", path)
     monkeypatch.setattr(
         instructions, "counts", lambda: [Count("Person", 112.0, 100.0), Count("bool", 50.0, 100.0)]
@@ -31,14 +31,14 @@ def test_there_is_a_reference_for_each_case() -> None:
 
 
 @pytest.mark.parametrize("case", instruction_cases.CASES)
-def test_a_call_and_the_reading_beside_it_give_the_same(case: str) -> None:
+def test_a_call_and_its_baseline_return_the_same_value(case: str) -> None:
     call, reading = instruction_cases.CASES[case].make()
     answer, read = call(), reading()
     value = getattr(answer, "value", answer)
     assert value == (read.value if case == "bool" else read)
 
 
-def test_more_than_a_tenth_above_the_reference_fails(
+def test_a_ratio_more_than_ten_percent_above_the_reference_fails(
     reference: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reference.write_text('{"ratios": {"Person": 1.0, "bool": 0.6}}', encoding="utf-8")
@@ -51,18 +51,18 @@ def test_more_than_a_tenth_above_the_reference_fails(
     ]
 
 
-def test_within_a_tenth_of_the_reference_is_well(reference: Path) -> None:
+def test_a_ratio_within_ten_percent_of_the_reference_passes(reference: Path) -> None:
     reference.write_text('{"ratios": {"Person": 1.1, "bool": 0.5}}', encoding="utf-8")
     main(["instructions"])
 
 
-def test_new_ratios_are_accepted(reference: Path) -> None:
+def test_accept_stores_the_new_ratios(reference: Path) -> None:
     main(["instructions", "--accept"])
     assert json.loads(reference.read_text(encoding="utf-8"))["ratios"] == {"Person": 1.12, "bool": 0.5}
     main(["instructions"])
 
 
-def test_without_valgrind_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_valgrind_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_program(name: str) -> None:
         return None
 
@@ -72,10 +72,10 @@ def test_without_valgrind_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == "valgrind is not installed: it counts the instructions"
 
 
-def test_a_call_takes_no_more_instructions_than_it_did() -> None:
-    """With `python -m benchmarks instructions --accept`, if more are worth it."""
+def test_a_call_does_not_take_more_instructions_than_the_reference() -> None:
+    """If more instructions are justified, run `python -m benchmarks instructions --accept`."""
     try:
-        found: Sequence[Count] = counts(["Person"])
+        counted: Sequence[Count] = counts(["Person"])
     except CallgrindMissingError as error:
         pytest.skip(str(error))
-    assert found[0].ratio <= MAX_RATIO * REFERENCE_FIGURES["ratios"]["Person"]
+    assert counted[0].ratio <= MAX_RATIO * REFERENCE_FIGURES["ratios"]["Person"]

@@ -1,4 +1,4 @@
-"""How other libraries are found, and what is told of one that fails."""
+"""How other libraries are found and measured, and how their failures are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_another_interpreter_does_not_see_our_packages() -> None:
     assert environment("elsewhere/bin/python")["PYTHONPATH"] == str(Path(__file__).resolve().parents[2])
 
 
-def test_a_peer_that_fails_is_told_with_its_last_words() -> None:
+def test_a_failed_peer_is_skipped_with_its_last_line_of_output() -> None:
     def fails() -> Sample:
         raise subprocess.CalledProcessError(1, "python", stderr="Traceback\nValueError: no\n")
 
@@ -37,7 +37,7 @@ def test_a_peer_that_fails_is_told_with_its_last_words() -> None:
     assert row == Skipped("c beside JSON loads", "json failed: ValueError: no")
 
 
-def test_a_peer_is_measured_in_turns_with_ours() -> None:
+def test_a_peer_is_compared_with_ours() -> None:
     row = compare_with_peer(JSON, "python", "c", "a", lambda: Sample(1, 1), lambda: Sample(4, 2), QUICK, 0.5)
     assert row == Comparison("c", "a", (0.25,), 0.5, 0.5)
 
@@ -48,29 +48,29 @@ def test_each_peer_has_a_program() -> None:
 
 
 PROGRAM = """
-from benchmarks.peers.timing import tell
-from benchmarks.values import PERSON, records_of
+from benchmarks.peers.timing import print_times
+from benchmarks.values import PERSON, records_data
 def call(base_url, model):
     assert base_url.startswith("http") and model == "person"
     return lambda: {answer}
 def stream(base_url, model):
-    return {{"records": records_of(int(model.split("-")[1]))}}
-tell(call, stream)
+    return {{"records": records_data(int(model.split("-")[1]))}}
+print_times(call, stream)
 """
 
 
 @pytest.mark.parametrize(
     "arguments", [("call", "http://x", "person", "0"), ("stream", "x", "records-9-1", "records-1-1")]
 )
-def test_a_program_prints_its_seconds(arguments: tuple[str, ...]) -> None:
+def test_a_program_prints_its_times(arguments: tuple[str, ...]) -> None:
     done = _run(PROGRAM.format(answer="PERSON"), *arguments)
     assert done.returncode == 0, done.stderr
     assert len([float(text) for text in done.stdout.split()]) == 2
 
 
-def test_a_program_refuses_another_answer_than_was_sent() -> None:
+def test_a_program_refuses_an_unexpected_answer() -> None:
     done = _run(PROGRAM.format(answer="{'name': 'Ada'}"), "call", "http://x", "person", "0")
-    assert done.stderr == "another object was to come than {'name': 'Ada'}\n"
+    assert done.stderr == "unexpected object: {'name': 'Ada'}\n"
 
 
 def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -79,11 +79,11 @@ def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-ASKS_FOR_A_TOOL = """
+TOOL_REQUEST = """
 import json, sys, urllib.request
 tool = {"type": "function", "function": {"name": "found", "parameters": {}}}
-asked = {"model": "person", "stream": True, "tools": [tool], "tool_choice": "required"}
-request = urllib.request.Request(sys.argv[1] + "/chat/completions", json.dumps(asked).encode())
+request_data = {"model": "person", "stream": True, "tools": [tool], "tool_choice": "required"}
+request = urllib.request.Request(sys.argv[1] + "/chat/completions", json.dumps(request_data).encode())
 lines = urllib.request.urlopen(request).read().splitlines()
 datas = [line[6:] for line in lines if line.startswith(b"data: {")]
 (call,) = [c for data in datas for c in json.loads(data)["choices"][0]["delta"].get("tool_calls", ())]
@@ -91,7 +91,7 @@ print(call["function"]["name"], json.loads(call["function"]["arguments"])["name"
 """
 
 
-def test_the_server_calls_a_tool_where_one_has_to_be_called() -> None:
+def test_the_server_calls_a_tool_if_the_request_demands_it() -> None:
     with running_server() as base_url:
-        done = _run(ASKS_FOR_A_TOOL, base_url)
+        done = _run(TOOL_REQUEST, base_url)
     assert done.stdout == "found Grace Hopper\n", done.stderr

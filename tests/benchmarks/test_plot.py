@@ -1,4 +1,4 @@
-"""The picture of ratios: which rows are drawn, and that it is text that others can read."""
+"""The picture of ratios: which rows are drawn, and that its labels are text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from benchmarks.__main__ import main
 from benchmarks.plot import PANELS, Bar, bars
 
 ROWS = [
-    {"case": "Person", "against": "SDK create + validate_json", "median": 0.25},
-    {"case": "Person", "against": "instructor create", "median": 0.05},
-    {"case": "Person", "against": "BAML function", "median": 2.0},
-    {"case": "bool", "against": "SDK create + validate_json", "median": 0.2},
+    {"case": "Person", "baseline": "SDK create + validate_json", "median": 0.25},
+    {"case": "Person", "baseline": "instructor create", "median": 0.05},
+    {"case": "Person", "baseline": "BAML function", "median": 2.0},
+    {"case": "bool", "baseline": "SDK create + validate_json", "median": 0.2},
 ]
 
 
@@ -27,7 +27,7 @@ def figures(tmp_path: Path) -> Path:
     return path
 
 
-def test_bars_are_the_rows_of_one_case_the_quickest_first() -> None:
+def test_bars_are_the_rows_of_one_case_fastest_first() -> None:
     assert bars({"call": {"comparisons": ROWS}}, PANELS[0]) == [
         Bar("BAML", 0.5),
         Bar("openai SDK, create", 4.0),
@@ -36,7 +36,7 @@ def test_bars_are_the_rows_of_one_case_the_quickest_first() -> None:
     assert bars({"call": {"comparisons": ROWS}}, PANELS[1]) == []
 
 
-def test_the_picture_has_its_text_as_text(figures: Path) -> None:
+def test_the_labels_of_the_picture_are_text(figures: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     to = figures.parent / "figures" / "peers.svg"
     main(["plot", str(figures), "--to", str(to)])
@@ -56,7 +56,7 @@ def test_figures_of_other_stages_cannot_be_drawn(tmp_path: Path) -> None:
     assert str(caught.value) == "there are no rows to draw: the stages are call, stream, import"
 
 
-def test_without_matplotlib_it_says_so(figures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_says_so(figures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without(name: str, *arguments: Any) -> Any:
