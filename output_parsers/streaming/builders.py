@@ -110,6 +110,7 @@ def exact_json(container: Container) -> str | None:
     return f"{container.bracket}{','.join(members)}{container.closer}"
 
 
+# numbers stay exact, because the type may be Decimal; pairs, because a key may be repeated
 _ITEMS = json.JSONDecoder(parse_float=Decimal)
 _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
@@ -122,8 +123,9 @@ def decode_items(run: str) -> list[Json]:
 
 # --- builders
 
-INVALID: Any = object()  # the result of a builder whose members do not fit the type
-IGNORED: Any = object()  # the result of a builder for a member that the type does not have
+ReadExact: TypeAlias = Callable[[str], object]  # reads a text of exact JSON, or returns NOT_EXACT
+INVALID = object()  # the result of a builder whose members do not fit the type
+IGNORED = object()  # the result of a builder for a member that the type does not have
 
 
 class MemberSpec(NamedTuple):
@@ -142,10 +144,10 @@ class MemberSpec(NamedTuple):
 
     node: Node[Any]
     identity_type: type | None
-    read_exact: Callable[[str], Any] | None
+    read_exact: ReadExact | None
     make_builder: Callable[[str, Cursor], Builder]
     shows_partial_text: bool
-    name: Any = None
+    name: object = None
     is_exact_key: bool = True
     is_hidden: bool = False
 
@@ -190,7 +192,7 @@ class Builder:
     def add_built(self, child: Builder) -> None:
         """Add the next member, a closed container, from its builder."""
 
-    def build(self) -> Any:
+    def build(self) -> object:
         """Return the value of the closed container, or INVALID, or IGNORED."""
         return IGNORED
 
@@ -203,7 +205,7 @@ class Builder:
         """Return the spec of a member that is being written after ``index`` members. None to hide it."""
         return None
 
-    def view(self, size: int, tail: Tail) -> Any:
+    def view(self, size: int, tail: Tail) -> object:
         """Return a view of the first ``size`` members and the one that is being written. None for nothing."""
         return None
 
@@ -265,14 +267,14 @@ class MemberBuilder(Builder, ABC):
     _is_invalid = False
 
     @abstractmethod
-    def _show(self, value: Any, *, is_valid: bool) -> None:
+    def _show(self, value: object, *, is_valid: bool) -> None:
         """Show the value of the next member. It is never taken back."""
 
     def add_value(self, value: Json) -> None:
         spec = self._spec
         if spec is None:
             return
-        if type(value) is spec.identity_type:
+        if type(value) is spec.identity_type:  # not isinstance: True is an instance of int
             self._show(value, is_valid=True)
             return
         cursor = self._cursor
@@ -313,6 +315,7 @@ class MemberBuilder(Builder, ABC):
         if value is IGNORED:
             return
         if value is INVALID:
+            # what was shown of it while it was open stays visible
             self._is_invalid = True
             shown = child.view(child.size, NO_TAIL)
             if shown is not None:
@@ -338,7 +341,7 @@ class ObjectPlan(NamedTuple):
     fields: Collection[str] | None
     specs: Mapping[str, MemberSpec]
     find_spec: Callable[[str, Cursor], MemberSpec | None]
-    make: Callable[[dict[Any, Any], dict[str, Json], Cursor], Any]
+    make: Callable[[dict[object, object], dict[str, Json], Cursor], object]
     extra: str
 
 
@@ -350,9 +353,9 @@ class ObjectBuilder(MemberBuilder):
         self._plan = plan
         self._store = ObjectStore(plan.fields)
         self._extras: dict[str, Json] = {}
-        self._hidden: dict[Any, Any] = {}
+        self._hidden: dict[object, object] = {}
         self._extra_key: str | None = None  # the key of the next member, if it has no spec
-        self._inexact: set[Any] = set()  # the names of members whose key was spelled differently
+        self._inexact: set[object] = set()  # the names of members whose key was spelled differently
 
     def start_member(self, key: str) -> None:
         plan = self._plan
@@ -372,7 +375,7 @@ class ObjectBuilder(MemberBuilder):
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
         store, specs, find_spec, cursor = self._store, self._plan.specs, self._plan.find_spec, self._cursor
-        for key, value in members:
+        for key, value in members:  # the innermost loop of most streams
             spec = specs.get(key) or find_spec(key, cursor)
             if (
                 spec is not None  # the usual member: the two steps below would do the same, more slowly
@@ -405,7 +408,7 @@ class ObjectBuilder(MemberBuilder):
         else:
             super().add_built(child)
 
-    def _show(self, value: Any, *, is_valid: bool) -> None:
+    def _show(self, value: object, *, is_valid: bool) -> None:
         spec = self._spec
         if spec is None:
             return
@@ -416,7 +419,7 @@ class ObjectBuilder(MemberBuilder):
             self._store.invalid.add(spec.name)
         self._store.add(spec.name, value)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         if self._is_invalid:
             return INVALID
         values = dict(zip(self._store.positions, self._store.values, strict=True))
@@ -450,7 +453,7 @@ class ListPlan(NamedTuple):
 
     first: tuple[MemberSpec, ...]
     rest: MemberSpec | None
-    make: Callable[[list[Any], Cursor], Any]
+    make: Callable[[list[object], Cursor], object]
 
 
 class ListBuilder(MemberBuilder):
@@ -467,16 +470,16 @@ class ListBuilder(MemberBuilder):
         self._is_invalid |= self._spec is None
         self._count += 1
 
-    def _show(self, value: Any, *, is_valid: bool) -> None:
+    def _show(self, value: object, *, is_valid: bool) -> None:
         if not is_valid:
             self._store.invalid.add(len(self._store.items))
         self._store.items.append(value)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         if self._is_invalid:
             return INVALID
         try:
-            return self._plan.make(self._store.items[:], self._cursor)
+            return self._plan.make(self._store.items[:], self._cursor)  # a copy: views share the items
         except (ValidationFailure, RecursionError):
             return INVALID
 
@@ -524,6 +527,7 @@ def _builder_of(container: Container) -> Builder:
 def _add_parts(container: Container, count: int) -> Container | None:
     """Give parts to a builder. Return a closed container that must be built first, None at the end."""
     builder, sizes = _builder_of(container), container.sizes
+    # one size for each part that the builder has, and one for none
     for part in container.parts[len(sizes) - 1 : count]:
         if isinstance(part, str):
             if container.bracket == "{":
@@ -535,7 +539,7 @@ def _add_parts(container: Container, count: int) -> Container | None:
             if isinstance(part, Container):
                 if part.builder is None and not builder.add_exact(part):
                     part.attach(builder.child_builder(part.bracket))
-                if part.builder is not None:
+                if part.builder is not None:  # it was looked at while it was open, or cannot be read at once
                     return part
             elif part.is_unreadable:
                 builder.add_unreadable(str(part.value))

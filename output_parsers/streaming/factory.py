@@ -47,18 +47,20 @@ from .builders import (
     MemberSpec,
     ObjectBuilder,
     ObjectPlan,
+    ReadExact,
     ScanState,
     build_parts,
 )
 from .tokens import StringPrefix, partial_string
 from .views import NO_TAIL, LazyList, LazyObject, Tail
 
-Check = Callable[[Any, Cursor], Any]
+TypeNode: TypeAlias = Node[Any]  # a node of any type
+Check = Callable[[Any, Cursor], object]
 MakeBuilder = Callable[[Cursor], Builder]
 
 
 @lru_cache(maxsize=256)
-def factory_for(node: Node[Any]) -> BuilderFactory:
+def factory_for(node: TypeNode) -> BuilderFactory:
     """Return the factory for replies of a type."""
     return BuilderFactory(node)
 
@@ -71,15 +73,16 @@ class BuilderFactory:
         root_brackets: The brackets with which a reply may begin.
     """
 
-    def __init__(self, root: Node[Any]) -> None:
+    def __init__(self, root: TypeNode) -> None:
         self.root = root
-        self._makers: dict[tuple[Node[Any], str], MakeBuilder] = {}
-        self._exact_readers: dict[Node[Any], Callable[[str], Any] | None] = {}
+        # filled when they are needed: a recursive type has no end, and most replies use few of its parts
+        self._makers: dict[tuple[TypeNode, str], MakeBuilder] = {}
+        self._exact_readers: dict[TypeNode, ReadExact | None] = {}
         inner = root.inner if isinstance(root, EnvelopeNode) else root
         accepted = (bracket for bracket in "{[" if accepts_bracket(inner, bracket))
         self.root_brackets = frozenset(accepted) | ({"{"} if isinstance(root, EnvelopeNode) else set())
 
-    def builder(self, node: Node[Any], bracket: str, cursor: Cursor) -> Builder:
+    def builder(self, node: TypeNode, bracket: str, cursor: Cursor) -> Builder:
         """Make a builder for a container that belongs to a node and begins with a bracket."""
         make = self._makers.get((node, bracket))
         if make is None:
@@ -87,7 +90,7 @@ class BuilderFactory:
         return make(cursor)
 
     def spec(
-        self, node: Node[Any], name: Any = None, *, is_exact_key: bool = True, is_hidden: bool = False
+        self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
         """Return the spec of a member that a node reads."""
         return MemberSpec(
@@ -101,14 +104,14 @@ class BuilderFactory:
             is_hidden,
         )
 
-    def _exact_reader(self, node: Node[Any]) -> Callable[[str], Any] | None:
+    def _exact_reader(self, node: TypeNode) -> ReadExact | None:
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
         if not isinstance(record, ObjectNode):
             return None
 
-        def read(text: str) -> Any:
+        def read(text: str) -> object:
             if record not in self._exact_readers:  # compiled for the first closed record, because it is slow
                 self._exact_readers[record] = compile_fast_reader(record.spec.cls, record)
             reader = self._exact_readers[record]
@@ -116,7 +119,7 @@ class BuilderFactory:
 
         return read
 
-    def _maker(self, node: Node[Any], bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
+    def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
         """Return the function that makes builders for a node. ``checks`` are applied to the built value."""
         if isinstance(node, EnvelopeNode):
             if bracket == "{":
@@ -124,6 +127,7 @@ class BuilderFactory:
             return self._maker(node.inner, bracket, checks)
         if isinstance(node, RecursiveNode):
             return self._maker(node.target, bracket, checks)
+        # constraints are checked when the container is closed, unless they convert the value
         if isinstance(node, RootModelNode) or (isinstance(node, ConstrainedNode) and not node.converts):
             return self._maker(node.parts[0], bracket, (node.check, *checks))
         if isinstance(node, UnionNode):
@@ -142,6 +146,7 @@ class BuilderFactory:
         options = [option for option in node.options if accepts_bracket(option, bracket)]
         if len(options) == 1:
             return self._maker(options[0], bracket, checks)
+        # several options: the tag decides, or the whole value
         if bracket == "{" and not checks and node.tag_keys():
             return partial(TaggedUnionBuilder, self, node)
         return lambda cursor: JsonBuilder(bracket)
@@ -149,17 +154,17 @@ class BuilderFactory:
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
         specs = tuple(map(self.spec, node.items))
 
-        def make(items: list[Any], cursor: Cursor) -> Any:
+        def make(items: list[object], cursor: Cursor) -> object:
             if len(items) != len(specs):
                 raise cursor.failure(f"expected {node.kind}", items)
             return _apply(checks, tuple(items), cursor)
 
         return ListPlan(specs, None, make)
 
-    def _list_plan(self, node: Node[Any], checks: tuple[Check, ...]) -> ListPlan:
-        make_list: Callable[[Any], Any] = node.make if isinstance(node, ListNode) else list
+    def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
+        make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
-        def make(items: list[Any], cursor: Cursor) -> Any:
+        def make(items: list[object], cursor: Cursor) -> object:
             try:
                 value = make_list(items)
             except TypeError as error:
@@ -168,7 +173,7 @@ class BuilderFactory:
 
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
-    def _dict_plan(self, node: Node[Any], checks: tuple[Check, ...]) -> ObjectPlan:
+    def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -179,7 +184,7 @@ class BuilderFactory:
             except ValidationFailure:
                 return None
 
-        def make(values: dict[Any, Any], _: dict[str, Json], cursor: Cursor) -> Any:
+        def make(values: dict[object, object], _: dict[str, Json], cursor: Cursor) -> object:
             value = node.make(values) if isinstance(node, DictNode) else values
             return _apply(checks, value, cursor)
 
@@ -188,6 +193,7 @@ class BuilderFactory:
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
         record, nodes = node.spec, node.nodes
         hidden = validated_fields(node)
+        # a field with a validator is hidden until the object is closed, because the validator may change it
         names = tuple(field.name for field in record.fields)
         specs = {
             key: self.spec(nodes[field.name], field.name, is_hidden=field.name in hidden)
@@ -204,7 +210,7 @@ class BuilderFactory:
             field, _ = node.field_for_key(key)
             return None if field is None else inexact_specs[field.name]
 
-        def make(values: dict[Any, Any], extras: dict[str, Json], cursor: Cursor) -> Any:
+        def make(values: dict[object, object], extras: dict[str, Json], cursor: Cursor) -> object:
             if not required <= values.keys():
                 raise cursor.failure("a required field is missing", {})
             given = {key: values[name] for name, key in keys if name in values}
@@ -215,14 +221,14 @@ class BuilderFactory:
         return ObjectPlan(names, specs, find_spec, make, record.extra)
 
 
-def _read_any(text: str) -> Any:
+def _read_any(text: str) -> object:
     try:
         return AnyNode().read(read_exact(text), Cursor())
     except (JsonSyntaxError, ValidationFailure, RecursionError):
         return NOT_EXACT
 
 
-def _apply(checks: tuple[Check, ...], value: Any, cursor: Cursor) -> Any:
+def _apply(checks: tuple[Check, ...], value: object, cursor: Cursor) -> object:
     for check in checks:
         value = check(value, cursor)
     return value
@@ -258,6 +264,7 @@ class TaggedUnionBuilder(Builder):
         while self._tag_keys and self._tag_keys[0] in members.fields:
             tag = self._tag_keys.pop(0)
             options = self._union.options_by_tag({tag: members.fields[tag]}, self._cursor)
+            # a repeated key with another value makes the object invalid; the whole reading reports it
             if options is not None and members.build() is not INVALID:
                 self._tag_keys.clear()
                 self._builder = self._factory.builder(options[0], "{", self._cursor)
@@ -274,7 +281,7 @@ class TaggedUnionBuilder(Builder):
     def add_built(self, child: Builder) -> None:
         self._builder.add_built(child)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         return self._builder.build()
 
     @property
@@ -284,7 +291,7 @@ class TaggedUnionBuilder(Builder):
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
         return self._builder.member_spec(key, index)
 
-    def view(self, size: int, tail: Tail) -> Any:
+    def view(self, size: int, tail: Tail) -> object:
         return None if size == -1 else self._builder.view(size, tail)
 
 
@@ -328,7 +335,7 @@ class EnvelopeBuilder(Builder):
     def add_built(self, child: Builder) -> None:
         self._choose().add_built(child)
 
-    def build(self) -> Any:
+    def build(self) -> object:
         return self._choose().build()
 
     @property
@@ -338,7 +345,7 @@ class EnvelopeBuilder(Builder):
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
         return self._choose(key).member_spec(key, index)
 
-    def view(self, size: int, tail: Tail) -> Any:
+    def view(self, size: int, tail: Tail) -> object:
         return None if self._builder is None else self._builder.view(size, tail)
 
 
@@ -349,17 +356,17 @@ class _EnvelopeFieldBuilder(MemberBuilder):
         self._cursor = cursor
         self._key = key
         self._value_spec = value_spec
-        self._value: Any = INVALID
+        self._value: object = INVALID
 
     def start_member(self, key: str) -> None:
         self._is_invalid |= key != self._key
         self._spec = self._value_spec if self._value is INVALID and key == self._key else None
 
-    def _show(self, value: Any, *, is_valid: bool) -> None:
+    def _show(self, value: object, *, is_valid: bool) -> None:
         self._value = value
         self._is_invalid |= not is_valid
 
-    def build(self) -> Any:
+    def build(self) -> object:
         return INVALID if self._is_invalid else self._value
 
     @property
@@ -369,16 +376,18 @@ class _EnvelopeFieldBuilder(MemberBuilder):
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
         return self._value_spec if key == self._key else None
 
-    def view(self, size: int, tail: Tail) -> Any:
+    def view(self, size: int, tail: Tail) -> object:
         return self._value if size else tail[1]
 
 
 # --- views
 
-_Level: TypeAlias = tuple[Builder, int, Any]  # a builder, how many members it shows, its name in its parent
+_Level: TypeAlias = tuple[
+    Builder, int, object
+]  # a builder, how many members it shows, its name in its parent
 
 
-def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> Any:
+def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
     """Return what a reply shows in a state of its scan. None if nothing can be shown yet.
 
     The view of a list or a record is built only when it is looked at.
@@ -397,6 +406,7 @@ def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> Any:
 
 
 def _build_view(state: ScanState, cursor: Cursor) -> Any:
+    # from the inside out: a view needs the view of the member that is being written
     levels = _visible_levels(state, cursor)
     tail = _string_being_written(state, levels[-1]) if len(levels) == len(state.stack) else NO_TAIL
     for builder, size, name in reversed(levels):
@@ -419,6 +429,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
             if builder is None:
                 builder = container.attach(spec.make_builder(container.bracket, cursor))
         assert builder is not None, "the outermost container has no builder"
+        # a later snapshot may have been looked at first; then everything is built already
         if len(container.sizes) <= count:
             build_parts(container, count)
         levels.append((builder, container.sizes[count], name))
@@ -462,14 +473,14 @@ _IDENTITY_TYPES: dict[type, type] = {TextNode: str, AnyNode: str, IntNode: int, 
 _TEXT_SETTINGS = ("str_strip_whitespace", "str_to_lower", "str_to_upper")
 
 
-def resolve_recursive(node: Node[Any]) -> Node[Any]:
+def resolve_recursive(node: TypeNode) -> TypeNode:
     """Return the node that a placeholder in a recursive type stands for."""
     while isinstance(node, RecursiveNode):
         node = node.target
     return node
 
 
-def shows_partial_text(node: Node[Any]) -> bool:
+def shows_partial_text(node: TypeNode) -> bool:
     """Return True if the beginning of a string is the beginning of the value."""
     if isinstance(node, RecursiveNode):
         return shows_partial_text(node.target)
@@ -480,7 +491,7 @@ def shows_partial_text(node: Node[Any]) -> bool:
     return isinstance(node, (TextNode, AnyNode))
 
 
-def accepts_bracket(node: Node[Any], bracket: str) -> bool:
+def accepts_bracket(node: TypeNode, bracket: str) -> bool:
     """Return True if a container that begins with a bracket may be of this type."""
     node = resolve_recursive(node)
     if isinstance(node, (RootModelNode, ConstrainedNode)):
@@ -505,7 +516,7 @@ def validated_fields(node: ObjectNode) -> frozenset[str]:
     return frozenset(node.nodes if "*" in names else names)
 
 
-def may_have_key(node: Node[Any], key: str) -> bool:
+def may_have_key(node: TypeNode, key: str) -> bool:
     """Return True if an object of this type probably has a key."""
     node = resolve_recursive(node)
     if isinstance(node, UnionNode):

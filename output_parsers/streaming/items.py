@@ -129,7 +129,7 @@ class ItemReader(Generic[T]):
         items: list[T | ItemError] = []
         while self._ready:
             first = self._ready[0]
-            if isinstance(first, OutputParsingError) and items:
+            if isinstance(first, OutputParsingError) and items:  # it is raised by the next call
                 break
             self._ready.popleft()
             if isinstance(first, OutputParsingError):
@@ -175,6 +175,7 @@ class ItemReader(Generic[T]):
         candidate = stack[0]
         if candidate.bracket == "{":
             inner = candidate.parts[0] if candidate.parts else (stack[1] if len(stack) > 1 else None)
+            # a list under a key of the item's own type belongs to an item, as in {"skills": [...]}
             if (
                 not isinstance(inner, Container)
                 or inner.bracket == "{"
@@ -267,6 +268,7 @@ class ItemReader(Generic[T]):
             raise OutputParsingError(self.text, [Problem("$", "it is nested too deeply")]) from error
         lists = [items for value in values if (items := _list_in(value)) is not None]
         items = values if self._last_object_end >= 0 else next(iter(lists), None)
+        # the items so far were certain, so the whole text must have at least as many
         if items is None or len(items) < self._count:
             raise OutputParsingError(self.text, [Problem("$", "the JSON is broken")])
         for value in items[self._count :]:
@@ -331,7 +333,7 @@ class ItemListParser(TypeParser[list[Any]]):
             items = reader.feed(text)
             return Reading([*items, *reader.finish()])
         except OutputParsingError as error:
-            if "[" in text or "{" in text:
+            if "[" in text or "{" in text:  # the items were broken, not missing
                 raise
             try:
                 return super().read(text, leniency)

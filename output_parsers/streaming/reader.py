@@ -115,7 +115,7 @@ class PartialReader(Generic[T]):
         self._window = TextWindow()
         self._text_of_reading = ""  # the text of ``_reading``
         self._factory = factory_for(node)
-        self._cursor = Cursor(leniency)
+        self._cursor = Cursor(leniency)  # one for all members; what they record is not reported
         self._last_closed: ScanState | None = None  # the state when the outermost container was closed
         finder = RootFinder(self._factory.root_brackets.__contains__)
         self._scanner = IncrementalScanner(finder, self._on_root_closed)
@@ -136,13 +136,14 @@ class PartialReader(Generic[T]):
         elif answer and self._reading is None:
             self._window.append(answer)
             self._scanner.feed(answer)
-            if self._last_closed is not None:
+            if self._last_closed is not None:  # its text is not needed any more
                 self._window.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
         """Read the answer. Return True to look for another one: this one is invalid and was never shown."""
         self._last_closed = ScanState([(container, len(container.parts))])
         self._text_of_reading = self._window.cut(container.start, container.end)
+        # read now rather than in ``finish``, so that the last snapshot is an instance of the class
         try:
             self._reading = self._parser.read(self._text_of_reading, self._leniency)
         except OutputParsingError:
@@ -158,6 +159,7 @@ class PartialReader(Generic[T]):
             text = self._plain_text.so_far()
             return Snapshot(lambda: text, done=False)
         state = self._scanner.state()
+        # after an invalid answer was closed, what was shown of it stays
         if not state.stack and self._last_closed is not None:
             state = self._last_closed
         return Snapshot(partial(make_view, state, self._factory, self._cursor), done=False)

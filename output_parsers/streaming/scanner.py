@@ -90,7 +90,7 @@ class IncrementalScanner:
         """Scan the next chunk of the text."""
         if self._finished:
             return
-        self._text = self._text + chunk if self._text else chunk
+        self._text = self._text + chunk if self._text else chunk  # mostly nothing is left of the last chunk
         self._needs_more = False
         self._partial_member = None
         position = 0
@@ -101,11 +101,13 @@ class IncrementalScanner:
         elif position:
             self._offset += position
             self._text = self._text[position:]
+        # what is not scanned is scanned again with each chunk, which would take quadratic time
         if len(self._text) > _MAX_UNREAD and self.stack:
             self._give_up(0)
 
     def state(self) -> ScanState:
         """Return the state of the scan. Later chunks do not change it."""
+        # parts are only added, so their number is enough to know later what there was now
         stack = [(container, len(container.parts)) for container in self.stack]
         if self._string is not None:
             return ScanState(stack, self._key, self._string.buffer.prefix())
@@ -155,6 +157,7 @@ class IncrementalScanner:
                 else:
                     self._close(position)
                 continue
+            # one part for a whole run of members: handling each of them in Python would be much slower
             run = CLEAN_RUN[top.bracket].match(text, position)
             if run is not None and run.end() > position:
                 top.parts.append(run[0])
@@ -163,7 +166,7 @@ class IncrementalScanner:
             if match is None or match[3] not in (None, top.closer):
                 return position
             position = match.end()
-            if match[3] is None:
+            if match[3] is None:  # a container opens
                 self._key = match[1]
                 self._open(match[2], position - 1)
             else:
@@ -191,7 +194,7 @@ class IncrementalScanner:
             self._close(position + 1)
             return position + 1
         if self._expected is _Expected.SEPARATOR:
-            if mark in "}])":
+            if mark in "}])":  # a bracket of another kind
                 return self._give_up(position)
             # also without a comma: the reader of the whole text accepts that, too
             self._expected = _Expected.MEMBER
@@ -249,6 +252,7 @@ class IncrementalScanner:
     def _scan_comment(self, position: int) -> int:
         end = _COMMENT_END[self._comment].search(self._text, position)
         if end is None:
+            # keep a star at the end: the slash that closes the comment may follow
             star = self._comment == "/*" and self._text.endswith("*", position)
             return self._wait(len(self._text) - star)
         self._comment = ""
@@ -339,6 +343,7 @@ class ReasoningFilter:
         text = self._pending + chunk
         end = closing_tag.search(text)
         if end is None:
+            # the closing tag may be cut: keep as much as can be the beginning of it
             self._pending = text[-(self._closing_tag_length - 1) :]
             return ""
         self._closing_tag, self._pending = None, ""
@@ -390,6 +395,7 @@ class RootFinder:
             if accepted and _ONLY_A_FENCE.match(self._skipped):
                 self._skipped = ""
                 return position, True
+            # after prose, a bracket opens JSON only if JSON follows it: "{name}" in a sentence does not
             if _CUT_JSON_START.match(text, position) and len(text) - position < _LOOK_AHEAD:
                 return position, False
             if not _JSON_START.match(text, position):
@@ -431,7 +437,7 @@ class TextWindow:
 
     def append(self, chunk: str) -> None:
         """Add the next chunk of the text."""
-        self._chunks.append(chunk)
+        self._chunks.append(chunk)  # joined only when a part is cut out
 
     def cut(self, start: int, end: int) -> str:
         """Return a part of the text that was not dropped."""
@@ -490,6 +496,7 @@ class PartialString:
             end = match.end() if match else position
             if end > position:
                 self._add(text[position:end])
+            # an escape that is cut is not doubtful yet
             if end == len(text) or text[end] == self.quote or _CUT_ESCAPE.match(text, end):
                 return end
             self._is_doubtful = True
@@ -588,15 +595,16 @@ def classify_quote(text: str, position: int, closer: str, string: PartialString)
         return _classify_before_quote(text, after, closer, string, spaced=spaced)
     if mark in "/#":
         return _classify_before_comment(text, after, string, spaced=spaced)
-    if mark in "+":
+    if mark in "+":  # two strings that are joined, as in JavaScript
         return QuoteRole.DOUBTFUL
-    if mark in "}])":
+    if mark in "}])":  # not the bracket of this container: text, or a wrong bracket
         following = text[_skip_space(text, after + 1) :][:1]
         if not following:
             return QuoteRole.UNDECIDED
         return QuoteRole.DOUBTFUL if following in ",}])" else _inside(string)
-    if mark in "{[" and closer == "]" and spaced:
+    if mark in "{[" and closer == "]" and spaced:  # an item after a missing comma, or text
         return QuoteRole.DOUBTFUL
+    # a key on the next line: a comma is missing
     if closer == "}" and "\n" in text[position:after]:
         return _unless_quotes_are_odd(_classify_before_bare_key(text, after, string), string)
     return _inside(string)

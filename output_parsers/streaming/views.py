@@ -16,10 +16,11 @@ from typing import Any, TypeAlias, overload
 
 from pydantic_core import to_jsonable_python
 
+from ..result.reading import Json
 from .tokens import StringPrefix
 
 # The name of the member that is being written, and its value so far. None if nothing of it can be shown.
-Tail: TypeAlias = tuple[Any, Any]
+Tail: TypeAlias = tuple[object, object]
 NO_TAIL: Tail = (None, None)
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
@@ -38,17 +39,17 @@ class ObjectStore:
 
     def __init__(self, fields: Collection[str] | None) -> None:
         self.fields = fields
-        self.positions: dict[Any, int] = {}
-        self.values: list[Any] = []
-        self.invalid: set[Any] = set()
-        self._plain: list[tuple[str, Any]] = []
+        self.positions: dict[object, int] = {}
+        self.values: list[object] = []
+        self.invalid: set[object] = set()
+        self._plain: list[tuple[str, Json]] = []
 
-    def add(self, name: Any, value: Any) -> None:
+    def add(self, name: object, value: object) -> None:
         """Add a member."""
         self.positions[name] = len(self.values)
         self.values.append(value)
 
-    def plain(self, count: int) -> dict[str, Any]:
+    def plain(self, count: int) -> dict[str, Json]:
         """Return the first ``count`` members as plain data. Each member is converted once."""
         converted = len(self._plain)
         if converted < count:
@@ -73,7 +74,7 @@ class PartialObject:
         if store.positions.get(self._name, size) < size:
             self._tail = None  # a repeated key: the first value stays
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: object) -> Any:
         position = self._store.positions.get(name, self._count)
         if position < self._count:
             return self._store.values[position]
@@ -81,7 +82,7 @@ class PartialObject:
         if tail is None or name != self._name:
             raise KeyError(name)
         if isinstance(tail, StringPrefix):
-            tail = self._tail = tail.join()
+            tail = self._tail = tail.join()  # joined when somebody looks, once
         return tail
 
     def __getattr__(self, name: str) -> Any:
@@ -100,7 +101,7 @@ class PartialObject:
         names = list(islice(self._store.positions, self._count))
         return names if self._tail is None else [*names, self._name]
 
-    def done(self, name: Any) -> bool:
+    def done(self, name: object) -> bool:
         """Return True if the value of a field is complete."""
         store = self._store
         return store.positions.get(name, self._count) < self._count and name not in store.invalid
@@ -117,9 +118,10 @@ class PartialObject:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (PartialObject, Mapping)):
             return NotImplemented
+        # equal to a dict with the same members, so that tests and callers can compare views
         return len(self) == len(other) and all(key in other and self[key] == other[key] for key in self)
 
-    def _plain(self) -> dict[str, Any]:
+    def _plain(self) -> dict[str, Json]:
         members = self._store.plain(self._count)
         if self._tail is not None:
             members[_plain_key(self._name)] = plain(self[self._name])
@@ -142,11 +144,11 @@ class ListStore:
     __slots__ = ("_plain", "invalid", "items")
 
     def __init__(self) -> None:
-        self.items: list[Any] = []
+        self.items: list[object] = []
         self.invalid: set[int] = set()
-        self._plain: list[Any] = []
+        self._plain: list[Json] = []
 
-    def plain(self, count: int) -> list[Any]:
+    def plain(self, count: int) -> list[Json]:
         """Return the first ``count`` items as plain data. Each item is converted once."""
         converted = len(self._plain)
         if converted < count:
@@ -194,7 +196,7 @@ class PartialList(Sequence[Any]):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
 
-    def _plain(self) -> list[Any]:
+    def _plain(self) -> list[Json]:
         items = self._store.plain(self._count)
         if self._tail is not None:
             items.append(plain(self[self._count]))
@@ -246,25 +248,25 @@ _OBJECT_SLOTS = frozenset(PartialObject.__slots__)
 _LIST_SLOTS = frozenset(PartialList.__slots__)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Json:
     """Convert a view or a value to dicts, lists, strings, numbers, booleans and None."""
     cls = type(value)
     if cls in _SCALARS:
         return value
-    if issubclass(cls, (PartialObject, PartialList)):
+    if isinstance(value, (PartialObject, PartialList)):
         return value._plain()
     return to_jsonable_python(value, by_alias=False, fallback=_plain_fields)
 
 
-def _plain_key(key: Any) -> str:
-    if isinstance(key, str) and type(key) is str:
+def _plain_key(key: object) -> str:
+    if isinstance(key, str) and type(key) is str:  # an enum may be an instance of str, too
         return key
     return str(next(iter(to_jsonable_python({key: None}, fallback=str))))
 
 
-def _plain_fields(value: Any) -> Any:
+def _plain_fields(value: object) -> Json:
     """Convert an instance that pydantic cannot convert: attrs and msgspec by field, others to text."""
-    cls = type(value)
+    cls: Any = type(value)
     names = getattr(cls, "__struct_fields__", None)
     if names is None and hasattr(cls, "__attrs_attrs__"):
         names = [attribute.name for attribute in cls.__attrs_attrs__]

@@ -107,6 +107,7 @@ class CodecBuilder:
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
         """Build the codec of a part inside of an object or an array."""
+        # a value of a recursive type must pass through an object or an array: that makes it finite
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
             return self._build(schema, location)
@@ -169,7 +170,7 @@ class CodecBuilder:
         remarks = [f"all that is said of {keyword}" for keyword in merged.unmerged]
         for keyword in merged.unmerged:
             self.findings.add(location, keyword, ENFORCED_LATER)
-        if not merged.choices:
+        if not merged.choices:  # otherwise each branch may evaluate properties
             return self._build_flat(close_unevaluated(merged.plain), remarks, location)
         return self._build_with_choices(merged, remarks, location)
 
@@ -183,6 +184,7 @@ class CodecBuilder:
         is_union = False
         for choice in merged.choices:
             too_many = len(options) * len(choice) > _MAX_ALTERNATIVES and (is_union or base)
+            # options such as {"required": ["a"]} are conditions; as branches they would accept any JSON
             if too_many or not any(isinstance(option, dict) and describes_shape(option) for option in choice):
                 remarks.append(describe_keyword("anyOf", list(choice)))
                 self.findings.add(location, "anyOf", ENFORCED_LATER)
@@ -266,6 +268,7 @@ class CodecBuilder:
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
             return self.any_json(location, remarks, schema)
+        # each type gets its own copy of the remarks, because the functions append to it
         if kind == "object":
             return build_object(self, schema, list(remarks), location)
         if kind == "array":
@@ -410,6 +413,7 @@ def build_choice(
         return None
     if any(isinstance(value, (dict, list)) for value in values):
         builder.findings.add(location, "an enum of objects or arrays", "sent as their JSON text")
+    # Gemini has no enum of booleans: the type is sent, and the remark names the value
     if any(isinstance(value, bool) for value in values) and "boolean" not in builder.profile.enum_kinds:
         builder.findings.add(location, "an enum of booleans", ENFORCED_LATER)
         remarks.append(describe_keyword("enum", values))
@@ -467,6 +471,7 @@ def _build_tuple(
     location: SchemaLocation,
 ) -> Codec:
     max_items = schema.get("maxItems")
+    # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
     first: list[Codec] = []
     rest: Codec | None = NeverCodec() if max_items is not None and max_items <= len(prefix) else None
@@ -507,6 +512,7 @@ def build_object(
         codec: Codec = _build_open_object(builder, schema, fields, remarks, location)
     else:
         extras = _build_free_properties(builder, schema, set(fields), remarks, location)
+        # a dict is sent as the list itself, not as an object around it
         only_pairs = len(extras) == 1 and not fields
         codec = extras[0].pairs if only_pairs else ObjectCodec(fields, extras, None)
         if only_pairs:
@@ -543,7 +549,7 @@ def _build_fields(
         here = location.property(key, schema.get("title"))
         codec = builder.build_nested(below, here)
         if isinstance(codec, NeverCodec):
-            if key in required:
+            if key in required:  # no object can have this key, and none may lack it
                 return None
         elif key in required:
             fields[key] = ObjectProperty(codec, Absence.NEVER)
@@ -594,10 +600,12 @@ def _build_free_properties(
     schemas = [*patterns.items(), (None, schema.get("additionalProperties", True))]
     for pattern, below in schemas:
         steps = ("additionalProperties",) if pattern is None else ("patternProperties", pattern)
+        # two objects deeper: the list of pairs puts an object around each value
         value = builder.build_nested(below, location.subschema(*steps).deeper().deeper())
         if isinstance(value, NeverCodec):
             continue
         name = _free_key("additional_properties" if pattern is None else "matching_properties", names)
+        # a pattern that Python cannot compile is treated like one that matches every key
         checkable = pattern if pattern is None or is_regex(pattern) else None
         pairs = PairsCodec(_build_key(builder, schema, pattern, remarks, location), value, {})
         pairs.description = _PAIRS_REMARK if pattern is None else f"{_PAIRS_REMARK}; keys match {pattern}"
@@ -630,7 +638,7 @@ def _build_key(
     if isinstance(codec, ScalarCodec) and codec.kind == "string":
         return codec
     if isinstance(codec, ChoiceCodec) and codec.is_identity and codec.kinds == {"string"}:
-        return codec
+        return codec  # the keys of a dict[Literal["a", "b"], int]
     remarks.append(describe_keyword("propertyNames", key_schema))
     builder.findings.add(location, "propertyNames", ENFORCED_LATER)
     return ScalarCodec("string", {})

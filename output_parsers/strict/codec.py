@@ -126,6 +126,7 @@ class RefCodec(Codec):
 
 def walk(codec: Codec) -> Iterator[Codec]:
     """Yield a codec and all its parts, each once."""
+    # by identity and without recursion: the codecs of a recursive type contain one another
     seen: set[int] = set()
     pending = [codec]
     while pending:
@@ -159,10 +160,15 @@ class EncodingError(ValueError):
 class DeviationKind(Enum):
     """How a deviation from the encoded form is handled."""
 
+    # "3" where an integer is expected: the reader of the type knows whether that is acceptable
     MISMATCH = "left to the reader of the type"
+    # a key in another spelling, JSON inside of a string
     COERCED = "decoded, and recorded as a coercion"
+    # {"a": 1} where a list of pairs is expected: models know the plain form from many other texts
     UNENCODED = "written without the encoding, and recorded as a coercion"
+    # a string where a list of pairs is expected
     UNKNOWN_FORM = "neither encoded nor plain: left unchanged, because the reader of the type may accept it"
+    # the same key twice in a list of pairs
     ERROR = "cannot be decoded"
     AMBIGUOUS = "can be decoded in more than one way"
 
@@ -200,6 +206,7 @@ class Deviation(NamedTuple):
 
     def record(self) -> None:
         """Record the coercion, if it is one. Raises ValidationFailure if the leniency forbids it."""
+        # a dropped key has no value afterwards, so it is recorded without one
         if self.kind is DeviationKind.COERCED and self.rule != "unknown key left out":
             self.plain.record(self.rule, self.before, self.after)
         elif self.kind in (DeviationKind.COERCED, DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM):
@@ -232,6 +239,7 @@ class DecodeResult(NamedTuple):
         ]
         error_paths = {error.plain.path for error in errors}
         rejected_paths = [deviation.plain.path for deviation in rejected]
+        # a problem at the place of an error, or inside of a rejected part, follows from it
         others = [
             problem
             for problem in reader_problems
@@ -256,6 +264,9 @@ class DecodeCursor:
     """
 
     __slots__ = ("deviations", "encoded", "plain", "union_cache")
+
+    # Two positions: problems are reported where the model wrote the value (in the encoded form), coercions
+    # where the user finds it (in the plain form).
 
     def __init__(self, plain: Cursor, encoded: Cursor, union_cache: dict[Any, Any]) -> None:
         self.plain = plain
@@ -312,6 +323,7 @@ class DecodeCursor:
         """
         if not isinstance(value, str) or not value.lstrip().startswith(bracket):
             return value
+        # exact JSON only: a string that merely looks like JSON may be meant as text
         try:
             inner = read_exact(value.strip())
         except JsonSyntaxError:
@@ -333,7 +345,7 @@ def match_keys(
             continue
         candidates = [name for name in names if normalize_key(name) == normalize_key(key)]
         child = cursor.encoded_child(key)
-        if not candidates and closed:
+        if not candidates and closed:  # an item of a tuple must not disappear
             child.fail("no item of this name is expected", member)
         elif not candidates:
             child.coerced("unknown key left out", member, "")
@@ -357,6 +369,7 @@ def decode_with_fewest_deviations(
         trial = cursor.trial()
         result = decoder(trial)
         shape_changes = sum(deviation.changes_shape for deviation in trial.deviations)
+        # one part of another shape is worse than any number of other deviations
         rank = (shape_changes, len(trial.deviations) - shape_changes)
         attempts.append((rank, trial.deviations, result))
     best_rank = min(rank for rank, _, _ in attempts)

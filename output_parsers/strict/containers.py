@@ -112,6 +112,7 @@ class TupleCodec(Codec):
     is_identity = False
 
     def __init__(self, items: Sequence[Codec], min_items: int, rest: Codec) -> None:
+        # every key of the object is required, so an item that may be left out is null instead
         self.items = [
             codec if index < min_items else NullableCodec(codec) for index, codec in enumerate(items)
         ]
@@ -147,7 +148,7 @@ class TupleCodec(Codec):
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         encoded = cursor.parse_json_string(value, "{")
         keys = [*self.keys, *(() if self.rest is None else ("rest",))]
-        if isinstance(encoded, list):
+        if isinstance(encoded, list):  # the plain form of a tuple, which models write in spite of the schema
             cursor.unencoded(f"expected an object with {', '.join(keys)}", value)
             return [self._codec_at(i).decode(item, cursor.child(i)) for i, item in enumerate(encoded)]
         if not isinstance(encoded, dict) or (keys and not match_keys(encoded, keys, cursor.trial())):
@@ -161,6 +162,7 @@ class TupleCodec(Codec):
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
             child = cursor.encoded_child(key, cursor.plain.child(index))
             if isinstance(codec, NullableCodec) and members.get(key) is None:
+                # null is what was asked for; a missing key means the same
                 if key not in members:
                     child.unencoded("it is left out", ABSENT)
                 has_gap = True
@@ -257,6 +259,7 @@ class PairsCodec(Codec):
         items: dict[str, Json] = {}
         for index, pair in enumerate(pairs):
             child = cursor.encoded_child(index)
+            # on a trial first: a wrong pair is one error, and its keys are not recorded as coercions
             members = match_keys(pair, _PAIR_KEYS, child.trial()) if isinstance(pair, dict) else {}
             if set(members) != set(_PAIR_KEYS):
                 child.fail("expected an object with key and value", pair)
@@ -273,6 +276,7 @@ class PairsCodec(Codec):
         return items
 
     def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
+        # JSON has no numbers as keys of objects, but a model writes the key of a dict[int, str] as one
         if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
             cursor.coerced("number as text", value, dump_json(value))
             return dump_json(value)
@@ -366,7 +370,7 @@ class ObjectCodec(Codec):
         properties |= {extra.name: extra.pairs.schema() for extra in self.extras}
         schema = {**closed_object(properties), "required": self.required}
         if self.rest is not None:
-            schema["additionalProperties"] = self.rest.schema() or True
+            schema["additionalProperties"] = self.rest.schema() or True  # true is the usual spelling of {}
         return schema
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
@@ -400,7 +404,7 @@ class ObjectCodec(Codec):
         last_error = _unexpected_property(cursor)
         for name, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
-                try:
+                try:  # several patterns may match a key; the value decides
                     return name, pairs.encode_pair(key, item, cursor)
                 except EncodingError as error:
                     last_error = error
@@ -430,6 +434,7 @@ class ObjectCodec(Codec):
                 if not self.fields[name].marks_absence(item):
                     decoded[key] = self.fields[name].codec.decode(item, child)
         self._report_missing(members, lists, cursor)
+        # the lists come last, so that a pair with one of the object's own keys is noticed
         for name, item in lists.items():
             self._decode_list(name, item, decoded, cursor)
         return decoded
@@ -450,7 +455,7 @@ class ObjectCodec(Codec):
         names: dict[str, str | None] = {}
         for name in (*self.fields, *self._pairs_by_name):
             plain = normalize_key(name)
-            names[plain] = None if plain in names else name
+            names[plain] = None if plain in names else name  # two names with one spelling: neither is meant
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
@@ -469,6 +474,7 @@ class ObjectCodec(Codec):
         """Decode the value under a key that is not one of the known names."""
         if self.rest is not None and not isinstance(self.rest, NeverCodec):
             return self.rest.decode(item, cursor)
+        # a free key that the model wrote into the object itself, rather than into the list of pairs
         for _, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
                 cursor.unencoded("no property of this name is expected", item)

@@ -112,6 +112,7 @@ _SIZE_LIMITS = [
 def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
     """Encode a schema by building its codecs, also if the profile supports it unchanged."""
     log = FindingLog()
+    # each step builds the codecs again, because a smaller enum or depth changes them everywhere
     for size_limits in _SIZE_LIMITS:
         encoding, log, too_large = _try_encode(schema, profile, location, size_limits)
         if encoding is not None:
@@ -136,6 +137,7 @@ def _try_encode(
     builder = CodecBuilder(profile, SchemaDocument(schema), size_limits)
     log = builder.findings
     try:
+        # the limits of the profile count what is sent, so they are checked after the encoding
         root = _prepare_root(builder, builder.build_root(location), location)
     except RecursionError:
         log.give_up(location, "nesting that is too deep")
@@ -191,7 +193,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
         return WrapperCodec(root)
     if "anyOf" in schema and not builder.profile.any_of_root:
         return WrapperCodec(root)
-    return target
+    return target  # not the reference: a root must not be a $ref
 
 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
@@ -204,6 +206,7 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
+        # the encoded position has a cursor of its own: what is recorded there must not become a coercion
         decode_cursor = DecodeCursor(cursor, Cursor(path=cursor.path), {})
         decoded = root.decode(value, decode_cursor)
         return DecodeResult(decoded, decode_cursor.deviations)
@@ -217,6 +220,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
     def decode(value: Json) -> Json:
         result = _check_depth(decode_leniently, value)
         if result.deviations:
+            # a wrong structure explains more than a wrong spelling
             worst = next((one for one in result.deviations if one.changes_shape), result.deviations[0])
             problem = worst.problem
             raise EncodingError(problem.path, str(problem).removeprefix(f"{problem.path}: "))
@@ -295,6 +299,7 @@ class _SupportCheck:
             return False
         if "$ref" in part:
             return self._is_supported_reference(part)
+        # an empty description would be removed
         if "description" in part and not str(part["description"]).strip():
             return False
         if "anyOf" in part:
@@ -328,6 +333,7 @@ class _SupportCheck:
     def _are_supported_options(self, options: object) -> bool:
         if not isinstance(options, list) or len(options) < 2:
             return False
+        # nested and repeated options would be merged
         is_flat = all(isinstance(option, dict) and "anyOf" not in option for option in options)
         return (
             is_flat
@@ -375,6 +381,7 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
     inner_parser, schema = parser, schema_with_defaults(parser.node)
     if parser.plain_text or (profile.object_root and not _is_record(schema)):
         inner_parser = parser.with_envelope()
+        # $defs must be at the root, so a schema that has them is generated again with the envelope
         can_be_nested = "$defs" not in schema
         schema = (
             closed_object({"value": schema}) if can_be_nested else schema_with_defaults(inner_parser.node)
@@ -430,27 +437,28 @@ class EncodedNode(Node[T]):
         definitions.schemas.update(schema.pop("$defs", {}))
         return schema
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return schema_hint(self.encoding.schema)
 
-    def read(self, found: Json, at: Cursor) -> T:
-        missing_field = self._missing_envelope(found)
-        wrapped = found if missing_field is None else {missing_field: found}
-        result = self.encoding.decode_leniently(wrapped, at)
+    def read(self, data: Json, cursor: Cursor) -> T:
+        missing_field = self._missing_envelope(data)
+        wrapped = data if missing_field is None else {missing_field: data}
+        result = self.encoding.decode_leniently(wrapped, cursor)
+        # an ambiguous reply is not given to the reader of the type, which would choose one of the readings
         ambiguities = result.of_kind(DeviationKind.AMBIGUOUS)
         if ambiguities:
             raise Ambiguity(*(deviation.problem for deviation in ambiguities))
-        before = len(at.coercions)
+        before = len(cursor.coercions)
         try:
-            value = self._read_decoded(result, at)
+            value = self._read_decoded(result, cursor)
         except ValidationFailure as failure:
-            del at.coercions[before:]
-            return self._read_unencoded(found, at, failure)
+            del cursor.coercions[before:]  # of the attempt that failed
+            return self._read_unencoded(data, cursor, failure)
         partly_plain = result.of_kind(DeviationKind.UNENCODED, DeviationKind.UNKNOWN_FORM)
-        if partly_plain and not json_equal(result.value, found):
-            self._check_unambiguous(value, found, at)
+        if partly_plain and not json_equal(result.value, data):
+            self._check_unambiguous(value, data, cursor)
         if missing_field is not None:
-            at.record("envelope left out", found, value)
+            cursor.record("envelope left out", data, value)
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
@@ -497,9 +505,9 @@ class EncodedNode(Node[T]):
     def write(self, value: Any) -> Json:
         return self.encoding.encode(self.inner.write(value))
 
-    def read_text(self, text: str, at: Cursor) -> T:
-        value = self.inner.read_text(text, at)
-        at.record("encoding left out", text, value)
+    def read_text(self, text: str, cursor: Cursor) -> T:
+        value = self.inner.read_text(text, cursor)
+        cursor.record("encoding left out", text, value)
         return value
 
 
@@ -510,6 +518,7 @@ _NO_DEFAULT = object()
 
 def schema_with_defaults(node: Node[Any]) -> JsonSchema:
     """Return the JSON Schema of a type like ``schema_of``, with ``default`` for fields that have one."""
+    # the first pass finds the definitions that are used more than once, the second one names them
     first = _DefinitionsWithDefaults()
     root = node.schema(first)
     if not first.repeated and not first.schemas:
@@ -541,6 +550,7 @@ def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
         default = _NO_DEFAULT if field.required else _field_default(node.spec.cls, field.name)
         if default is not _NO_DEFAULT:
             below = properties[field.keys[0]]
+            # beside a $ref, older drafts and some providers ignore other keywords
             below = {"anyOf": [below]} if "$ref" in below else below
             properties[field.keys[0]] = {**below, "default": default}
     return {**schema, "properties": properties}

@@ -75,6 +75,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
     if len(paths) < len({problem.path for problem in problems}):  # some path could not be parsed
         return None
     schemas: dict[Path, JsonSchema] = {}
+    # shorter paths first: a part inside of another one that is asked for needs no place of its own
     for problem_path in sorted(paths, key=len):
         path, part_schema = _part_schema(schema, original, problem_path)
         if not path:
@@ -103,11 +104,11 @@ class PartsNode(Node[dict[str, Json]]):
         definitions.schemas.update(schema.pop("$defs", {}))
         return schema
 
-    def hint(self, within: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
         return self._described_by.hint
 
-    def read(self, found: Json, cursor: Cursor) -> dict[str, Json]:
-        members = parse_json_string(found, "{", cursor)
+    def read(self, data: Json, cursor: Cursor) -> dict[str, Json]:
+        members = parse_json_string(data, "{", cursor)
         if not isinstance(members, dict):
             raise cursor.failure(f"expected {self.kind}", members)
         parts: dict[str, Json] = {}
@@ -145,6 +146,7 @@ def _json_of(parser: TypeParser[Any], text: str) -> Json:
         value = candidates[0].value
         if not isinstance(node, EncodedNode):
             return value
+        # problems have the paths of the plain form, so the reply is repaired in that form too
         result = node.encoding.decode_leniently(value, Cursor())
         return None if result.problems(()) else result.value
     except (ValidationFailure, ValueError, RecursionError):
@@ -168,6 +170,7 @@ def _parse_path(path: str) -> Path | None:
 def _part_schema(schema: JsonSchema, reply: Json, path: Path) -> tuple[Path, JsonSchema]:
     """Return the schema of the part at a path, or the path and schema of its nearest known ancestor."""
     part: JsonSchema = schema
+    # the schema and the reply are followed together, because both must have the path
     value: Any = reply
     for depth, step in enumerate(path):
         below = _child_schema(_resolve(schema, part), step)

@@ -67,7 +67,7 @@ class ScalarCodec(Codec):
 
     def _may_be_coerced(self, value: Json) -> bool:
         """Return True if the reader of the type may accept the value: it reads numbers from text, too."""
-        if self.kind == "null":
+        if self.kind == "null":  # "null" and "" are read as null
             return isinstance(value, str) and value.casefold() in _JSON_LITERALS
         return self.kind == "string" or isinstance(value, str) or kind_of(value) in self.kinds
 
@@ -89,6 +89,7 @@ class ChoiceCodec(Codec):
         # a string member that equals the JSON text of another member must not stand for both
         self.all_as_text = any(isinstance(value, str) and value in structured for value in values)
         self.is_identity = not structured
+        # keyed by type and value, because in Python 1, 1.0 and True are the same key
         self._encoded = {_hashable(self._encode(value)): self._encode(value) for value in values}
         self._plain = {_hashable(self._encode(value)): value for value in values}
 
@@ -105,6 +106,7 @@ class ChoiceCodec(Codec):
         return frozenset(kind for kind, _ in self._encoded)
 
     def bare_schema(self) -> JsonSchema:
+        # {"type": "null"} has one value, so it needs no enum
         listed = (self.enum_kinds | ({"integer"} if "number" in self.enum_kinds else set())) - {"null"}
         by_type: dict[str, list[Json]] = {}
         for value in self._encoded.values():
@@ -117,6 +119,7 @@ class ChoiceCodec(Codec):
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         key = _hashable(self._encode(value))
+        # the text of an object is not the object: '{"x": 1}' is no member if {"x": 1} is
         if key not in self._encoded or kind_of(self._plain[key]) != kind_of(value):
             message = f"expected one of {len(self._encoded)} values, found {describe_value(value)}"
             raise EncodingError(cursor.path, message)
@@ -174,6 +177,7 @@ class JsonTextCodec(Codec):
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
         if not isinstance(value, str):
+            # models write the object itself, as the description of the field asks for any JSON
             return self._keep_plain("expected JSON text in a string", value, cursor)
         try:
             inner = read_exact(value)
@@ -224,7 +228,7 @@ class NeverCodec(Codec):
         return frozenset()
 
     def bare_schema(self) -> JsonSchema:
-        return {"type": "null"}
+        return {"type": "null"}  # sent for the items of a list that must be empty
 
     def encode(self, value: Json, cursor: Cursor) -> Json:
         raise EncodingError(cursor.path, f"expected nothing here, found {describe_value(value)}")
@@ -263,6 +267,7 @@ class WrapperCodec(Codec):
         return {self.key: self.inner.encode(value, cursor)}
 
     def decode(self, value: Json, cursor: DecodeCursor) -> Json:
+        # on a trial, because nothing may be recorded before it is known which form the value has
         wrapper = cursor.trial().parse_json_string(value, "{")
         if not isinstance(wrapper, dict) or [normalize_key(key) for key in wrapper] != [
             normalize_key(self.key)
@@ -306,6 +311,8 @@ class NullableCodec(Codec):
     def unwrapped(self) -> Codec:
         """The codec of the value where it cannot be left out."""
         return self._value
+
+    # Cached properties, because a reference in the value has no codec while the schema is being taken apart.
 
     @cached_property
     def inner(self) -> Codec:

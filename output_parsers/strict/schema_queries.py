@@ -33,7 +33,7 @@ def kind_of(value: Json) -> str:
     """Return the JSON type of a value. Raises TypeError if it is not a JSON value."""
     if value is None:
         return "null"
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before the numbers, because bool is a subclass of int
         return "boolean"
     if isinstance(value, (int, float, Decimal)):
         return "number"
@@ -100,7 +100,7 @@ def violated_keyword(keywords: Mapping[str, Any], value: Json) -> str | None:
 
 
 def _exact(number: Json) -> Decimal:
-    return Decimal(str(number))
+    return Decimal(str(number))  # in binary, 0.3 is not a multiple of 0.1
 
 
 # --- patterns
@@ -201,6 +201,7 @@ class SchemaDocument:
         if own_base != base:
             yield pointer, own_base, ""
         own = node.get("id" if self.draft <= 4 else "$id")
+        # before draft 2019-09 an anchor was written as {"$id": "#name"}
         anchors = [own[1:] if isinstance(own, str) and own.startswith("#") else None]
         for anchor in (*anchors, node.get("$anchor"), node.get("$dynamicAnchor")):
             if isinstance(anchor, str) and anchor:
@@ -215,7 +216,7 @@ class SchemaDocument:
         if start is None:
             return None
         fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):
+        if fragment and not fragment.startswith("/"):  # an anchor
             return self._pointers_by_uri.get(f"{uri}#{fragment}")
         pointer = start + fragment
         try:
@@ -256,6 +257,7 @@ class SchemaDocument:
         """Return False for a keyword that is newer than the draft of the document."""
         if self.draft <= 4 and key in _NEWER_THAN_4:
             return False
+        # $defs is accepted in all drafts, because generators mix it with older ones
         return self.draft > 7 or key not in _NEWER_THAN_7 or key == "$defs"
 
 
@@ -362,6 +364,7 @@ def close_unevaluated(plain: JsonSchema) -> JsonSchema:
     }
     if plain.get("unevaluatedProperties") is not False or others & plain.keys():
         return plain
+    # the listed keywords evaluate properties of their own, which must stay allowed
     rest = {key: value for key, value in plain.items() if key != "unevaluatedProperties"}
     return {**rest, "additionalProperties": False}
 
@@ -412,7 +415,7 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
     plain: JsonSchema = {}
     choices: list[tuple[JsonSchema | bool, ...]] = []
     unmerged: list[str] = []
-    seen: set[str] = set()
+    seen: set[str] = set()  # a schema may refer to itself through an allOf
     pending: list[JsonSchema | bool] = [schema]
     while pending:
         part = pending.pop(0)
@@ -432,8 +435,9 @@ def merge_constraints(schema: JsonSchema | bool, document: SchemaDocument) -> Me
             pending.append(document.schema(own.pop("$ref")))
         for keyword in ("anyOf", "oneOf"):
             options = own.pop(keyword, None)
-            if options is not None and len(options) == 1:
+            if options is not None and len(options) == 1:  # not a choice
                 pending.append(options[0])
+            # an option that accepts everything makes a union void; oneOf is treated as anyOf
             elif options is not None and not any(option in (True, {}) for option in options):
                 choices.append(tuple(options))
         merged = _merge_two(plain, own, unmerged)
@@ -451,7 +455,7 @@ def intersect(one: JsonSchema | bool, other: JsonSchema | bool) -> JsonSchema | 
     for schema in (one, other):
         parts = schema["allOf"] if isinstance(schema, dict) and set(schema) == {"allOf"} else [schema]
         members |= {canonical_json(part): part for part in parts if part is not True and part != {}}
-    if len(members) < 2:
+    if len(members) < 2:  # equal schemas count once, which keeps recursive ones from growing
         return next(iter(members.values()), True)
     return {"allOf": list(members.values())}
 
@@ -623,6 +627,7 @@ def _subschemas(schema: JsonSchema) -> list[JsonSchema]:
 def _depth(schema: JsonSchema, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> int:
     """Return how many objects are nested in one another. A recursive definition counts once."""
     if "$ref" in schema:
+        # a recursive definition is entered once: how deep its values are is not limited
         name = schema["$ref"].rpartition("/")[2]
         return 0 if name in entered else _depth(definitions[name], definitions, entered | {name})
     below = max((_depth(part, definitions, entered) for part in _subschemas(schema)), default=0)

@@ -128,6 +128,7 @@ def make_union(branches: Sequence[Codec]) -> Codec:
         else:
             flat.append(branch)
     possible = [branch for branch in flat if not isinstance(branch, NeverCodec)]
+    # any JSON includes all other branches; beside it, they would only make values ambiguous
     catch_all = next((branch for branch in possible if _accepts_all(branch)), None)
     if catch_all is not None:
         return catch_all
@@ -164,6 +165,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
     """Wrap the branches of a union that could be mistaken for others. Return True if there were any."""
     distinct: list[Codec] = []
     ambiguous: list[int] = []
+    # branches that change nothing come first, so that they are the ones that stay as they are
     for index in sorted(range(len(union.branches)), key=lambda i: not is_identity(union.branches[i])):
         branch = union.branches[index]
         if all(decode_alike(branch, other) for other in distinct):
@@ -178,6 +180,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
+    # a branch may itself be an object with the key of a wrapper
     if not all(decode_alike(wrapper, branch) for wrapper in wrappers.values() for branch in others):
         return tuple(WrapperCodec(branch, f"option_{index + 1}") for index, branch in enumerate(branches))
     return tuple(wrappers.get(index, branch) for index, branch in enumerate(branches))
@@ -212,11 +215,13 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
         return True
+    # one string may be a member as it is in one enum, and the JSON text of a member in another
     if isinstance(one, ChoiceCodec) and isinstance(other, ChoiceCodec):
         return one.all_as_text == other.all_as_text
     if isinstance(one, PairsCodec) and isinstance(other, PairsCodec):
         return decode_alike(one.key, other.key, compared) and decode_alike(one.value, other.value, compared)
     if isinstance(one, ListCodec) and isinstance(other, ListCodec):
+        # items of tuples differ by position, so the codecs of all positions would have to be compared
         tuples = isinstance(one, NativeTupleCodec) or isinstance(other, NativeTupleCodec)
         return not tuples and decode_alike(one.item, other.item, compared)
     if isinstance(one, WrapperCodec) and isinstance(other, WrapperCodec):
@@ -232,6 +237,7 @@ def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _Compa
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
     if lefts.keys() != rights.keys():
         return False
+    # null must mean "left out" in both or in neither
     same_absence = all(
         field.marks_absence(None) == other.fields[key].marks_absence(None)
         for key, field in one.fields.items()
@@ -263,6 +269,7 @@ def _are_disjoint(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
     if keys1 is None or keys2 is None:
         return False
     (known1, required1, is_open1), (known2, required2, is_open2) = keys1, keys2
+    # a key that one requires and the other does not allow separates them
     if not (required1 <= known2.keys() or is_open2) or not (required2 <= known1.keys() or is_open1):
         return True
     return any(
