@@ -7,7 +7,7 @@ resolved every type already, so a schema built from them reads exactly what the 
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, EnumMeta
 from typing import Any, TypeAlias
 
 from .choices import BoolNode, ChoiceNode
@@ -69,8 +69,10 @@ def _choice_schema(node: ChoiceNode[Any]) -> CoreSchema:
     values = [choice.value for choice in node.choices.choices]
     if not isinstance(values[0], Enum):
         return {"type": "literal", "expected": values}
-    # without the class's own ``_missing_``, which the nodes do not ask either
-    return {"type": "enum", "cls": type(values[0]), "members": values}
+    cls: Any = type(values[0])
+    if cls._missing_.__func__ is not Enum._missing_.__func__ or type(cls) is not EnumMeta:  # type: ignore[attr-defined]  # a classmethod has it
+        raise TypeError(f"pydantic-core would call _missing_ of {cls.__name__}, and the nodes do not")
+    return {"type": "enum", "cls": cls, "members": values}
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:

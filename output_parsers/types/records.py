@@ -317,7 +317,6 @@ def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
     attributes = {name for base in cls.__mro__ for name in vars(base) if not _is_slot(vars(base)[name])}
     return (
         target.type is cls
-        and type(cls) is type
         and Generic not in cls.__mro__
         and "__dataclass_fields__" in vars(cls)
         # without pseudo-fields (InitVar, ClassVar), and fields that the constructor does not take
@@ -329,6 +328,7 @@ def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
         and cls.__getattribute__ is object.__getattribute__
         and (cls.__dataclass_params__.frozen or cls.__setattr__ is object.__setattr__)
         and not attributes.intersection(("__post_init__", *fields))
+        and type(cls) is type
     )
 
 

@@ -283,8 +283,8 @@ def _alias_namespace(alias: Any, outer: Mapping[str, Any], names: Mapping[str, A
 def _resolve(tp: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__
-    loaded = isinstance(module, str) and module in sys.modules
-    module_names = vars(sys.modules[module]) if loaded else {}
+    defined_in = sys.modules.get(module) if isinstance(module, str) else None
+    module_names = vars(defined_in) if defined_in else {}
     try:
         return eval(text, {**vars(types), **vars(sys.modules["typing"]), **module_names, **namespace})
     except Exception as error:

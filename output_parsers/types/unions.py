@@ -103,8 +103,8 @@ class UnionNode(Node[Any]):
         for option in options:
             try:
                 value = read(option)
-            except Ambiguity as ambiguity:
-                ambiguities.append((len(cursor.coercions) - before, ambiguity))
+            except Ambiguity as error:
+                ambiguities.append((len(cursor.coercions) - before, error))
             except ValidationFailure as failure:
                 failures.append(failure)
             else:

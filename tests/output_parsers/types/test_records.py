@@ -234,7 +234,8 @@ def test_a_field_named_by_a_path_is_a_fault_of_the_type() -> None:
     with pytest.raises(UnsupportedTypeError) as error:
         parser_for(ByPath)
     assert str(error.value) == (
-        "no parser reads ByPath: its field 'city' has an alias that is a path into other fields; tried: records. "
+        "no parser reads ByPath: its field 'city' has an alias that is a path into other fields; "
+        "tried: records. "
         "Use a type that one of them reads, or add a ParserFactory for it"
     )
 
