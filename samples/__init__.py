@@ -1,1 +1,1 @@
-"""Samples of the library, one file each (``python -m samples.sentiment``); ``samples.tour`` runs them all."""
+"""Sample programs, one file each (``python -m samples.sentiment``). ``samples.tour`` runs several of them."""

@@ -1,4 +1,4 @@
-"""A ReActAgent: text for the reader and a typed profile in one reply, its constraints enforced."""
+"""A ReActAgent whose reply has a text and a typed profile with constraints."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Profile(BaseModel):
 
 
 def look_up(person: str) -> str:
-    """Looks a person up in the encyclopedia."""
+    """Look up a person in the encyclopedia."""
     return ENCYCLOPEDIA.get(person, "There is no article of that name.")
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that looks the person up, gives an age that nobody reaches, and puts it right."""
+    """Return a model that looks up the person, gives an impossible age, and corrects it."""
     wrong = {
         "response": "Albert Einstein was the physicist who gave us relativity.",
         "name": "Albert Einstein",
@@ -42,27 +42,27 @@ def scripted() -> ScriptedChatModel:
     }
     return ScriptedChatModel(
         [
-            called("look_up", {"person": "Albert Einstein"}, "First I look him up."),
-            called("generate_response", wrong),
-            called("generate_response", {**wrong, "age": 76}),
+            tool_call("look_up", {"person": "Albert Einstein"}, "First I look him up."),
+            tool_call("generate_response", wrong),
+            tool_call("generate_response", {**wrong, "age": 76}),
             "You are welcome.",
         ]
     )
 
 
-def called(tool: str, arguments: dict[str, object], text: str = "") -> ChatReply:
-    """A reply that calls a tool."""
+def tool_call(tool: str, arguments: dict[str, object], text: str = "") -> ChatReply:
+    """Return a reply that calls a tool."""
     return ChatReply(AiMessage(text, (ToolCall("call_1", tool, json.dumps(arguments)),)))
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what the agent did and its reply. Without a model a scripted one is asked."""
+    """Print the steps of the agent and its reply. Without a model, a scripted one answers."""
     friday = ReActAgent("Friday", "You are an archivist named Friday.", model or scripted(), [look_up])
     hook = friday.on("pre_acting", lambda call: print(f"(Friday is about to call {call.name})"))
     reply = friday.reply("Who was Albert Einstein?", output_type=Profile)
     hook.remove()
-    for number, done in enumerate(reply.trace, 1):
-        print(f"{number}. " + str(done).replace("\n", "\n   "))
+    for number, step in enumerate(reply.trace, 1):
+        print(f"{number}. " + str(step).replace("\n", "\n   "))
     print(f"{reply.name}: {reply.content}")
     print(repr(reply.metadata))
     print(f"{friday.reply('Thank you!').content}")

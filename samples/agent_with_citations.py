@@ -1,4 +1,4 @@
-"""An agent that answers with structure: a retriever as a tool, and an answer that cites what it found."""
+"""An agent with a search tool and a typed answer that cites the passages it is based on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from aiservices import (
     user_message,
 )
 
-# The Bill of Rights (1791); each amendment is a passage, its number the id.
+# The Bill of Rights (1791). Each amendment is a passage; its number is the id.
 AMENDMENTS = """\
 Congress shall make no law respecting an establishment of religion, or prohibiting the free exercise \
 thereof; or abridging the freedom of speech, or of the press; or the right of the people peaceably to \
@@ -70,17 +70,18 @@ PASSAGES = [Passage(number, text) for number, text in enumerate(AMENDMENTS.split
 
 
 def words_of(text: str) -> set[str]:
-    """The words of a text, without what most of them end with in the plural."""
+    """Return the words of a text without a plural s."""
     return {word.rstrip("s") for word in re.findall(r"[a-z]+", text.lower())}
 
 
 def search(query: str) -> list[Passage]:
-    """Finds the passages of the Bill of Rights that have most to do with a query.
+    """Find the passages of the Bill of Rights that match a query best.
 
     query: words that the passage is likely to contain
     """
 
     def weight(passage: Passage) -> float:
+        # A word counts more if fewer passages contain it.
         shared = words_of(query) & words_of(passage.text)
         return sum(log(len(PASSAGES) / sum(word in words_of(p.text) for p in PASSAGES)) for word in shared)
 
@@ -93,7 +94,7 @@ class Response:
     """The final answer to the user."""
 
     answer: str
-    sources: Annotated[list[int], Description("the ids of the passages that say so")]
+    sources: Annotated[list[int], Description("the ids of the passages that support the answer")]
 
 
 class Lawyer(Protocol):
@@ -103,37 +104,37 @@ class Lawyer(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that searches first, and then answers with what it was given."""
-    said = {
+    """Return a model that searches, and then answers and cites the first passage that was found."""
+    script = {
         QUESTIONS[0]: ("soldier quartered house", "In peace only if you consent; in war as the law says."),
         QUESTIONS[1]: ("jury trial counsel", "Yes to both, where you are accused of a crime."),
     }
 
     def reply(request: ChatRequest) -> ChatReply:
         question, last = request.messages[1].text, request.messages[-1]
-        query, answer = said[question]
+        query, answer = script[question]
         if not isinstance(last, ToolMessage):
-            return called("search", {"query": query})
-        found = [passage["id"] for passage in json.loads(last.text)]
-        return called("Response", {"answer": answer, "sources": found[:1]})
+            return tool_call("search", {"query": query})
+        ids = [passage["id"] for passage in json.loads(last.text)]
+        return tool_call("Response", {"answer": answer, "sources": ids[:1]})
 
     return ScriptedChatModel(reply)
 
 
-def called(tool: str, arguments: dict[str, object]) -> ChatReply:
-    """A reply that calls a tool."""
+def tool_call(tool: str, arguments: dict[str, object]) -> ChatReply:
+    """Return a reply that calls a tool."""
     return ChatReply(AiMessage("", (ToolCall("call_1", tool, json.dumps(arguments)),)))
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the searches, the answers and what they cite. Without a model a scripted one is asked."""
+    """Print the searches, the answers and the cited passages. Without a model, a scripted one answers."""
     lawyer = create(Lawyer, model or scripted(), tools=[search], strategy="output_tool")
     for question in QUESTIONS:
         result = lawyer.answer(question)
         print(question)
         for run in result.tool_runs:
-            found = ", ".join(str(passage.id) for passage in run.result or ())
-            print(f"  {run.name}({run.call.arguments}) found {found or 'nothing'}")
+            ids = ", ".join(str(passage.id) for passage in run.result or ())
+            print(f"  {run.name}({run.call.arguments}) found {ids or 'nothing'}")
         print(f"  {result.value.answer}")
         for passage in PASSAGES:
             if passage.id in result.value.sources:

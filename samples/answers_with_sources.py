@@ -1,4 +1,4 @@
-"""Answers from a real text: the model looks for passages itself, and cites those that it was shown."""
+"""Retrieval: the model searches a text with a tool and cites passages; a guard checks the citations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Answer:
     """The answer, in one sentence."""
 
     answer: str
-    sources: Annotated[list[int], Description("the numbers of the passages that say so")]
+    sources: Annotated[list[int], Description("the numbers of the passages that support the answer")]
 
 
 class Guide(Protocol):
@@ -51,24 +51,24 @@ class Guide(Protocol):
 
 
 def passages(text: str) -> list[Content]:
-    """The sections of a text in pieces, each with its heading in front; the id of a piece is its number."""
-    found = list[Content]()
+    """Split a text into passages with the heading of their section; the id of a passage is its number."""
+    contents = list[Content]()
     for section in re.split(r"^#+ ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
         for piece in split(body, max_characters=1200):
-            found.append(Content(f"{heading}\n{piece.text}", str(len(found) + 1)))
-    return found
+            contents.append(Content(f"{heading}\n{piece.text}", str(len(contents) + 1)))
+    return contents
 
 
 def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
-    """The passages, found by their meaning. By default they are embedded here, with all-MiniLM-L6-v2."""
+    """Return a retriever for the Jargon File. The default embedding model runs here: all-MiniLM-L6-v2."""
     retriever = EmbeddingRetriever(model or SentenceTransformerModel.embedded(), max_results=10)
     retriever.add(passages(TEXT.read_text("utf-8")))
     return retriever
 
 
-def cited(answer: Answer, invocation: Invocation) -> Verdict:
-    """Has the model answer again where it cites what the tool did not find in this call."""
+def cites_found_passages(answer: Answer, invocation: Invocation) -> Verdict:
+    """Reject an answer that cites a passage which the tool did not find in this call."""
     found = contents_by_id(invocation.state.tool_runs)
     invented = [number for number in answer.sources if str(number) not in found]
     if not invented:
@@ -76,7 +76,7 @@ def cited(answer: Answer, invocation: Invocation) -> Verdict:
     return reprompt(f"No passage {invented[0]} was found. These were: {', '.join(found) or 'none'}.")
 
 
-# What is asked, what a sensible model answers, and a part of the passage that says so.
+# The questions, the answers of a good model, and a part of the passage that supports the answer.
 SCRIPT = {
     "Do hackers keep pets?": ("More often cats than dogs.", "cats than dogs"),
     "Where in America do most of them live?": ("Round Boston and San Francisco.", "Bay Area-to-Boston axis"),
@@ -84,18 +84,18 @@ SCRIPT = {
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that searches, cites at first a number that it never saw, and then what it was shown."""
+    """Return a model that searches, cites a wrong number, and corrects it when the guard objects."""
 
     def reply(request: ChatRequest) -> ChatReply | str:
-        asked = next(message.text for message in request.messages if isinstance(message, UserMessage))
-        answer, part = SCRIPT[asked]
-        shown = [message.text for message in request.messages if isinstance(message, ToolMessage)]
-        if not shown:
-            call = ToolCall("call_1", "search_jargon_file", json.dumps({"query": asked}))
+        question = next(message.text for message in request.messages if isinstance(message, UserMessage))
+        answer, part = SCRIPT[question]
+        results = [message.text for message in request.messages if isinstance(message, ToolMessage)]
+        if not results:
+            call = ToolCall("call_1", "search_jargon_file", json.dumps({"query": question}))
             return ChatReply(AiMessage("", (call,)))
         if isinstance(request.messages[-1], ToolMessage):
             return json.dumps({"answer": answer, "sources": [999]})
-        blocks = re.findall(r"^\[(\d+)\]\n(.*?)(?=^\[\d+\]\n|\Z)", shown[0], re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^\[(\d+)\]\n(.*?)(?=^\[\d+\]\n|\Z)", results[0], re.MULTILINE | re.DOTALL)
         sources = [int(number) for number, text in blocks if part in text]
         return json.dumps({"answer": answer, "sources": sources})
 
@@ -103,12 +103,13 @@ def scripted() -> ScriptedChatModel:
 
 
 def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None = None) -> None:
-    """Print answers with their sources. Without a model a scripted one is asked; another has to call tools.
+    """Print answers with their sources. Without a model, a scripted one answers.
 
-    Needs the extra ``retrieval`` and, for the embeddings by default, ``embeddings``.
+    Another model must support tools. Needs the extra ``retrieval``, and ``embeddings`` for the default
+    embedding model.
     """
     search = retriever_tool(jargon_file(embeddings), "search_jargon_file")
-    guards = OutputGuardrails(cited, on="value")
+    guards = OutputGuardrails(cites_found_passages, on="value")
     guide = create(Guide, model or scripted(), tools=[search], interceptors=[guards])
     for question in SCRIPT:
         result = guide.answer(question)

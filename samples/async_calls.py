@@ -1,4 +1,4 @@
-"""async def: several calls awaited at once."""
+"""Asynchronous methods: several calls run at the same time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Desk(Protocol):
 
 
 async def topics_of(desk: Desk, tickets: Sequence[str]) -> list[Topic]:
-    """The topics of the tickets, in their order, all asked for at the same time."""
+    """Return the topic of each ticket; all calls run at the same time."""
     return await asyncio.gather(*(desk.topic_of(ticket) for ticket in tickets))
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the topic of each ticket. ``model`` is as in ``create``."""
+    """Print the topic of each ticket. ``model`` is passed to ``create``."""
     desk = create(Desk, model)
     topics = asyncio.run(topics_of(desk, TICKETS))
     for ticket, topic in zip(TICKETS, topics, strict=True):

@@ -1,4 +1,4 @@
-"""Budget and FallbackChatModel: what a call may spend in all, and who is asked when a model fails."""
+"""Budget and FallbackChatModel: limits for a call, and the next model when one fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiservices import (
     user_message,
 )
 
-# For a million tokens each, by the model's name. The scripted models count words as tokens.
+# Prices of a million tokens by model name. Scripted models count words as tokens.
 PRICES = {"large": Price(input=2.0, output=8.0), "small": Price(input=0.1, output=0.4)}
 BUDGETS = {
     "3 attempts": Budget(max_attempts=3),
@@ -32,14 +32,14 @@ class Counter(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print who answered when a model was down, and where three budgets end. Scripted models are asked."""
+    """Print the answer of the second model, and where three budgets end. Only scripted models are called."""
     broken = ScriptedChatModel([ModelServerError("overloaded", status=503, retryable=True)], name="large")
     both = FallbackChatModel(broken, ScriptedChatModel(['{"value": 8}'], name="small"))
     result = create(Counter, both).legs("spider")
-    tried = [f"{one.model}: {one.error or one.text}" for one in result.attempts]
-    print(f"{result.value}, after {'; '.join(tried)}")
+    attempts = [f"{attempt.model}: {attempt.error or attempt.text}" for attempt in result.attempts]
+    print(f"{result.value}, after {'; '.join(attempts)}")
 
-    # A reply that goes beyond the limit is used if it can be read; no further request is made.
+    # A reply that exceeds the limit is used if it can be read. After it, no request is made.
     for name, budget in BUDGETS.items():
         unsure = ScriptedChatModel(["Many, I think, but who has counted them?"] * 3, name="large")
         try:

@@ -1,4 +1,4 @@
-"""Tools: functions that the model calls before it answers, what it hears of faults, and how far it may go."""
+"""Tools: functions that the model calls before it answers, their errors, and limits for the calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHELF = {"lamp": (3, 40.0), "chair": (0, 85.0)}
 
 
 def in_stock(article: str) -> int:
-    """How many pieces of an article are in the shop.
+    """Return how many pieces of an article are in stock.
 
     Args:
         article: its name, in the singular
@@ -39,7 +39,7 @@ def in_stock(article: str) -> int:
 
 @tool(name="price_of", description="The price of an article.", timeout=5)
 def price(article: str, currency: Literal["EUR", "GBP"] = "EUR") -> float:
-    """Of a KeyError the model hears only that the tool failed, for its text is not meant for models."""
+    """Return a price. After a KeyError, the model is told only that the tool failed."""
     return SHELF[article][1] * (0.85 if currency == "GBP" else 1)
 
 
@@ -55,21 +55,24 @@ class Clerk(Protocol):
     def offer(self, wish: str) -> Result[Offer]: ...
 
 
-def called(*calls: tuple[str, dict[str, object]]) -> ChatReply:
-    """A reply that calls tools."""
-    made = (ToolCall(f"call_{at}", name, json.dumps(given)) for at, (name, given) in enumerate(calls, 1))
+def calls(*arguments_by_name: tuple[str, dict[str, object]]) -> ChatReply:
+    """Return a reply that calls tools."""
+    made = [
+        ToolCall(f"call_{number}", name, json.dumps(arguments))
+        for number, (name, arguments) in enumerate(arguments_by_name, 1)
+    ]
     return ChatReply(AiMessage("", tuple(made)))
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that takes a wrong name first; asked a second time, it never comes to an end."""
+    """Return a model that first uses a wrong name, and in the second call never stops calling tools."""
 
     def replies() -> Iterator[ChatReply | str]:
-        yield called(("in_stock", {"article": "lamps"}), ("price_of", {"article": "lamps"}))
-        yield called(("in_stock", {"article": "lamp"}), ("price_of", {"article": "lamp", "currency": "GBP"}))
+        yield calls(("in_stock", {"article": "lamps"}), ("price_of", {"article": "lamps"}))
+        yield calls(("in_stock", {"article": "lamp"}), ("price_of", {"article": "lamp", "currency": "GBP"}))
         yield '{"article": "lamp", "in_stock": true, "price": 34.0}'
         while True:
-            yield called(("in_stock", {"article": "chair"}))
+            yield calls(("in_stock", {"article": "chair"}))
 
     script = replies()
 
@@ -80,7 +83,7 @@ def scripted() -> ScriptedChatModel:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what ran for an answer, and where a model is stopped. Without a model a scripted one is asked."""
+    """Print the tool calls, and the error at the limit. Without a model, a scripted one answers."""
     limits = ToolLimits(max_rounds=4, max_calls=10, max_concurrency=2)
     clerk = create(Clerk, model or scripted(), tools=[in_stock, price], tool_limits=limits)
     result = clerk.offer("Two lamps, please. What are they in pounds?")

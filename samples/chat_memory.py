@@ -1,4 +1,4 @@
-"""Memory: each visitor has a conversation of their own; it is kept in a file and outlives the process."""
+"""Chat memory: each user has a conversation, which is saved in a file and survives the process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Guide(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Let two visitors ask, begin anew as a later process would, and print what is kept."""
+    """Print the answers to two visitors, then an answer after reopening the store, as a new process does."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "visitors.db")
         with SqliteChatMemoryStore(path) as store:

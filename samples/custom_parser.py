@@ -1,4 +1,4 @@
-"""A type of one's own: a ParserFactory that reads Money, as a whole answer and inside a record."""
+"""A parser for your own type: a ParserFactory that reads Money, alone and inside a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiservices import ChatModel, create, user_message
 from output_parsers import OutputParser, OutputParsingError, ParserRegistry, Problem, Target
 
 PRICE = "The book cost me 12.50 euros."
-FORM = r"([0-9]{1,9}(?:\.[0-9]{2})?) (EUR|GBP|USD)"
+PATTERN = r"([0-9]{1,9}(?:\.[0-9]{2})?) (EUR|GBP|USD)"
 
 
 @dataclass(frozen=True)
@@ -22,22 +22,22 @@ class Money:
 
 
 class MoneyParser:
-    """Reads "12.50 EUR". Any class with these three is an OutputParser."""
+    """Reads "12.50 EUR". Any class with these three members is an OutputParser."""
 
-    schema: Mapping[str, Any] = {"type": "string", "pattern": f"^{FORM}$"}
+    schema: Mapping[str, Any] = {"type": "string", "pattern": f"^{PATTERN}$"}
 
     def format_instructions(self) -> str:
         return 'amount and currency, such as "8.25 EUR"'
 
     def parse(self, text: str) -> Money:
-        found = re.fullmatch(FORM, text.strip().strip('"'))
-        if found is None:
+        match = re.fullmatch(PATTERN, text.strip().strip('"'))
+        if match is None:
             raise OutputParsingError(text, [Problem("$", "expected an amount and EUR, GBP or USD", text)])
-        return Money(Decimal(found[1]), found[2])
+        return Money(Decimal(match[1]), match[2])
 
 
 def money(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-    """The factory: a parser for Money, None for what is not its business."""
+    """Return a parser for Money, or None for other types."""
     return MoneyParser() if target.type is Money else None
 
 
@@ -56,7 +56,7 @@ class Bookkeeper(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print a price and a receipt. ``model`` is as in ``create``."""
+    """Print a price and a receipt. ``model`` is passed to ``create``."""
     bookkeeper = create(Bookkeeper, model, parsers=[money])
     print(bookkeeper.price(PRICE))
     print(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp."))

@@ -1,4 +1,4 @@
-"""Dates and times that a text tells in words."""
+"""Dates and times in words, as date, time and datetime."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class DateTimeExtractor(Protocol):
     @user_message("Extract the date from this text.\n\nText: {{text}}")
     def extract_date(self, text: str) -> date: ...
 
-    # The example was found by trial, with the 1.5 B model and the text above: it brings this text to its
-    # right time, and makes the model no better at other texts.
+    # The examples in the prompt were tuned with the model of 1.5 billion parameters on the text above. They
+    # make this answer right and do not improve the answers for other texts.
     @user_message(
         "Extract the time of day described in this text. Noon is 12:00:00, and twenty minutes to noon is "
         "11:40:00.\n\nText: {{text}}"
@@ -30,7 +30,7 @@ class DateTimeExtractor(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the date, the time and both of one text. ``model`` is as in ``create``."""
+    """Print the date, the time and the datetime in a text. ``model`` is passed to ``create``."""
     extractor = create(DateTimeExtractor, model)
     print(EVENING)
     print(f"date      {extractor.extract_date(EVENING):%d %B %Y}")

@@ -1,4 +1,4 @@
-"""Result[T]: the value with the text, the usage and the time that it took."""
+"""Result[T]: the value with the text of the reply, the tokens and the attempts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class FilmExpert(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print a film and how it was got. ``model`` is as in ``create``."""
+    """Print a film and the details of the call. ``model`` is passed to ``create``."""
     expert = create(FilmExpert, model)
     result = expert.most_popular(FilmPrompt(DIRECTOR))
     film = result.value
     print(f"{film.title} ({film.publication_date.year}) by {film.director}: {film.description}")
-    print(f"tokens read and written: {result.usage.input_tokens}, {result.usage.output_tokens}")
-    print(f"finished: {result.finish_reason}, asked for by: {result.strategy}")
-    print(f"attempts: {len(result.attempts)}, steps away from the exact text: {len(result.coercions)}")
+    print(f"input and output tokens: {result.usage.input_tokens}, {result.usage.output_tokens}")
+    print(f"finish reason: {result.finish_reason}, strategy: {result.strategy}")
+    print(f"attempts: {len(result.attempts)}, coercions: {len(result.coercions)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Guards and moderation: what users say is masked, and answers are checked before they are shown."""
+"""Guardrails and moderation: secrets are masked, and inputs and answers are checked."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Offer:
 
 
 class Shop(Protocol):
-    @user_message("Make an offer. The customer says: {{said}}")
-    def offer(self, said: str) -> Offer: ...
+    @user_message("Make an offer. The customer says: {{message}}")
+    def offer(self, message: str) -> Offer: ...
 
-    @user_message("Answer the customer, who says: {{said}}")
-    def reply(self, said: str) -> Iterator[str]: ...
+    @user_message("Answer the customer, who says: {{message}}")
+    def reply(self, message: str) -> Iterator[str]: ...
 
 
-class Polite:
-    """A moderator; ``OpenAiModerator()`` asks that of OpenAI."""
+class WordModerator:
+    """A moderator that flags one word. ``OpenAiModerator()`` uses the service of OpenAI."""
 
     def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
         flags = ["fool" in text for text in texts]
@@ -45,18 +45,18 @@ class Polite:
 
 
 def shop(*replies: str) -> tuple[Shop, ScriptedChatModel]:
-    """A shop whose model says what it should not before what it should."""
+    """Return a shop with guards, and its scripted model."""
     model = ScriptedChatModel(replies)
     guards: list[Interceptor] = [
         InputGuardrails(no_injection(), SECRETS),
-        Moderation(Polite()),
+        Moderation(WordModerator()),
         OutputGuardrails(SECRETS, forbidden("refund")),
     ]
     return create(Shop, model, interceptors=guards), model
 
 
 def show_errors() -> None:
-    """Print what a guard and a moderator refuse."""
+    """Print the errors of guards and of a moderator."""
     service, _ = shop("You get a refund.", "You are welcome.")
     try:
         print(list(service.reply("Give me my money back!")))
@@ -73,14 +73,14 @@ def show_errors() -> None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what was asked, answered and refused; by scripted models alone, for they err when they should."""
-    service, asked = shop("Your password is hunter2.")
+    """Print masked, corrected and refused messages. Only scripted models are called, with wrong answers."""
+    service, scripted = shop("Your password is hunter2.")
     print(list(service.reply("My password is hunter2, isn't it?")))
-    print(f"  asked: {asked.requests[0].messages[0].text}")
-    small = OutputGuardrails(ensure(lambda offer: offer.discount <= 20, "No more than 20 % are possible."))
-    asked = ScriptedChatModel(['{"product": "tea", "discount": 90}', '{"product": "tea", "discount": 20}'])
-    print(create(Shop, asked, interceptors=[small]).offer("Is there tea?"))
-    for message in asked.requests[1].messages[1:]:
+    print(f"  sent: {scripted.requests[0].messages[0].text}")
+    limit = OutputGuardrails(ensure(lambda offer: offer.discount <= 20, "No more than 20 % are possible."))
+    scripted = ScriptedChatModel(['{"product": "tea", "discount": 90}', '{"product": "tea", "discount": 20}'])
+    print(create(Shop, scripted, interceptors=[limit]).offer("Is there tea?"))
+    for message in scripted.requests[1].messages[1:]:
         print(f"  {type(message).__name__}: {message.text}")
     show_errors()
 

@@ -1,4 +1,4 @@
-"""Images as arguments: put where the prompt names them, or after it; a PDF or sound goes the same way."""
+"""Images as arguments: at the place where the prompt names them, or after it. Audio and files work alike."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from aiservices import ChatModel, Image, create, preview, user_message
 
 @dataclass
 class Difference:
-    what: str
+    feature: str
     in_first: str
     in_second: str
 
 
-class Eye(Protocol):
-    @user_message("Which colour has this picture: {{picture}}? Answer in {{language}}.")
+class ImageReader(Protocol):
+    @user_message("Which colour does this picture have: {{picture}}? Answer in {{language}}.")
     def colour(self, picture: Image, language: str) -> str: ...
 
     @user_message("In what do these pictures differ?")
@@ -26,7 +26,7 @@ class Eye(Protocol):
 
 
 def coloured(red: int, green: int, blue: int, side: int = 64) -> Image:
-    """A square of one colour, as a PNG; mostly one writes Image.from_path("photo.jpg")."""
+    """Return a square of one colour as a PNG. Programs usually call Image.from_path("photo.jpg")."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -38,17 +38,17 @@ def coloured(red: int, green: int, blue: int, side: int = 64) -> Image:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what would be sent; with a ``model`` that sees, such as "openai:gpt-5-mini", its answers too."""
-    eye = create(Eye, model or "openai:gpt-5-mini")
+    """Print the message; with a ``model`` such as "openai:gpt-5-mini", also its answers."""
+    reader = create(ImageReader, model or "openai:gpt-5-mini")
     red, blue = coloured(200, 0, 0), coloured(0, 0, 200)
-    (message,) = preview(eye.colour, red, "French").messages
+    (message,) = preview(reader.colour, red, "French").messages
     print(message.text)
     for part in getattr(message, "parts", ()):
         print("  ", part)
     if model is not None:
-        print(eye.colour(red, "French"))
-        for difference in eye.differences(red, blue):
-            print(f"{difference.what}: {difference.in_first} / {difference.in_second}")
+        print(reader.colour(red, "French"))
+        for difference in reader.differences(red, blue):
+            print(f"{difference.feature}: {difference.in_first} / {difference.in_second}")
 
 
 if __name__ == "__main__":

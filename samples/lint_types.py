@@ -1,4 +1,4 @@
-"""lint: what the strict mode of each provider cannot say of a type, and what is done about it."""
+"""lint: the parts of a type that the strict mode of a provider does not support, and how they are sent."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Tree(BaseModel):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the findings of two types and of a JSON Schema. No model is asked."""
+    """Print the findings of two types and of a JSON Schema. No model is called."""
     for name in PROFILES:
         print(name)
-        for form in (Order, Tree):
-            for finding in lint(form, name):
+        for tp in (Order, Tree):
+            for finding in lint(tp, name):
                 print(f"  {finding}{'' if finding.lossless else ' (sent without strict)'}")
     schema: dict[str, Any] = {
         "type": "object",

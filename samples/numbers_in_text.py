@@ -1,4 +1,4 @@
-"""The same number in the type that the program needs: int, Int32, float, Decimal."""
+"""Numbers as int, Int32, float and Decimal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PROMPT = "Extract the number from this text.\n\nText: {{text}}"
 class NumberExtractor(Protocol):
     @user_message(PROMPT)
     def to_int(self, text: str) -> int:
-        """Of any size, as Python's integers are."""
+        """Return an integer of any size."""
         ...
 
     @user_message(PROMPT)
     def to_int32(self, text: str) -> Int32:
-        """From -2**31 to 2**31 - 1; a number outside is an error, never cut down."""
+        """Return an integer from -2**31 to 2**31 - 1; a number outside is an error."""
         ...
 
     @user_message(PROMPT)
@@ -30,12 +30,12 @@ class NumberExtractor(Protocol):
 
     @user_message(PROMPT)
     def to_decimal(self, text: str) -> Decimal:
-        """With the digits that the model wrote; it never passes through a float."""
+        """Return exactly the digits that the model wrote; they never pass through a float."""
         ...
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print the number of one text in four types. ``model`` is as in ``create``."""
+    """Print the number in a text in four types. ``model`` is passed to ``create``."""
     extractor = create(NumberExtractor, model)
     print(ANSWER)
     print(f"int      {extractor.to_int(ANSWER)!r}")

@@ -1,4 +1,4 @@
-"""The parsers by themselves: a typed value from text that you have, and what reading it took."""
+"""The parsers without a model: typed values from text, and the list of coercions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class City:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what several texts are read as. No model is asked."""
+    """Print the values of several texts. No model is called."""
     reading = read(City, REPLY)
     print(reading.value)
     for coercion in reading.coercions:

@@ -1,4 +1,4 @@
-"""A record while it is written: typed snapshots that only grow, and the items of a list one by one."""
+"""PartialReader and ItemReader: typed snapshots and list items from text that arrives in chunks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recipe:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what is known after each chunk of a reply. No model is asked."""
+    """Print the value after each chunk of a reply. No model is called."""
     reader = PartialReader(Recipe)
     for chunk in CHUNKS:
         reader.feed(chunk)

@@ -1,4 +1,4 @@
-"""Records: dataclasses with strings, numbers, a date, a bool and a list in them."""
+"""Records: dataclasses with strings, numbers, a date, a bool and a list."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PersonExtractor(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print three people, each as a record of its own class. ``model`` is as in ``create``."""
+    """Print three people, each as a record of another class. ``model`` is passed to ``create``."""
     extractor = create(PersonExtractor, model)
     person = extractor.person(NEWBORN)
     print(f"{person.first_name} {person.last_name}, born on {person.birth_date:%d %B %Y}")

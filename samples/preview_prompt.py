@@ -1,4 +1,4 @@
-"""preview: the messages, the schema and the strategy of a call, without a key and without the call."""
+"""preview: the messages, the schema and the strategy of a call, without calling the model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Postmaster(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what would be sent to ``model``; to a model of OpenAI when there is none."""
+    """Print the request that a call would send. Without a model, it is a request to OpenAI."""
     postmaster = create(Postmaster, model or "openai:gpt-5-mini")
-    shown = preview(postmaster.urgency, "Please call me back tonight.", company="Harper & Sons")
-    print(shown)
+    request = preview(postmaster.urgency, "Please call me back tonight.", company="Harper & Sons")
+    print(request)
     print()
-    print(f"{len(shown.messages)} messages, strict schema: {shown.strict}")
+    print(f"{len(request.messages)} messages, strict schema: {request.strict}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A pydantic model with constraints, asked for by any number of ingredients or by a structured prompt."""
+"""A pydantic model with constraints, and methods with variable arguments and with a structured prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INGREDIENTS = ("cucumber", "tomato", "feta", "onion", "olives")
 
 
 class Recipe(BaseModel):
-    """What a Field says goes to the model, and an answer outside of its limits is an error."""
+    """The descriptions are sent to the model; an answer that violates a constraint is an error."""
 
     title: str = Field(description="3 words at most", pattern=r"^[^ ]{1,20}( [^ ]{1,20}){0,2}$")
     description: str = Field(description="2 sentences at most", max_length=200)
@@ -35,12 +35,12 @@ class Chef(Protocol):
     def recipe_from(self, *ingredients: str) -> Recipe: ...
 
     def recipe(self, request: str | CreateRecipePrompt) -> Recipe:
-        """Without a prompt of its own, the argument is the message: a structured prompt renders itself."""
+        """Return a recipe. Without a prompt, the argument is the message: a text or a structured prompt."""
         ...
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print three recipes. ``model`` is as in ``create``."""
+    """Print three recipes. ``model`` is passed to ``create``."""
     chef = create(Chef, model)
     show(chef.recipe_from(*INGREDIENTS))
     show(chef.recipe(CreateRecipePrompt("salad", INGREDIENTS)))
@@ -48,7 +48,7 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 def show(recipe: Recipe) -> None:
-    """Print a recipe as one reads it."""
+    """Print a recipe."""
     print(f"{recipe.title} ({recipe.preparation_time_minutes} minutes): {recipe.description}")
     for number, step in enumerate(recipe.steps, 1):
         print(f"  {number}. {step}")

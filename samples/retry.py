@@ -1,4 +1,4 @@
-"""Retry: an answer that cannot be read is asked for again, in full or only the fields that do not fit."""
+"""Retry: an answer that cannot be read is requested again, as a whole or only its wrong fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiservices import ChatModel, Result, Retry, ScriptedChatModel, create, user_message
 
-ERRING = '{"name": "Ann", "age": "old"}'
+WRONG_ANSWER = '{"name": "Ann", "age": "old"}'
 
 
 @dataclass
@@ -22,11 +22,11 @@ class Census(Protocol):
 
 
 def show(result: Result[Person], model: ScriptedChatModel) -> None:
-    """Print a value, what each attempt gave, and what the model was told after the first."""
+    """Print a value, the text of each attempt, and the message after the first attempt."""
     print(result.value)
     for number, attempt in enumerate(result.attempts, 1):
-        print(f"  {number}. {attempt.text} {'is unfit' if attempt.error else 'is taken'}")
-    print(f"  words read and written, in all: {result.usage.input_tokens}, {result.usage.output_tokens}")
+        print(f"  {number}. {attempt.text} {'is rejected' if attempt.error else 'is accepted'}")
+    print(f"  input and output tokens: {result.usage.input_tokens}, {result.usage.output_tokens}")
     for line in model.requests[1].messages[-1].text.splitlines():
         print(f"  > {line}")
     for coercion in result.coercions:
@@ -34,11 +34,11 @@ def show(result: Result[Person], model: ScriptedChatModel) -> None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print one record twice. No model but the scripted ones is asked, for these err when they should."""
-    whole = ScriptedChatModel([ERRING, '{"name": "Ann", "age": 31}'])
-    show(create(Census, whole).person("Ann is 31."), whole)  # retry=Retry() is the default, None turns it off
-    fields = ScriptedChatModel([ERRING, '{"age": 31}'])
-    show(create(Census, fields, retry=Retry(mode="fields")).person("Ann is 31."), fields)
+    """Print a record from each kind of retry. Only scripted models are called."""
+    scripted = ScriptedChatModel([WRONG_ANSWER, '{"name": "Ann", "age": 31}'])
+    show(create(Census, scripted).person("Ann is 31."), scripted)  # retry=Retry() is the default.
+    scripted = ScriptedChatModel([WRONG_ANSWER, '{"age": 31}'])
+    show(create(Census, scripted, retry=Retry(mode="fields")).person("Ann is 31."), scripted)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a text feels like: a yes or no as bool, a choice as an enum."""
+"""The sentiment of a text, as a bool and as an enum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SentimentAnalyzer(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what the model thinks of four texts. ``model`` is as in ``create``."""
+    """Print the sentiment of four texts. ``model`` is passed to ``create``."""
     analyzer = create(SentimentAnalyzer, model)
     for text in ("This is great!", "It's awful!"):
         print(f"{text} → positive: {analyzer.is_positive(text)}")

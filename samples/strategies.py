@@ -1,4 +1,4 @@
-"""Strategies: one method asked in each way for structure, and the step down when a provider refuses one."""
+"""Strategies for structured output: what each one sends, and the fallback when a provider rejects one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aiservices import (
     user_message,
 )
 
-# What a model can do decides how it is asked: in the first of these ways that it has.
+# The capabilities of a model decide the strategy: the first of these that it supports.
 MODELS = {
     Strategy.GRAMMAR: Capabilities(constrained=True),
     Strategy.JSON_SCHEMA: Capabilities(json_schema=True, tools=True, json_mode=True),
@@ -27,8 +27,8 @@ MODELS = {
     Strategy.JSON_MODE: Capabilities(json_mode=True),
     Strategy.PROMPT: Capabilities(),
 }
-REFUSAL = BadRequestError("response_format json_schema is not supported", status=400)
-BY_TOOL = ChatReply(AiMessage("", (ToolCall("call_1", "int", '{"value": 8}'),)))
+REJECTION = BadRequestError("response_format json_schema is not supported", status=400)
+TOOL_CALL = ChatReply(AiMessage("", (ToolCall("call_1", "int", '{"value": 8}'),)))
 
 
 class Counter(Protocol):
@@ -37,14 +37,15 @@ class Counter(Protocol):
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what each strategy sends. Only a scripted model is asked, and only in the end."""
+    """Print what each strategy sends, and the reasons of a fallback. Only a scripted model is called."""
     for capabilities in MODELS.values():
         counter = create(Counter, ScriptedChatModel([], capabilities=capabilities, name="it"))
-        shown = preview(counter.legs, "spider")
-        asked = " ".join(shown.messages[-1].text.split())
-        print(f"{shown.strategy:<11}  {'schema' if shown.schema else '-':<6}  {asked}")
-    refusing = ScriptedChatModel([REFUSAL, BY_TOOL], capabilities=MODELS[Strategy.JSON_SCHEMA], name="it")
-    result = create(Counter, refusing).legs("spider")
+        request = preview(counter.legs, "spider")
+        text = " ".join(request.messages[-1].text.split())
+        print(f"{request.strategy:<11}  {'schema' if request.schema else '-':<6}  {text}")
+    capabilities = MODELS[Strategy.JSON_SCHEMA]
+    rejecting = ScriptedChatModel([REJECTION, TOOL_CALL], capabilities=capabilities, name="it")
+    result = create(Counter, rejecting).legs("spider")
     print(f"{result.value} by {result.strategy}")
     for reason in result.reasons:
         print(f"  {reason}")

@@ -1,4 +1,4 @@
-"""A support agent: tools, a memory for each customer, a typed answer to each message, a refund that waits."""
+"""A support agent with tools, a memory for each customer, typed answers, and refunds that need approval."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ ORDERS = {
     17: Order("ann", "desk lamp", 40.0, date(2025, 9, 1)),
     23: Order("ben", "floor lamp", 95.0, date(2022, 3, 12)),
 }
-Customer = Annotated[str, MemoryId]  # given by the call: the model neither sees nor writes it
+Customer = Annotated[str, MemoryId]  # Passed by the caller: the model neither sees nor writes it.
 
 
 def order(number: int, customer: Customer) -> Order:
-    """Looks up an order of the customer who writes."""
-    found = ORDERS.get(number)
-    if found is None or found.customer != customer:
+    """Look up an order of this customer."""
+    match = ORDERS.get(number)
+    if match is None or match.customer != customer:
         raise ToolException(f"This customer has no order {number}.")
-    return found
+    return match
 
 
 def warranty(number: int, customer: Customer) -> str:
-    """Says whether an order is still under warranty, which is for two years."""
+    """Return the end of the warranty of an order, which lasts two years."""
     delivered = order(number, customer).delivered
     ends = delivered.replace(year=delivered.year + 2)
     return f"{'under warranty until' if ends >= TODAY else 'the warranty ended on'} {ends:%d %B %Y}"
@@ -63,7 +63,7 @@ def warranty(number: int, customer: Customer) -> str:
 
 @tool(needs_approval=True)
 def refund(number: int, customer: Customer) -> str:
-    """Pays back what an order cost."""
+    """Pay back the price of an order."""
     return f"{order(number, customer).euros:.2f} euros are on their way."
 
 
@@ -85,34 +85,34 @@ class Support(Protocol):
     def write(self, customer: Customer, message: str) -> Result[Reply]: ...
 
 
-def calls(name: str, number: int) -> ChatReply:
-    """A reply that calls a tool."""
+def tool_call(name: str, number: int) -> ChatReply:
+    """Return a reply that calls a tool."""
     return ChatReply(AiMessage("", (ToolCall("call_1", name, json.dumps({"number": number})),)))
 
 
-def says(text: str, topic: Topic, *, needs_human: bool = False) -> str:
-    """A reply that is an answer."""
+def answer(text: str, topic: Topic, *, needs_human: bool = False) -> str:
+    """Return a reply that is an answer."""
     return json.dumps({"text": text, "topic": topic.value, "needs_human": needs_human})
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that says what a sensible one would."""
+    """Return a model with the replies of a good model."""
     return ScriptedChatModel(
         [
-            calls("order", 17),
-            calls("warranty", 17),
-            says("Your desk lamp is under warranty. Shall I refund it?", Topic.WARRANTY),
-            calls("refund", 17),
-            calls("order", 17),
-            says("You have no order 17. A colleague will write to you.", Topic.REFUND, needs_human=True),
-            says("The 40 euros for your lamp are on their way.", Topic.REFUND),
-            says("It was your desk lamp, order 17.", Topic.ORDER),
+            tool_call("order", 17),
+            tool_call("warranty", 17),
+            answer("Your desk lamp is under warranty. Shall I refund it?", Topic.WARRANTY),
+            tool_call("refund", 17),
+            tool_call("order", 17),
+            answer("You have no order 17. A colleague will write to you.", Topic.REFUND, needs_human=True),
+            answer("The 40 euros for your lamp are on their way.", Topic.REFUND),
+            answer("It was your desk lamp, order 17.", Topic.ORDER),
         ]
     )
 
 
 def open_support(model: ChatModel | str, store: SqliteChatMemoryStore) -> Support:
-    """The service over a store, as each process makes it."""
+    """Return the service with a memory in this store."""
     memory = ChatMemory(MessageWindow(20), store=store)
     return create(Support, model, tools=[order, warranty, refund], interceptors=[memory])
 
@@ -126,7 +126,7 @@ def show(result: Result[Reply]) -> None:
 
 
 def write(support: Support, customer: str, message: str) -> str | None:
-    """Print what comes of a message. Gives the state, as text, of a call that waits for approval."""
+    """Print the answer to a message. Return the state of a call that waits for approval, as text."""
     print(f"{customer}: {message}")
     try:
         show(support.write(customer, message))
@@ -137,24 +137,24 @@ def write(support: Support, customer: str, message: str) -> str | None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print two conversations that a later process goes on with. Without a model a scripted one is asked."""
-    asked = model or scripted()
+    """Print two conversations that a second process continues. Without a model, a scripted one answers."""
+    chat_model = model or scripted()
     with TemporaryDirectory() as folder:
         path = Path(folder, "support.db")
         with SqliteChatMemoryStore(path) as store:
-            support = open_support(asked, store)
+            support = open_support(chat_model, store)
             write(support, "ann", "The lamp of order 17 flickers.")
-            waiting = write(support, "ann", "Then I would like my money back.")
+            pending = write(support, "ann", "Then I would like my money back.")
             write(support, "ben", "I want the money for order 17 as well.")
-        with SqliteChatMemoryStore(path) as store:  # as a later process does
-            support = open_support(asked, store)
-            if waiting is not None:
+        with SqliteChatMemoryStore(path) as store:  # as a second process does
+            support = open_support(chat_model, store)
+            if pending is not None:
                 print("the refund is approved")
-                state = SuspendedCall.from_json(waiting)
+                state = SuspendedCall.from_json(pending)
                 show(resume(support.write, state, dict.fromkeys(state.pending, True)))
             write(support, "ann", "Which lamp was it?")
             for customer in ("ann", "ben"):
-                print(f"kept of {customer}: {len(store.load(customer).messages)} messages")
+                print(f"stored for {customer}: {len(store.load(customer).messages)} messages")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Prints a table row by row, for terminals: fixed columns, wide characters counted as two."""
+"""Functions that print a table in a terminal: fixed columns, wide characters count as two columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _CODES: dict[Colour, str] = {"green": "32", "red": "31", "grey": "90", "bold": "
 
 
 def coloured(text: str, colour: Colour | None) -> str:
-    """The text in a colour where a person watches; NO_COLOR turns it off."""
+    """Return a text with the codes of a colour, if the output is a terminal and NO_COLOR is not set."""
     if colour is None or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\033[{_CODES[colour]}m{text}\033[0m"
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return the number of columns that a text takes in a terminal."""
     return sum(map(_columns, text))
 
 
@@ -32,22 +32,22 @@ def _columns(character: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text on one line of that many columns; "…" stands for what was left out."""
+    """Return a text on one line of at most ``width`` columns; "…" marks an omission."""
     line = " ".join(text.split())
     return line if width_of(line) <= width else f"{_head(line, width - 1).rstrip()}…"
 
 
 def _head(text: str, width: int) -> str:
-    taken = 0
+    columns = 0
     for position, character in enumerate(text):
-        taken += _columns(character)
-        if taken > width:
+        columns += _columns(character)
+        if columns > width:
             return text[:position]
     return text
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """The text in lines of that many columns at most, broken at spaces where there are any."""
+    """Yield the lines of a text, of at most ``width`` columns; lines break at spaces if there are any."""
     rest = " ".join(text.split())
     while width_of(rest) > width:
         head = _head(rest, width + 1)
@@ -60,7 +60,7 @@ def wrapped(text: str, width: int) -> Iterator[str]:
 def print_row(
     cells: Sequence[str], widths: Sequence[int], colour: Colour | None = None, first: Colour | None = None
 ) -> None:
-    """Print one row; a cell that is too wide goes on in the next line. ``first`` colours the first cell."""
+    """Print a row; a cell that is too wide continues in the next line. ``first`` is for the first cell."""
     columns = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for number, line in enumerate(zip_longest(*columns, fillvalue="")):
         padded = [part + " " * (width - width_of(part)) for part, width in zip(line, widths, strict=True)]

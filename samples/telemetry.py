@@ -1,4 +1,4 @@
-"""OpenTelemetry: the spans of a call as a tree on the console, and a line of it in the log."""
+"""OpenTelemetry: the spans of a call as a tree, and a log line for the call."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from aiservices.integrations.otel import OpenTelemetry
 from aiservices.prices import PriceTable
 
 PRICES = PriceTable({"scripted": Price(input=2.0, output=8.0)}, currency="EUR", as_of=date(2026, 11, 1))
-SHOWN = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "aiservices.cost", "error.type")
+ATTRIBUTES = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "aiservices.cost", "error.type")
 
 
 def in_stock(item: str) -> int:
-    """How many of an item are in stock."""
+    """Return how many pieces of an item are in stock."""
     return {"pears": 12, "plums": 0}[item]
 
 
@@ -43,14 +43,14 @@ class Clerk(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that is down at first, then asks for the stock of two items, and errs once in its answer."""
+    """Return a model that first fails, then calls a tool twice, and then gives a wrong and a right answer."""
     calls = tuple(ToolCall(item, "in_stock", f'{{"item": "{item}"}}') for item in ("pears", "plums"))
     down = ModelServerError("overloaded", status=503, retryable=True)
     return ScriptedChatModel([down, ChatReply(AiMessage("", calls)), "Pears.", '{"value": ["pears"]}'])
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Trace one call of ``model``, by default of a scripted one, and print its spans."""
+    """Print the spans of a call. Without a model, a scripted one answers."""
     logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("aiservices").setLevel(logging.INFO)
     exporter, provider = InMemorySpanExporter(), TracerProvider()
@@ -70,16 +70,16 @@ def main(model: ChatModel | str | None = None) -> None:
 
 
 def tree(spans: Sequence[ReadableSpan], parent: int | None) -> Iterator[str]:
-    """The lines of the spans below one."""
+    """Yield a line for each span below a parent span, with its attributes and events."""
     for span in spans:
         if (span.parent and span.parent.span_id) == parent:
-            about = ", ".join(
-                f"{name}={value!r}" for name, value in (span.attributes or {}).items() if name in SHOWN
+            attributes = ", ".join(
+                f"{name}={value!r}" for name, value in (span.attributes or {}).items() if name in ATTRIBUTES
             )
-            yield f"{span.name}  {about}".rstrip()
+            yield f"{span.name}  {attributes}".rstrip()
             yield from (f"   {event.name}" for event in span.events)
-            below = tree(spans, span.context.span_id) if span.context else ()
-            yield from (f"   {line}" for line in below)
+            children = tree(spans, span.context.span_id) if span.context else ()
+            yield from (f"   {line}" for line in children)
 
 
 if __name__ == "__main__":

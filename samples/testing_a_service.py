@@ -1,4 +1,4 @@
-"""aiservices.testing: made-up answers, recorded ones, and how good answers are, without a key."""
+"""aiservices.testing: fake answers, recorded answers, and an evaluation, all without an API key."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Reader(Protocol):
     def mood(self, letter: str) -> Mood: ...
 
 
-def made_up() -> None:
-    """Valid answers to everything, the same ones for the same seed."""
+def print_fake_answers() -> None:
+    """Print valid answers of a fake model, which are equal for equal seeds."""
     moods = [[create(Reader, FakeChatModel(seed)).mood(letter) for letter in LETTERS] for seed in (1, 1, 2)]
-    print(f"made up: {', '.join(moods[0])}; the same again: {moods[0] == moods[1]}")
+    print(f"fake: {', '.join(moods[0])}; equal with the same seed: {moods[0] == moods[1]}")
 
 
-def recorded(model: ChatModel | str, path: Path) -> None:
-    """What a model answered is replayed without asking it."""
-    asked = create(Reader, CassetteChatModel(path, model)).mood("Thank you!")
+def print_recorded_answers(model: ChatModel | str, path: Path) -> None:
+    """Record an answer of a model, and print it again without calling the model."""
+    recorded = create(Reader, CassetteChatModel(path, model)).mood("Thank you!")
     replaying = create(Reader, CassetteChatModel(path, mode="none"))
-    print(f"recorded: {asked}; replayed: {replaying.mood('Thank you!')}")
+    print(f"recorded: {recorded}; replayed: {replaying.mood('Thank you!')}")
     try:
         replaying.mood("Never again!")
     except CassetteError as error:
@@ -37,19 +37,19 @@ def recorded(model: ChatModel | str, path: Path) -> None:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Test and evaluate a service. Without a model a scripted one answers, which finds all letters glad."""
+    """Test and evaluate a service. Without a model, a scripted one answers "glad" for all letters."""
     model = model or ScriptedChatModel(lambda request: '{"value": "glad"}')
-    made_up()
+    print_fake_answers()
     with TemporaryDirectory() as folder:
-        recorded(model, Path(folder, "reader.json"))
+        print_recorded_answers(model, Path(folder, "reader.json"))
     cases = [Case({"letter": letter}, mood) for letter, mood in LETTERS.items()]
     report = evaluate(create(Reader, model).mood, cases, [exact()])
     rate = report.summary("exact")
     assert rate.interval is not None
     low, high = rate.interval
-    print(f"right: {rate.value:.0%} of {rate.cases} letters; 95 % sure that it is {low:.0%} to {high:.0%}")
-    for one in report.outcomes:
-        print(f"  {one.arguments['letter']} → {one.value}, expected {one.expected}")
+    print(f"right: {rate.value:.0%} of {rate.cases} letters (95 % confidence: {low:.0%} to {high:.0%})")
+    for outcome in report.outcomes:
+        print(f"  {outcome.arguments['letter']} → {outcome.value}, expected {outcome.expected}")
 
 
 if __name__ == "__main__":

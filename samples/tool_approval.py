@@ -1,4 +1,4 @@
-"""Approval: a tool that waits for somebody to permit it; the call is kept as text and goes on later."""
+"""A tool that needs approval: the call is suspended, saved as text, and resumed after the decision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LETTER = "My order 17 came broken. I paid 40 euros for it."
 
 @tool(needs_approval=True)
 def pay_back(order: int, euros: float) -> str:
-    """Pays money back to a customer."""
+    """Pay money back to a customer."""
     return f"{euros:.2f} euros are on their way for order {order}."
 
 
@@ -35,7 +35,7 @@ class Desk(Protocol):
 
 
 def scripted() -> ScriptedChatModel:
-    """A model that pays back first, and then tells what came of it."""
+    """Return a model that pays back, and then reports the result."""
 
     def reply(request: ChatRequest) -> ChatReply | str:
         last = request.messages[-1]
@@ -47,18 +47,18 @@ def scripted() -> ScriptedChatModel:
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print what waits, and how the call goes on either way. Without a model a scripted one is asked."""
+    """Print the answers with and without approval. Without a model, a scripted one answers."""
     desk = create(Desk, model or scripted(), tools=[pay_back])
     try:
         print(desk.answer(LETTER))
         return
     except ApprovalRequiredError as error:
-        kept = error.state.to_json()  # in a file, say, from which another process takes it
+        saved = error.state.to_json()  # Usually it is saved in a file or database, for another process.
         for call in error.calls:
             print(f"waits: {call.name}({call.arguments})")
-    state = SuspendedCall.from_json(kept)
-    permitted = dict.fromkeys(state.pending, True)
-    print(f"yes → {resume(desk.answer, state, permitted)}")
+    state = SuspendedCall.from_json(saved)
+    approved = dict.fromkeys(state.pending, True)
+    print(f"yes → {resume(desk.answer, state, approved)}")
     refused = dict.fromkeys(state.pending, "above 20 euros a manager decides")
     print(f"no  → {resume(desk.answer, state, refused)}")
 

@@ -1,4 +1,4 @@
-"""The calls of the tour: the method, its input, and what the answer must be."""
+"""The rows of the tour: a call of a method, its input, and the right answer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ from . import (
     person,
     recipe,
     sentiment,
+    streaming_text,
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """``expected`` is the only right value, None where there is no single one.
+    """One call of the tour.
 
-    ``problem`` says what is wrong with a value of which more than one is right, "" when nothing is.
+    Attributes:
+        method: The name of the method.
+        given: The input, for the table.
+        call: Calls the method.
+        expected: The right value; None if several values are right.
+        problem: Returns what is wrong with a value, or "", if several values are right.
     """
 
     method: str
@@ -37,12 +43,12 @@ class Row:
 
 
 def rows_of(model: ChatModel | str) -> list[Row]:
-    """All rows of the tour, for a model. Nothing is asked of it yet."""
-    return [*_closed(model), *_open(model)]
+    """Return all rows of the tour for a model. The model is not called yet."""
+    return [*_rows_with_one_answer(model), *_rows_with_many_answers(model)]
 
 
-def _closed(model: ChatModel | str) -> list[Row]:
-    feeling = create(sentiment.SentimentAnalyzer, model)
+def _rows_with_one_answer(model: ChatModel | str) -> list[Row]:
+    analyzer = create(sentiment.SentimentAnalyzer, model)
     numbers = create(numbers_in_text.NumberExtractor, model)
     times = create(dates_and_times.DateTimeExtractor, model)
     people = create(person.PersonExtractor, model)
@@ -59,10 +65,10 @@ def _closed(model: ChatModel | str) -> list[Row]:
     answer, evening = numbers_in_text.ANSWER, dates_and_times.EVENING
     born = person.Person("John", "Doe", date(1968, 7, 4))
     return [
-        row(feeling.is_positive, great, True),
-        row(feeling.is_positive, bad, False),
-        row(feeling.sentiment_of, great, sentiment.Sentiment.POSITIVE),
-        row(feeling.sentiment_of, unsure, sentiment.Sentiment.NEUTRAL),
+        row(analyzer.is_positive, great, True),
+        row(analyzer.is_positive, bad, False),
+        row(analyzer.sentiment_of, great, sentiment.Sentiment.POSITIVE),
+        row(analyzer.sentiment_of, unsure, sentiment.Sentiment.NEUTRAL),
         row(numbers.to_int, answer, 42),
         row(numbers.to_int32, answer, 42),
         row(numbers.to_float, answer, 42.0),
@@ -78,10 +84,10 @@ def _closed(model: ChatModel | str) -> list[Row]:
     ]
 
 
-def _open(model: ChatModel | str) -> list[Row]:
+def _rows_with_many_answers(model: ChatModel | str) -> list[Row]:
     chef = create(recipe.Chef, model)
     expert = create(film.FilmExpert, model)
-    teller = create(streaming.Teller, model)
+    teller = create(streaming_text.Teller, model)
     salad = recipe.CreateRecipePrompt("salad", recipe.INGREDIENTS)
     prompt = film.FilmPrompt(film.DIRECTOR)
     return [
@@ -89,20 +95,20 @@ def _open(model: ChatModel | str) -> list[Row]:
             "recipe_from",
             ", ".join(recipe.INGREDIENTS),
             lambda: chef.recipe_from(*recipe.INGREDIENTS),
-            problem=_fault_of_recipe,
+            problem=_recipe_problem,
         ),
         Row(
-            "recipe", f"CreateRecipePrompt: {salad.dish}", lambda: chef.recipe(salad), problem=_fault_of_recipe
+            "recipe", f"CreateRecipePrompt: {salad.dish}", lambda: chef.recipe(salad), problem=_recipe_problem
         ),
         Row("most_popular", f"FilmPrompt: {film.DIRECTOR}", lambda: expert.most_popular(prompt)),
         Row("tell", "a lighthouse", lambda: "".join(teller.tell("a lighthouse"))),
     ]
 
 
-def _fault_of_recipe(value: object) -> str:
+def _recipe_problem(value: object) -> str:
     if not isinstance(value, recipe.Recipe):
-        return "it is no recipe"
-    title, long = value.title.split(), [step for step in value.steps if len(step.split()) > 4]
+        return "it is not a recipe"
+    title, long_ones = value.title.split(), [step for step in value.steps if len(step.split()) > 4]
     problems = [f"the title has {len(title)} words, not 3 at most"] if len(title) > 3 else []
-    problems += [f"{len(long)} of {len(value.steps)} steps have more than 4 words"] if long else []
+    problems += [f"{len(long_ones)} of {len(value.steps)} steps have more than 4 words"] if long_ones else []
     return "; ".join(problems)

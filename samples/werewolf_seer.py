@@ -1,4 +1,4 @@
-"""The seer of a werewolf game: what is parsed from a reply is kept, said aloud, or told to the game alone."""
+"""A player in a werewolf game: parts of a reply go to the memory, to the other players, or to the game."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Day(TypedDict):
     agreed: bool
 
 
-# By night nobody hears the seer; the game is told whom to look at.
+# By night nothing is public. The game gets the player whose role the seer wants to see.
 NIGHT = MarkdownJsonDictParser(
     {"thought": "what you think", "player": "whose role you want to see"},
     required_keys=("thought", "player"),
@@ -42,7 +42,7 @@ NIGHT = MarkdownJsonDictParser(
     keys_to_content=False,
     keys_to_metadata="player",
 )
-# By day the others hear what is said, and the game is told whether the talk is over.
+# By day the others hear "speak", and the game gets "agreed".
 DAY = MultiTaggedContentParser(
     TaggedContent("thought", "[THOUGHT]", "what you think", "[/THOUGHT]"),
     TaggedContent("speak", "[SPEAK]", "what you say to all", "[/SPEAK]"),
@@ -52,7 +52,7 @@ DAY = MultiTaggedContentParser(
     keys_to_metadata=("agreed",),
 )
 SCRIPT = (
-    '```json\n{"thought": "Bob was quiet all day."}\n```',  # it forgets the player, and is asked again
+    '```json\n{"thought": "Bob was quiet all day."}\n```',  # The player is missing, so the service retries.
     '```json\n{"thought": "Bob was quiet all day.", "player": "Bob"}\n```',
     "[THOUGHT]If I say all I know, I am the next one.[/THOUGHT]\n"
     "[SPEAK]I do not trust Bob. Let us vote for him.[/SPEAK]\n[AGREED]false[/AGREED]",
@@ -60,8 +60,8 @@ SCRIPT = (
 )
 
 
-def of_the_game(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
-    """The parsers of the two phases, for ``create``."""
+def game_parsers(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | None:
+    """Return the parser for Night or Day, or None for other types."""
     if target.type is Night:
         return NIGHT
     return DAY if target.type is Day else None
@@ -69,43 +69,43 @@ def of_the_game(target: Target, parsers: ParserRegistry) -> OutputParser[Any] | 
 
 @system_message("You are Ann, the seer in a game of werewolf with Bob, Cem and Dora.")
 class Seer(Protocol):
-    @user_message("{{said}}")
-    def by_night(self, said: str, memory: Annotated[list[Message], History]) -> Result[Night]: ...
+    @user_message("{{message}}")
+    def by_night(self, message: str, memory: Annotated[list[Message], History]) -> Result[Night]: ...
 
-    @user_message("{{said}}")
-    def by_day(self, said: str, memory: Annotated[list[Message], History]) -> Day: ...
+    @user_message("{{message}}")
+    def by_day(self, message: str, memory: Annotated[list[Message], History]) -> Day: ...
 
 
-def kept(memory: list[Message], said: str, remembered: object) -> None:
-    """Put a question, and what the seer keeps of her answer, into her memory."""
-    memory += [UserMessage(said), AiMessage(json.dumps(remembered))]
+def remember(memory: list[Message], message: str, answer: object) -> None:
+    """Add a message, and the part of the answer that the seer remembers, to her memory."""
+    memory += [UserMessage(message), AiMessage(json.dumps(answer))]
 
 
 def main(model: ChatModel | str | None = None) -> None:
-    """Print a night and a day. Without a model a scripted one is asked."""
-    seer = create(Seer, model or ScriptedChatModel(SCRIPT), parsers=[of_the_game])
+    """Print a night and a day. Without a model, a scripted one answers."""
+    seer = create(Seer, model or ScriptedChatModel(SCRIPT), parsers=[game_parsers])
     memory: list[Message] = []
 
-    said = "It is night. Whose role do you want to see?"
-    result = seer.by_night(said, memory)
+    message = "It is night. Whose role do you want to see?"
+    result = seer.by_night(message, memory)
     for attempt in result.attempts:
         if attempt.error is not None:
-            print(f"night   asked again: {attempt.error}")
+            print(f"night   rejected: {attempt.error}")
     night = result.value
-    kept(memory, said, NIGHT.to_memory(night))
-    looked_at = NIGHT.to_metadata(night)
-    print(f"night   the others hear: {NIGHT.to_content(night)}; the game is told: {looked_at}")
+    remember(memory, message, NIGHT.to_memory(night))
+    seen_player = NIGHT.to_metadata(night)
+    print(f"night   public: {NIGHT.to_content(night)}; for the game: {seen_player}")
 
-    said = f"{looked_at} is a {ROLES.get(looked_at, 'stranger')}. It is day. What do you say?"
+    message = f"{seen_player} is a {ROLES.get(seen_player, 'stranger')}. It is day. What do you say?"
     for _ in range(3):
-        day = seer.by_day(said, memory)
-        kept(memory, said, DAY.to_memory(day))
-        print(f"day     the others hear: {DAY.to_content(day)} The game is told: {DAY.to_metadata(day)}")
+        day = seer.by_day(message, memory)
+        remember(memory, message, DAY.to_memory(day))
+        print(f"day     public: {DAY.to_content(day)} For the game: {DAY.to_metadata(day)}")
         if day["agreed"]:
             break
-        said = "Cem: I am with you. Dora: So am I."
-    for message in memory:
-        print(f"memory  {type(message).__name__}: {message.text}")
+        message = "Cem: I am with you. Dora: So am I."
+    for entry in memory:
+        print(f"memory  {type(entry).__name__}: {entry.text}")
 
 
 if __name__ == "__main__":

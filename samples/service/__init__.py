@@ -1,1 +1,1 @@
-"""A service over HTTP: one interface, its endpoints, and requests for them."""
+"""A service over HTTP: an interface, its application, and requests for its endpoints."""

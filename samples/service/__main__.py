@@ -1,7 +1,7 @@
-"""Serves the clerk: ``python -m samples.service [--model MODEL | --scripted] [--port PORT]``.
+"""Serve the clerk over HTTP: ``python -m samples.service [--model MODEL | --scripted] [--port PORT]``.
 
-Without a model it takes the embedded one, or what AISERVICES_MODEL names. ``clerk.http`` holds requests for
-it, and http://127.0.0.1:8000/docs a page to try them on.
+Without a model, the model that AISERVICES_MODEL names is used, or else the embedded one. ``clerk.http`` has
+requests for the endpoints, and http://127.0.0.1:8000/docs is a page to try them.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from .scripted import scripted
 
 
 def application(model: ChatModel | str | None = None) -> FastAPI:
-    """The whole application. ``model`` is as in ``create``."""
+    """Return the application. ``model`` is passed to ``create``."""
     return app(create(Clerk, model), paths=PATHS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until it is stopped; 1 when there is no model."""
+    """Serve until the process is stopped. Return 1 if there is no model."""
     parser = argparse.ArgumentParser(
-        prog="python -m samples.service", description="Serves the clerk over HTTP."
+        prog="python -m samples.service", description="Serve the clerk over HTTP."
     )
-    chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--model", help='as in create: "local", "openai:NAME"; by default the embedded one')
-    chosen.add_argument(
-        "--scripted", action="store_true", help="answers that are written down: no key, no weights"
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--model", help='the model, such as "local" or "openai:NAME"; default: the embedded model'
+    )
+    group.add_argument(
+        "--scripted", action="store_true", help="use prepared answers, without a key or weights"
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        served = application(scripted() if given.scripted else given.model)
+        service = application(scripted() if options.scripted else options.model)
     except DefinitionError as error:
-        print(f"It cannot be served: {error}", file=sys.stderr)
+        print(f"The service cannot start: {error}", file=sys.stderr)
         return 1
-    uvicorn.run(served, host=given.host, port=given.port)
+    uvicorn.run(service, host=options.host, port=options.port)
     return 0
 
 

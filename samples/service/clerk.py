@@ -1,4 +1,4 @@
-"""The interface that is served: texts read as booleans, choices, numbers, dates and records."""
+"""The interface of the service: methods that return booleans, enums, numbers, dates, records and streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from aiservices import Int32, Int64, Result, Stream, structured_prompt, user_message
 
 NUMBER = "Extract the number from this text.\n\nText: {{text}}"
-# the names of these methods are those of types, or no names of Python
+# Paths for methods whose path differs from their name.
 PATHS = {
     "is_positive": "/boolean",
     "sentiment_of": "/enum",
@@ -40,7 +40,7 @@ class Sentiment(Enum):
 
 
 class Person(BaseModel):
-    """JSON in camel case (``firstName``), fields in snake case."""
+    """A person. The keys of the JSON are in camel case (``firstName``)."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
@@ -71,7 +71,7 @@ class Film(BaseModel):
 
 
 class Clerk(Protocol):
-    """Reads texts, and writes recipes."""
+    """Reads texts and writes recipes."""
 
     @user_message("Does this text have a positive sentiment?\n\nText: {{text}}")
     def is_positive(self, text: str) -> bool: ...
@@ -87,7 +87,7 @@ class Clerk(Protocol):
 
     @user_message(NUMBER)
     def to_integer(self, text: str) -> int:
-        """A number of any size."""
+        """Return an integer of any size."""
         ...
 
     @user_message(NUMBER)
@@ -98,7 +98,7 @@ class Clerk(Protocol):
 
     @user_message(NUMBER)
     def to_big_decimal(self, text: str) -> Decimal:
-        """A number with all the digits that the model wrote."""
+        """Return a number with all digits that the model wrote."""
         ...
 
     @user_message("Extract the person from this text.\n\nText: {{text}}")
@@ -108,7 +108,7 @@ class Clerk(Protocol):
     def recipe_from(self, *ingredients: str) -> Recipe: ...
 
     def recipe(self, request: RecipePrompt) -> Recipe:
-        """A recipe of a dish; the ingredients are a list."""
+        """Return a recipe of a dish for a list of ingredients."""
         ...
 
     @user_message("Extract the date from this text.\n\nText: {{text}}")
@@ -122,15 +122,15 @@ class Clerk(Protocol):
 
     @user_message("What is the most popular film of the director {{director}}? Tell its year and its story.")
     async def most_popular(self, director: str) -> Result[Film]:
-        """A film, with everything about how it was got."""
+        """Return a film with the details of the call."""
         ...
 
     @user_message("Create a recipe of a {{dish}}.")
     def growing_recipe(self, dish: str) -> Stream[Recipe]:
-        """A recipe while it is written, as events."""
+        """Stream a recipe while the model writes it, as events."""
         ...
 
     @user_message("Tell a story of three sentences about {{subject}}.")
     def story(self, subject: str) -> Iterator[str]:
-        """A text while it is written, as events."""
+        """Stream a text while the model writes it, as events."""
         ...

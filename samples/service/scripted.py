@@ -1,4 +1,4 @@
-"""A model for trying the endpoints out: it answers what its script says for the type that is asked for."""
+"""A model with prepared answers, to try the endpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILM = (
     '{"title": "Hero", "director": "Zhang Yimou", "publication_date": "2002-10-24", '
     '"description": "A nameless warrior tells a king how he won."}'
 )
-# by a part of the prompt
+# The answers, by a part of the prompt.
 ANSWERS = {
     "positive sentiment": "true",
     "Analyze the sentiment": '"positive"',
@@ -28,13 +28,14 @@ ANSWERS = {
 
 
 def scripted() -> ScriptedChatModel:
-    """A model without weights and keys; what it is told beside the prompt changes nothing."""
+    """Return a model that needs no weights and no key. Arguments do not change its answers."""
     return ScriptedChatModel(_reply)
 
 
 def _reply(request: ChatRequest) -> str:
-    said = request.messages[-1].text
-    answer = next(answer for part, answer in ANSWERS.items() if part in said)
-    form = request.response_format
-    enveloped = isinstance(form, JsonSchemaFormat) and list(form.schema.get("properties", ())) == ["value"]
-    return f'{{"value": {answer}}}' if enveloped else answer
+    prompt = request.messages[-1].text
+    answer = next(answer for part, answer in ANSWERS.items() if part in prompt)
+    # Values that are not objects are expected inside an object with the key "value".
+    answer_format = request.response_format
+    schema = answer_format.schema if isinstance(answer_format, JsonSchemaFormat) else {}
+    return f'{{"value": {answer}}}' if list(schema.get("properties", ())) == ["value"] else answer

@@ -1,4 +1,4 @@
-"""The samples of agents print what they should, and what their scripted models make them do is checked."""
+"""The agent samples print the right lines and send the right requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_agent_with_citations(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_the_answer_stands_beside_the_search_as_a_tool() -> None:
+def test_the_answer_is_a_tool_next_to_the_search() -> None:
     model = agent_with_citations.scripted()
     agent_with_citations.main(model)
     first, second, *_ = model.requests
@@ -35,19 +35,19 @@ def test_the_answer_stands_beside_the_search_as_a_tool() -> None:
     assert passages[0]["text"].startswith("No Soldier shall, in time of peace be quartered in any house")
 
 
-def called(tool: str, **arguments: object) -> ChatReply:
+def tool_call(tool: str, **arguments: object) -> ChatReply:
     return ChatReply(AiMessage("", (ToolCall("call_1", tool, json.dumps(arguments)),)))
 
 
-def test_an_answer_in_plain_text_is_asked_for_again_and_then_an_error() -> None:
+def test_an_answer_in_plain_text_is_retried_and_then_an_error() -> None:
     model = ScriptedChatModel(["Only if you consent."] * 3)
     with pytest.raises(ServiceOutputError) as caught:
         agent_with_citations.main(model)
     assert [attempt.text for attempt in caught.value.attempts] == ["Only if you consent."] * 3
 
 
-def test_an_answer_that_is_called_at_once_needs_no_search(capsys: pytest.CaptureFixture[str]) -> None:
-    agent_with_citations.main(ScriptedChatModel([called("Response", answer="Yes.", sources=[])] * 2))
+def test_the_model_may_answer_without_a_search(capsys: pytest.CaptureFixture[str]) -> None:
+    agent_with_citations.main(ScriptedChatModel([tool_call("Response", answer="Yes.", sources=[])] * 2))
     assert capsys.readouterr().out == (
         "May the army put soldiers up in my house?\n  Yes.\n"
         "Does a jury decide, and may I have a lawyer?\n  Yes.\n"
@@ -55,7 +55,7 @@ def test_an_answer_that_is_called_at_once_needs_no_search(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "ids"),
     [
         ("soldiers in houses", [3, 4]),
         ("freedom of speech and religion", [1]),
@@ -64,14 +64,14 @@ def test_an_answer_that_is_called_at_once_needs_no_search(capsys: pytest.Capture
         ("telephone", []),
     ],
 )
-def test_the_retriever_finds_the_passages_that_share_rare_words(query: str, found: list[int]) -> None:
-    assert [passage.id for passage in agent_with_citations.search(query)] == found
+def test_the_retriever_finds_the_passages_that_share_rare_words(query: str, ids: list[int]) -> None:
+    assert [passage.id for passage in agent_with_citations.search(query)] == ids
 
 
 def test_agent_profile(capsys: pytest.CaptureFixture[str]) -> None:
     agent_profile.main()
     article = agent_profile.ENCYCLOPEDIA["Albert Einstein"]
-    said = (
+    answer = (
         '"response": "Albert Einstein was the physicist who gave us relativity.", "name": "Albert Einstein"'
     )
     rest = '"field": "physics", "honors": ["Nobel Prize in Physics 1921"]'
@@ -79,16 +79,16 @@ def test_agent_profile(capsys: pytest.CaptureFixture[str]) -> None:
         "(Friday is about to call look_up)\n"
         "1. First I look him up.\n"
         f'   look_up({{"person": "Albert Einstein"}}) → {article}\n'
-        f'2. generate_response({{{said}, "age": 176, {rest}}})\n'
-        "   not taken: $.age: input should be less than or equal to 120, found 176\n"
-        f'3. generate_response({{{said}, "age": 76, {rest}}})\n'
+        f'2. generate_response({{{answer}, "age": 176, {rest}}})\n'
+        "   rejected: $.age: input should be less than or equal to 120, found 176\n"
+        f'3. generate_response({{{answer}, "age": 76, {rest}}})\n'
         "Friday: Albert Einstein was the physicist who gave us relativity.\n"
         "Profile(name='Albert Einstein', age=76, field='physics', honors=['Nobel Prize in Physics 1921'])\n"
         "You are welcome.\n"
     )
 
 
-def test_the_constraints_of_the_profile_are_told_to_the_model_and_enforced() -> None:
+def test_the_constraints_of_the_profile_are_sent_and_enforced() -> None:
     model = agent_profile.scripted()
     agent_profile.main(model)
     tooling = model.requests[0].tooling
@@ -112,13 +112,13 @@ def test_the_constraints_of_the_profile_are_told_to_the_model_and_enforced() -> 
 def test_werewolf_seer(capsys: pytest.CaptureFixture[str]) -> None:
     werewolf_seer.main()
     assert capsys.readouterr().out == (
-        "night   asked again: cannot read the reply: $: these required keys are missing: player, "
+        "night   rejected: cannot read the reply: $: these required keys are missing: player, "
         "found an object with thought "
         '(the reply: \'```json\\n{"thought": "Bob was quiet all day."}\\n```\')\n'
-        "night   the others hear: None; the game is told: Bob\n"
-        "day     the others hear: I do not trust Bob. Let us vote for him. "
-        "The game is told: {'agreed': False}\n"
-        "day     the others hear: Then it is Bob. The game is told: {'agreed': True}\n"
+        "night   public: None; for the game: Bob\n"
+        "day     public: I do not trust Bob. Let us vote for him. "
+        "For the game: {'agreed': False}\n"
+        "day     public: Then it is Bob. For the game: {'agreed': True}\n"
         "memory  UserMessage: It is night. Whose role do you want to see?\n"
         'memory  AiMessage: {"thought": "Bob was quiet all day.", "player": "Bob"}\n'
         "memory  UserMessage: Bob is a werewolf. It is day. What do you say?\n"
@@ -129,15 +129,15 @@ def test_werewolf_seer(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_the_seer_is_told_how_to_write_and_what_was_missing() -> None:
+def test_the_seer_gets_the_format_and_the_missing_key() -> None:
     model = ScriptedChatModel(werewolf_seer.SCRIPT)
     werewolf_seer.main(model)
-    asked = [request.messages[-1].text for request in model.requests]
-    assert asked[0] == (
+    prompts = [request.messages[-1].text for request in model.requests]
+    assert prompts[0] == (
         "It is night. Whose role do you want to see?\n\n"
         "Reply with a JSON object in a fenced block, as follows:\n"
         '```json\n{"thought": "what you think", "player": "whose role you want to see"}\n```\n'
         "It must have these keys: thought, player."
     )
-    assert "- $: these required keys are missing: player" in asked[1]
-    assert "[SPEAK]what you say to all[/SPEAK]" in asked[2]
+    assert "- $: these required keys are missing: player" in prompts[1]
+    assert "[SPEAK]what you say to all[/SPEAK]" in prompts[2]

@@ -36,14 +36,15 @@ from samples import (
 
 FOLDER = Path(sentiment.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
-# The tour chooses and pulls weights itself, as no service does.
-DOORS = {
+# The tour also downloads weights, which no service does.
+PUBLIC_PACKAGES = {
     "aiservices",
     "aiservices.agents",
     "aiservices.call_log",
     "aiservices.guardrails",
     "aiservices.integrations.mcp",
     "aiservices.integrations.otel",
+    "aiservices.interceptors",
     "aiservices.memory",
     "aiservices.moderation",
     "aiservices.prices",
@@ -56,14 +57,14 @@ DOORS = {
     "output_parsers.profiles",
     "output_parsers.text",
 }
-DOORS_OF_THE_TOUR = {"aiservices", "aiservices.models.local.download"}
+PACKAGES_OF_THE_TOUR = {"aiservices", "aiservices.models.local.download"}
 
 Printed = Callable[..., str]
 
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Runs the main of a sample on a script of replies, and gives what it printed."""
+    """Return a function that runs a sample with scripted replies and returns the printed text."""
 
     def run(sample: ModuleType, *replies: object) -> str:
         texts = [reply if isinstance(reply, str) else json.dumps(reply) for reply in replies]
@@ -75,8 +76,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
     return run
 
 
-def value(said: object) -> dict[str, object]:
-    return {"value": said}
+def value(content: object) -> dict[str, object]:
+    return {"value": content}
 
 
 def test_sentiment(printed: Printed) -> None:
@@ -89,7 +90,7 @@ def test_sentiment(printed: Printed) -> None:
     )
 
 
-def test_sentiment_of_what_is_not_liked(printed: Printed) -> None:
+def test_negative_sentiment(printed: Printed) -> None:
     replies = [value(False), value(False), value("negative"), value("negative")]
     assert printed(sentiment, *replies).endswith("I don't know. → they do not like it\n")
 
@@ -172,7 +173,7 @@ def test_recipe(printed: Printed) -> None:
     )
 
 
-def test_a_structured_prompt_of_a_recipe_renders_itself() -> None:
+def test_the_recipe_sample_sends_a_rendered_structured_prompt() -> None:
     reply = '{"title": "Salad", "description": "Fresh.", "steps": ["Chop."], "preparation_time_minutes": 5}'
     model = ScriptedChatModel([reply] * 3)
     recipe.main(model)
@@ -193,9 +194,9 @@ def test_film(printed: Printed) -> None:
     }
     assert printed(film, reply) == (
         "英雄 (2002) by 张艺谋: A nameless warrior tells a king how three assassins died.\n"
-        "tokens read and written: 16, 17\n"
-        "finished: stop, asked for by: json_schema\n"
-        "attempts: 1, steps away from the exact text: 0\n"
+        "input and output tokens: 16, 17\n"
+        "finish reason: stop, strategy: json_schema\n"
+        "attempts: 1, coercions: 0\n"
     )
 
 
@@ -224,19 +225,19 @@ def test_streaming_record(printed: Printed) -> None:
     new_york = {"name": "New York", "population": 8336817, "sights": ["Central Park", "Broadway"]}
     rome = {"name": "Rome", "population": 2754719, "sights": ["Colosseum"]}
     assert printed(streaming_record, new_york, rome) == (
-        "{} | population is known: False\n"
-        "{'name': 'New '} | population is known: False\n"
-        "{'name': 'New York'} | population is known: False\n"
-        "{'name': 'New York', 'population': 8336817} | population is known: True\n"
-        "{'name': 'New York', 'population': 8336817, 'sights': []} | population is known: True\n"
+        "{} | population is complete: False\n"
+        "{'name': 'New '} | population is complete: False\n"
+        "{'name': 'New York'} | population is complete: False\n"
+        "{'name': 'New York', 'population': 8336817} | population is complete: True\n"
+        "{'name': 'New York', 'population': 8336817, 'sights': []} | population is complete: True\n"
         "{'name': 'New York', 'population': 8336817, 'sights': ['Central Park', 'Broadway']} "
-        "| population is known: True\n"
+        "| population is complete: True\n"
         "City(name='New York', population=8336817, sights=['Central Park', 'Broadway'])\n"
-        "attempt 1, asked by json_schema\n"
+        "attempt 1 with json_schema\n"
         "  name: 'Rome'\n"
         "  population: 2754719\n"
         "  sights: ['Colosseum']\n"
-        "whole after 1 attempt: Rome\n"
+        "complete after 1 attempt: Rome\n"
     )
 
 
@@ -245,7 +246,7 @@ def test_streaming_items(printed: Printed) -> None:
     assert printed(streaming_items, value(people)) == (
         "Ann is 31\nBob is 27\nCy is 5\n"
         "Ann is 31\n"
-        'item 1 left out: {"name": "Bob", "age": "old"}: $[1].age: expected an integer, found "old"\n'
+        'item 1 does not fit: {"name": "Bob", "age": "old"}: $[1].age: expected an integer, found "old"\n'
         "Cy is 5\n"
     )
 
@@ -274,19 +275,19 @@ def test_few_shot(printed: Printed) -> None:
 
 
 def test_retry(printed: Printed) -> None:
-    told = '  > That answer cannot be read:\n  > - $.age: expected an integer, found "old"\n'
+    retry_message = '  > That answer cannot be read:\n  > - $.age: expected an integer, found "old"\n'
     assert printed(retry) == (
         "Person(name='Ann', age=31)\n"
-        '  1. {"name": "Ann", "age": "old"} is unfit\n'
-        '  2. {"name": "Ann", "age": 31} is taken\n'
-        "  words read and written, in all: 45, 8\n"
-        f"{told}"
+        '  1. {"name": "Ann", "age": "old"} is rejected\n'
+        '  2. {"name": "Ann", "age": 31} is accepted\n'
+        "  input and output tokens: 45, 8\n"
+        f"{retry_message}"
         "  > Answer again in full, with these problems put right.\n"
         "Person(name='Ann', age=31)\n"
-        '  1. {"name": "Ann", "age": "old"} is unfit\n'
-        '  2. {"age": 31} is taken\n'
-        "  words read and written, in all: 46, 6\n"
-        f"{told}"
+        '  1. {"name": "Ann", "age": "old"} is rejected\n'
+        '  2. {"age": 31} is accepted\n'
+        "  input and output tokens: 46, 6\n"
+        f"{retry_message}"
         "  > Write only these parts again, with the problems put right.\n"
         "  $.age: asked for again\n"
     )
@@ -312,7 +313,7 @@ def test_strategies(printed: Printed) -> None:
         "8 by output_tool\n"
         "  the provider refused json_schema: response_format json_schema is not supported\n"
         "  it calls tools\n"
-        "  the value travels in an object, under the key 'value'\n"
+        "  the value is sent in an object, under the key 'value'\n"
     )
 
 
@@ -336,7 +337,7 @@ def test_lint_types(printed: Printed) -> None:
     )
 
 
-def test_a_price_that_is_none_is_told_with_its_place() -> None:
+def test_a_wrong_price_is_an_error_with_its_path() -> None:
     from aiservices import ServiceOutputError
 
     model = ScriptedChatModel(['{"value": "twelve euros"}'] * 3)
@@ -351,14 +352,14 @@ def test_preview_prompt(printed: Printed) -> None:
     assert printed(preview_prompt) == PREVIEW.format(model="scripted")
 
 
-def test_the_preview_of_a_model_that_costs_money_needs_no_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preview_needs_no_api_key(capsys: pytest.CaptureFixture[str]) -> None:
     preview_prompt.main()
     assert capsys.readouterr().out == PREVIEW.format(model="openai:gpt-5-mini")
 
 
 PREVIEW = """\
 Postmaster.urgency → {model}
-strategy: json_schema ({model} takes a JSON Schema; the value travels in an object, under the key 'value')
+strategy: json_schema ({model} supports JSON Schema; the value is sent in an object, under the key 'value')
 
 [system]
 You sort the mail of Harper & Sons.
@@ -392,13 +393,13 @@ Letter: Please call me back tonight.
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_sample_imports_through_the_public_doors_alone(path: Path) -> None:
-    own = [name for name in imported_by(path) if name.partition(".")[0] in DOORS]
-    assert set(own) <= (DOORS_OF_THE_TOUR if path.stem == "tour" else DOORS)
+def test_a_sample_imports_only_public_packages(path: Path) -> None:
+    imported = [name for name in imported_by(path) if name.partition(".")[0] in PUBLIC_PACKAGES]
+    assert set(imported) <= (PACKAGES_OF_THE_TOUR if path.stem == "tour" else PUBLIC_PACKAGES)
 
 
 def imported_by(path: Path) -> list[str]:
-    """The modules that a file names in its imports, those of its own package left out."""
+    """Return the modules that a file imports, except those of its own package."""
     names = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -409,12 +410,12 @@ def imported_by(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_sample_says_in_its_first_line_what_it_shows(path: Path) -> None:
+def test_a_sample_begins_with_a_docstring(path: Path) -> None:
     assert path.read_text("utf-8").startswith('"""')
 
 
-def test_no_sample_takes_the_name_of_a_module_of_python() -> None:
-    """``python samples/NAME.py`` puts the folder first on the path, where it would hide that module."""
+def test_no_sample_has_the_name_of_a_standard_module() -> None:
+    """``python samples/NAME.py`` puts the folder first on the path, so the sample would hide that module."""
     import sys
 
     assert {path.stem for path in FILES} & sys.stdlib_module_names == set()

