@@ -31,7 +31,7 @@ TOOLS = Capabilities(tools=True)
 NATIVE = Capabilities(tools=True, json_schema=True)
 STRICT = Capabilities(tools=True, json_schema=True, strict_schema=True)
 ANN = '{"name": "Ann", "age": 31}'
-QUICK = Budget(attempts=3, first_wait=0)
+QUICK = Budget(max_attempts=3, first_wait=0)
 
 
 @dataclass

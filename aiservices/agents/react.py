@@ -459,8 +459,8 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
     """
     node = parser_for(output_type).node
     if "properties" not in schema_of(node):
-        wrapper: Any = TypedDict("metadata", {"metadata": output_type})  # type: ignore[operator]  # made at run time
-        node = _MetadataNode(parser_for(wrapper).node)
+        make_type: Any = TypedDict  # as a value, since type checkers only know fixed fields
+        node = _MetadataNode(parser_for(make_type("metadata", {"metadata": output_type})).node)
     elif _find_response_key(schema_of(node)["properties"]) is not None:
         raise ResponseFieldError(
             f"{type_name(output_type)} has a field {_RESPONSE!r}, which is a parameter of "

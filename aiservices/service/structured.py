@@ -219,24 +219,25 @@ class _Targets:
 
     def routes(self, *, partial_values: bool = False) -> tuple[ModelRoute, ...]:
         """Return the models in order; ``partial_values`` for streams, which show the value as it grows."""
-        routes = []
-        for member in self.members:
-            strategies = select_strategies(
-                self.parser, member.capabilities, self.strategy, member.name, partial_values=partial_values
-            )
-            routes.append(ModelRoute(member, strategies))
-        return tuple(routes)
+        return tuple(self._route(member, partial_values) for member in self.members)
 
     def checked_routes(self, qualname: str, problems: list[DefinitionProblem]) -> tuple[ModelRoute, ...]:
         """Return the models with their first output format made; add what is wrong to ``problems``."""
-        try:
-            routes = self.routes()
-            for route in routes:
+        routes = []
+        for member in self.members:
+            try:
+                route = self._route(member, partial_values=False)
                 route.strategies.prepare()
-        except (StrategyError, UnsupportedTypeError) as error:
-            problems.append(DefinitionProblem(qualname, str(error)))
-            return ()
-        return routes
+                routes.append(route)
+            except (StrategyError, UnsupportedTypeError) as error:
+                problems.append(DefinitionProblem(qualname, str(error)))
+        return tuple(routes)
+
+    def _route(self, member: ChatModel, partial_values: bool) -> ModelRoute:
+        strategies = select_strategies(
+            self.parser, member.capabilities, self.strategy, member.name, partial_values=partial_values
+        )
+        return ModelRoute(member, strategies)
 
 
 def _find_parser(

@@ -1,4 +1,4 @@
-"""Puts ``output_parsers`` behind the face that the corpus of replies asks for."""
+"""Adapt ``output_parsers`` to the interface that the corpus of replies expects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from output_parsers import OutputParsingError, parse
 
 
 class Adapter:
-    """``parse(type, text)`` gives the value, or raises one of ``errors``."""
+    """``parse(type, text)`` returns the value or raises one of ``errors``."""
 
     errors = (OutputParsingError,)
 
-    def parse(self, form: Any, text: str) -> Any:
-        return parse(form, text)
+    def parse(self, tp: Any, text: str) -> Any:
+        return parse(tp, text)

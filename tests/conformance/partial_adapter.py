@@ -1,4 +1,4 @@
-"""Puts the partial reader behind the face that the corpus of cut replies asks for."""
+"""Adapt PartialReader to the interface that the corpus of truncated replies expects."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from output_parsers.streaming import PartialReader
 
 
 class Adapter:
-    """``parse(type, text)`` gives the value, or raises one of ``errors``; ``partial`` what is shown."""
+    """``parse`` returns the value or raises one of ``errors``; ``partial`` returns the value so far."""
 
     errors = (OutputParsingError,)
 
-    def parse(self, form: Any, text: str) -> Any:
-        return parse(form, text)
+    def parse(self, tp: Any, text: str) -> Any:
+        return parse(tp, text)
 
-    def partial(self, form: Any, text: str) -> Any:
-        """Plain data of what a text that may be cut off shows; None when it shows nothing."""
-        reader: PartialReader[Any] = PartialReader(form)
+    def partial(self, tp: Any, text: str) -> Any:
+        """Return the plain data in a text that may be truncated; None if there is none yet."""
+        reader: PartialReader[Any] = PartialReader(tp)
         reader.feed(text)
         return reader.snapshot().to_python()

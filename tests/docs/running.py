@@ -113,7 +113,7 @@ def _answer_with(script: Iterator[Reply], ran: Ran, monkeypatch: pytest.MonkeyPa
 
         return made
 
-    monkeypatch.setattr(base, "_factory", factory)
+    monkeypatch.setattr(base, "_find_factory", factory)
     monkeypatch.setattr(base, "_embedded", lambda: "local")
 
 

@@ -1,4 +1,4 @@
-"""Builds texts from bytes: raw ones, and replies that are broken in the ways in which models break them."""
+"""Create a type and a text from any bytes: raw text, or a reply that is broken in the ways models break it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzz_types import SUBJECTS, Subject
 
 __all__ = ["LONGEST", "Draws", "case_of"]
 
-LONGEST = 64 * 1024  # characters
+MAX_LENGTH = 64 * 1024  # characters
 
 _TOKENS: tuple[str, ...] = (
     *"{}[]()<>\"'`“”‘’„«»,:;=/\\#*_-+.%$€|~!?&@^ \t\n\r\0\u00a0\u200b\u2028\ufeff\ud800\udc00٤四½²😀\u0301",
@@ -67,59 +67,59 @@ _PYTHON = {"true": "True", "false": "False", "null": "None"}
 
 
 class Draws:
-    """Decisions drawn from bytes; zeros when they are used up."""
+    """Decisions that are read from bytes; zeros after the last byte."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._position = 0
 
     def byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1] if self._at <= len(self._data) else 0
+        self._position += 1
+        return self._data[self._position - 1] if self._position <= len(self._data) else 0
 
     def below(self, limit: int) -> int:
-        """A number from 0 to limit - 1; 0 where there is none."""
+        """Return a number from 0 to limit - 1, or 0 for a limit of 0."""
         number = self.byte() if limit <= 256 else self.byte() << 8 | self.byte()
         return number % limit if limit > 0 else 0
 
     def rest(self) -> bytes:
-        return self._data[self._at :]
+        return self._data[self._position :]
 
-    def left(self) -> bool:
-        return self._at < len(self._data)
+    def has_more(self) -> bool:
+        return self._position < len(self._data)
 
 
 def case_of(data: bytes) -> tuple[Subject, str]:
-    """A type and a text for any bytes, the same for the same bytes."""
+    """Return a type and a text; the same bytes always give the same case."""
     draws = Draws(data)
     subject = SUBJECTS[draws.below(len(SUBJECTS))]
     kind = draws.below(8)
     if kind == 0:
-        return subject, draws.rest().decode("utf-8", "replace")[:LONGEST]
+        return subject, draws.rest().decode("utf-8", "replace")[:MAX_LENGTH]
     if kind == 1:
         rest = draws.rest()
-        return subject, rest[: len(rest) // 2 * 2].decode("utf-16-le", "surrogatepass")[:LONGEST]
+        return subject, rest[: len(rest) // 2 * 2].decode("utf-16-le", "surrogatepass")[:MAX_LENGTH]
     if kind == 2:
-        return subject, _of_tokens(draws)
-    giver = subject if kind < 7 else SUBJECTS[draws.below(len(SUBJECTS))]
-    text = giver.texts[draws.below(len(giver.texts))]
+        return subject, _random_tokens(draws)
+    source = subject if kind < 7 else SUBJECTS[draws.below(len(SUBJECTS))]
+    text = source.texts[draws.below(len(source.texts))]
     for _ in range(40):
-        if not draws.left():
+        if not draws.has_more():
             break
-        text = _BREAKS[draws.below(len(_BREAKS))](draws, text)[:LONGEST]
+        text = _MUTATIONS[draws.below(len(_MUTATIONS))](draws, text)[:MAX_LENGTH]
     return subject, text
 
 
-def _of_tokens(draws: Draws) -> str:
+def _random_tokens(draws: Draws) -> str:
     tokens: list[str] = []
-    while draws.left() and len(tokens) < 2000:
+    while draws.has_more() and len(tokens) < 2000:
         tokens.append(_TOKENS[draws.below(len(_TOKENS))])
     return "".join(tokens)
 
 
 def _drop(draws: Draws, text: str) -> str:
-    at = draws.below(len(text))
-    return text[:at] + text[at + 1 + draws.below(4) :]
+    position = draws.below(len(text))
+    return text[:position] + text[position + 1 + draws.below(4) :]
 
 
 def _cut(draws: Draws, text: str) -> str:
@@ -131,13 +131,13 @@ def _cut_front(draws: Draws, text: str) -> str:
 
 
 def _insert(draws: Draws, text: str) -> str:
-    at = draws.below(len(text) + 1)
-    return text[:at] + _TOKENS[draws.below(len(_TOKENS))] + text[at:]
+    position = draws.below(len(text) + 1)
+    return text[:position] + _TOKENS[draws.below(len(_TOKENS))] + text[position:]
 
 
 def _replace(draws: Draws, text: str) -> str:
-    at = draws.below(len(text))
-    return text[:at] + _TOKENS[draws.below(len(_TOKENS))] + text[at + 1 :]
+    position = draws.below(len(text))
+    return text[:position] + _TOKENS[draws.below(len(_TOKENS))] + text[position + 1 :]
 
 
 def _double(draws: Draws, text: str) -> str:
@@ -147,12 +147,12 @@ def _double(draws: Draws, text: str) -> str:
 
 
 def _repeat(draws: Draws, text: str) -> str:
-    """A slice, many times: what takes time that is quadratic shows."""
+    """Repeat a slice many times, which makes quadratic time visible."""
     start = draws.below(len(text))
     piece = text[start : start + 1 + draws.below(12)]
     if draws.below(8) or not piece:
         return text[:start] + piece * draws.below(12) + text[start:]
-    return text[:start] + piece * ((LONGEST - len(text)) // len(piece)) + text[start:]
+    return text[:start] + piece * ((MAX_LENGTH - len(text)) // len(piece)) + text[start:]
 
 
 def _swap(draws: Draws, text: str) -> str:
@@ -163,33 +163,33 @@ def _swap(draws: Draws, text: str) -> str:
 
 
 def _nth(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> Callable[[Draws, str], str]:
-    """Change one match of the pattern."""
+    """Return a mutation that changes one match of a pattern."""
 
-    def apply(draws: Draws, text: str) -> str:
+    def apply_to(draws: Draws, text: str) -> str:
         matches = list(pattern.finditer(text, 0, 5000))
         if not matches:
             return text
         match = matches[draws.below(len(matches))]
         return text[: match.start()] + change(match) + text[match.end() :]
 
-    return apply
+    return apply_to
 
 
-def _of(change: Callable[[str], str]) -> Callable[[Draws, str], str]:
+def _always(change: Callable[[str], str]) -> Callable[[Draws, str], str]:
     return lambda draws, text: change(text)
 
 
-def _with_other(form: str) -> Callable[[Draws, str], str]:
-    """Set a text beside the text of some other type, or of the same."""
+def _beside_another_text(template: str) -> Callable[[Draws, str], str]:
+    """Return a mutation that puts the text of another type, or of the same type, beside a text."""
 
-    def apply(draws: Draws, text: str) -> str:
-        giver = SUBJECTS[draws.below(len(SUBJECTS))]
-        return form.format(text, giver.texts[draws.below(len(giver.texts))])
+    def apply_to(draws: Draws, text: str) -> str:
+        source = SUBJECTS[draws.below(len(SUBJECTS))]
+        return template.format(text, source.texts[draws.below(len(source.texts))])
 
-    return apply
+    return apply_to
 
 
-_BREAKS: tuple[Callable[[Draws, str], str], ...] = (
+_MUTATIONS: tuple[Callable[[Draws, str], str], ...] = (
     *(_drop, _cut, _cut_front, _insert, _insert, _replace, _double, _repeat, _swap),
     _nth(_KEY, lambda m: f"{m[1]}:"),
     _nth(_KEY, lambda m: f"'{m[1]}':"),
@@ -217,25 +217,25 @@ _BREAKS: tuple[Callable[[Draws, str], str], ...] = (
     _nth(re.compile(r","), lambda m: ""),
     _nth(re.compile(r","), lambda m: "\n"),
     _nth(re.compile(r"\n"), lambda m: "\\n"),
-    _of(lambda text: text.replace('"', "'")),
-    _of(lambda text: text.replace("{", "{{").replace("}", "}}")),
-    _of(lambda text: json.dumps(text)),
-    _of(lambda text: json.dumps({"value": text})),
-    _of(lambda text: f"```json\n{text}\n```"),
-    _of(lambda text: f"```\n{text}"),
-    _of(lambda text: f"<think>{text}</think>\n{text}"),
-    _of(lambda text: f"<think>no {text}</think>"),
-    _of(lambda text: f"{text}</think>{text}"),
-    _of(lambda text: f"<answer>{text}</answer>"),
-    _of(lambda text: f"Here it is: {text}\nHope that helps!"),
-    _of(lambda text: f"[{text}]"),
-    _of(lambda text: f'{{"value": {text}}}'),
-    _of(lambda text: f'{{"name": "f", "arguments": {text}}}'),
-    _of(lambda text: f"\ufeff{text}\0"),
-    _of(lambda text: f"{text}\n{text}"),
-    _of(lambda text: f"{text}, {text}"),
-    _of(str.upper),
-    _with_other("{}\n{}"),
-    _with_other("{} or {}"),
-    _with_other("```\n{}\n```\n{}"),
+    _always(lambda text: text.replace('"', "'")),
+    _always(lambda text: text.replace("{", "{{").replace("}", "}}")),
+    _always(lambda text: json.dumps(text)),
+    _always(lambda text: json.dumps({"value": text})),
+    _always(lambda text: f"```json\n{text}\n```"),
+    _always(lambda text: f"```\n{text}"),
+    _always(lambda text: f"<think>{text}</think>\n{text}"),
+    _always(lambda text: f"<think>no {text}</think>"),
+    _always(lambda text: f"{text}</think>{text}"),
+    _always(lambda text: f"<answer>{text}</answer>"),
+    _always(lambda text: f"Here it is: {text}\nHope that helps!"),
+    _always(lambda text: f"[{text}]"),
+    _always(lambda text: f'{{"value": {text}}}'),
+    _always(lambda text: f'{{"name": "f", "arguments": {text}}}'),
+    _always(lambda text: f"\ufeff{text}\0"),
+    _always(lambda text: f"{text}\n{text}"),
+    _always(lambda text: f"{text}, {text}"),
+    _always(str.upper),
+    _beside_another_text("{}\n{}"),
+    _beside_another_text("{} or {}"),
+    _beside_another_text("```\n{}\n```\n{}"),
 )

@@ -1,4 +1,4 @@
-"""The modules of the fuzzing import each other as they do where they are run by themselves."""
+"""Make the modules of this folder importable by their names, as they are when atheris runs them."""
 
 from __future__ import annotations
 

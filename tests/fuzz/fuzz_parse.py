@@ -1,4 +1,4 @@
-"""Runs the fuzzing with atheris; README.md tells how."""
+"""Run the fuzzing with atheris, as described in README.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types that the fuzzing reads texts as, each with texts that are read, for the mutator to break."""
+"""The types for the fuzzing, each with valid texts that the mutations break."""
 
 from __future__ import annotations
 
@@ -112,17 +112,17 @@ class Row(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Subject:
-    """A type, the texts that are read as it, and whether pydantic can check its values."""
+    """A type, texts that are read as it, and whether pydantic can check its values."""
 
-    form: Any
+    tp: Any
     texts: tuple[str, ...]
-    known_to_pydantic: bool = True
+    supported_by_pydantic: bool = True
 
 
-def _subject(form: Any, *examples: Any, known: bool = True) -> Subject:
-    """Examples that are not text are dumped as JSON."""
+def _subject(tp: Any, *examples: Any, in_pydantic: bool = True) -> Subject:
+    """Create a subject. Examples that are not text are dumped as JSON."""
     texts = tuple(e if isinstance(e, str) else json.dumps(e, ensure_ascii=False) for e in examples)
-    return Subject(form, texts, known)
+    return Subject(tp, texts, in_pydantic)
 
 
 _PERSON = {"first_name": 'Zoë "Zo" O\'Hara', "age": 42, "born": "1968-07-04"}
@@ -138,7 +138,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject(int, "42", "The answer is 42.", "1,234", "-7", "forty-two", '{"value": 3}'),
     _subject(float, "3.25", "Temperature: -3.5°C", "1e-3", "1.234,56"),
     _subject(Decimal, "1.10", "€ 12.50", "0.1000000000000000055"),
-    _subject(Fraction, "1/3", "0.25", known=False),
+    _subject(Fraction, "1/3", "0.25", in_pydantic=False),
     _subject(bool, "true", "Yes, it is.", "No.", "FALSE"),
     _subject(str, "plain text", '{"a": 1}', "<think>no</think>yes"),
     _subject(bytes, '"raw"', "raw"),
@@ -156,7 +156,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject(Any, _NESTED, [1, 2.5, None, True, "x"], "7"),
     _subject(Mood, "positive", "I would say it is NEGATIVE.", '"not sure"', "Mood.NEGATIVE"),
     _subject(Level, "LOW", "2", "The level is high"),
-    _subject(Access, ["READ", "WRITE"], "READ | WRITE", known=False),
+    _subject(Access, ["READ", "WRITE"], "READ | WRITE", in_pydantic=False),
     _subject(Literal["yes", "no", 3, True, None], "yes", "no", "3", "true", "null"),
     _subject(Int8, "127", "-128"),
     _subject(Annotated[str, Field(max_length=5)], "short", "too long a text"),
@@ -178,9 +178,9 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject(Scores, [1, 2], "1, 2"),
     _subject(Point, {"x": 1, "y": 2.5, "labels": ["a"]}, "Point(x=1, y=2)"),
     _subject(Move, {"to": "e4", "steps": 2}, {"to": "e5"}),
-    _subject(Pair, {"left": 1, "right": "a"}, known=False),
-    _subject(Box, {"width": 3, "note": "n"}, {"width": 3}, known=False),
-    _subject(Row, {"key": "k", "count": 2}, known=False),
+    _subject(Pair, {"left": 1, "right": "a"}, in_pydantic=False),
+    _subject(Box, {"width": 3, "note": "n"}, {"width": 3}, in_pydantic=False),
+    _subject(Row, {"key": "k", "count": 2}, in_pydantic=False),
     _subject(int | str, "42", "some words", '"42"'),
     _subject(Optional[int], "42", "null", "7 apples"),  # noqa: UP045
     _subject(Optional[Person], _PERSON, "null"),  # noqa: UP045

@@ -1,4 +1,4 @@
-"""What the fuzzing found, each with the text that showed it."""
+"""Bugs that the fuzzing found, each with the text that revealed it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Tree(BaseModel):
     children: list[Tree] = []
 
 
-def message(form: Any, text: str) -> str:
+def message(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("tp", "text"),
     [
         (bytes, '"raw"'),
         (Path, '"a b/c"'),
@@ -35,31 +35,31 @@ def message(form: Any, text: str) -> str:
         (bytes, "\ufeffraw"),
     ],
 )
-def test_a_fence_changes_no_value(form: Any, text: str) -> None:
+def test_a_fence_does_not_change_the_value(tp: Any, text: str) -> None:
     for fence in ("```\n{}\n```", "```json\n{}\n```", "~~~\n{}\n~~~"):
-        assert parse(form, fence.format(text)) == parse(form, text)
+        assert parse(tp, fence.format(text)) == parse(tp, text)
 
 
-def test_an_end_of_reasoning_inside_a_fence_is_part_of_what_is_in_the_fence() -> None:
+def test_a_tag_that_ends_reasoning_inside_a_fence_is_content() -> None:
     assert parse(bytes, "```\nraw</think>raw\n```") == b"raw</think>raw"
     assert parse(Path, "```\n{think>no /usr/share/d</think>\n```") == Path("{think>no /usr/share/d</think>")
 
 
-def test_a_json_string_with_half_a_character_is_not_read_as_the_text_that_it_is_written_with() -> None:
-    for form in (Path, bytes, int | str):
-        assert message(form, '"a\\udc00b"') == (
+def test_a_json_string_with_half_a_surrogate_pair_is_not_read_as_plain_text() -> None:
+    for tp in (Path, bytes, int | str):
+        assert message(tp, '"a\\udc00b"') == (
             "cannot read the reply: $: half a surrogate pair is not a character "
             "(the reply: '\"a\\\\udc00b\"')"
         )
 
 
-def test_json_whose_quotes_are_escaped_hides_no_json() -> None:
+def test_json_with_escaped_quotes_is_not_ignored() -> None:
     assert message(dict[str, Any], "{\\\"value\\\": \\\"{'value': '{}'}\\\"}").startswith(
         "cannot read the reply: $: the JSON is broken: "
     )
 
 
-def test_a_key_of_sixty_thousand_characters_is_cut_in_a_message() -> None:
+def test_a_key_of_sixty_thousand_characters_is_shortened_in_messages() -> None:
     key = "k" * 60_000
     text = f'{{"value": "x", "{key}": 1, "children": [{{"{key}": 1}}]}}'
     shown = text[:97] + " ... " + text[-97:]
@@ -71,15 +71,15 @@ def test_a_key_of_sixty_thousand_characters_is_cut_in_a_message() -> None:
     assert len(message(int, f'{{"{key}": "x"}}')) < 500
 
 
-def test_a_hundred_thousand_faults_are_counted_and_not_all_shown() -> None:
+def test_a_hundred_thousand_problems_are_counted_but_not_all_listed() -> None:
     text = '["x"' + ', "x"' * 100_000 + "]"
-    said = message(list[int], text)
-    assert said.startswith('cannot read the reply: $[0]: expected an integer, found "x"; $[1]: ')
-    assert '; $[19]: expected an integer, found "x"; and 80 more problems (the reply: ' in said
+    error_text = message(list[int], text)
+    assert error_text.startswith('cannot read the reply: $[0]: expected an integer, found "x"; $[1]: ')
+    assert '; $[19]: expected an integer, found "x"; and 80 more problems (the reply: ' in error_text
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("tp", "text"),
     [
         (Any, "`" * 60_000),
         (Tree, "~" * 60_000),
@@ -91,7 +91,7 @@ def test_a_hundred_thousand_faults_are_counted_and_not_all_shown() -> None:
         (Tree | None, "{}" * 30_000),
     ],
 )
-def test_sixty_thousand_characters_are_refused_in_time(form: Any, text: str) -> None:
+def test_sixty_thousand_characters_are_refused_in_a_few_seconds(tp: Any, text: str) -> None:
     start = time.process_time()
-    message(form, text)
-    assert time.process_time() - start < 5  # what was found took from 1 to 40 seconds
+    message(tp, text)
+    assert time.process_time() - start < 5  # the bugs took from 1 to 40 seconds

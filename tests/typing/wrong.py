@@ -96,6 +96,6 @@ raw: int = with_raw.invoke("x")  # E: assignment reportAssignmentType
 made.invoke(5)  # E: arg-type reportArgumentType
 made.invoke("x", temperature=0)  # E: call-arg reportCallIssue
 structured(5, int)  # E: call-overload reportArgumentType
-structured(ScriptedChatModel([]), int, method=5)  # E: call-overload reportArgumentType
+structured(ScriptedChatModel([]), int, strategy=5)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]), int, include_raw=1)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]))  # E: call-overload reportCallIssue

@@ -189,7 +189,7 @@ def test_the_details_go_to_standard_error(run: CommandRun, shop: Path) -> None:
     code, out, err = run("call", "shop:loose.result", "text=x", "--verbose")
     assert (code, out) == (0, '{\n  "article": "lamp",\n  "price": 40\n}\n')
     lines = err.splitlines()
-    assert lines[0] == "strategy: json_schema (scripted takes a JSON Schema)"
+    assert lines[0] == "strategy: json_schema (scripted supports JSON Schema)"
     assert lines[1].startswith("attempt 1: scripted, ")
     assert lines[1].endswith(" s, 1 + 6 tokens")
     assert lines[2] == "coercion: $: text around the JSON left out"

@@ -118,7 +118,7 @@ def test_all_problems_are_reported_and_fail(run: CommandRun, kinds: Path) -> Non
     assert (code, err) == (1, "")
     assert "Wrong.asks           1 problem\nWrong.tells          1 problem\n" in out
     assert (
-        "\nWrong.asks: the prompt names {{txet}}, but the parameters are: text; did you mean text?\n"
+        "\nWrong.asks: the prompt uses {{txet}}, but the parameters are: text; did you mean text?\n"
         "Wrong.tells: it has no return annotation; annotate the type of the answer\n"
         "\n3 services, 6 methods, 2 problems; without strict mode for openai: 1\n"
     ) in out
@@ -144,7 +144,7 @@ def test_json_has_verdicts_problems_and_notes(run: CommandRun, kinds: Path) -> N
                 "service": "kinds:Wrong",
                 "method": "Wrong.asks",
                 "returns": "",
-                "problems": ["the prompt names {{txet}}, but the parameters are: text; did you mean text?"],
+                "problems": ["the prompt uses {{txet}}, but the parameters are: text; did you mean text?"],
                 "strict": True,
                 "notes": [],
             },

@@ -84,4 +84,4 @@ def test_without_its_extra_the_error_says_what_to_install(
 def test_a_wrong_definition_is_reported_before_the_server_starts(run: CommandRun, shop: Path) -> None:
     code, out, err = run("serve", "shop:Wrong", "-m", "fake")
     assert (code, out) == (2, "")
-    assert err.startswith("error: 2 problems:\n  - Wrong.sell: the prompt names {{whta}}")
+    assert err.startswith("error: 2 problems:\n  - Wrong.sell: the prompt uses {{whta}}")

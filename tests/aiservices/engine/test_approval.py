@@ -130,7 +130,7 @@ def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
     bank, model = Bank(), scripted(calls(SEND))
     service = asks(model, bank)
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
-    said = f'Asks.{method}: somebody has to approve send({{"amount": 5}}); go on with resume'
+    said = f'Asks.{method}: approval required for send({{"amount": 5}}); continue with resume'
     assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
     assert error.state == SuspendedCall(
         f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0, model="scripted"
@@ -153,7 +153,7 @@ def test_what_ran_before_is_kept_in_the_state() -> None:
         ToolMessage("c1", "balance", "100"),
         calls((*SEND, "c9")).message,
     )
-    assert (error.state.tool_rounds, bank.looked) == (1, ["a"])
+    assert (error.state.rounds, bank.looked) == (1, ["a"])
 
 
 # go on
@@ -214,7 +214,7 @@ def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
     bound = getattr(service, method)
     first = paused(lambda: ENDS[method](bound("pay"))).state
     second = paused(lambda: ENDS[method](resume(bound, first, {"c1": True})))
-    assert (bank.sent, second.state.pending, second.state.tool_rounds) == ([5], ("c2",), 1)
+    assert (bank.sent, second.state.pending, second.state.rounds) == ([5], ("c2",), 1)
     assert second.state.messages == first.messages
     assert ENDS[method](resume(bound, second.state, {"c2": True})) == "Both."
     assert bank.sent == [5, 6]
@@ -303,7 +303,7 @@ def test_who_says_what_the_model_is_told_may_end_the_call_that_goes_on() -> None
 
 def test_rounds_are_counted_over_the_wait() -> None:
     model = scripted(calls(LOOK), calls((*SEND, "c2")), calls((*LOOK, "c3")), "Paid.")
-    service = asks(model, tool_limits=ToolLimits(rounds=2))
+    service = asks(model, tool_limits=ToolLimits(max_rounds=2))
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ToolLimitError):
         resume(service.ask, state, {"c2": True})
@@ -311,9 +311,11 @@ def test_rounds_are_counted_over_the_wait() -> None:
 
 def test_calls_are_counted_over_the_wait() -> None:
     bank = Bank()
-    service = asks(scripted(calls(LOOK, LOOK), calls((*SEND, "c3"))), bank, tool_limits=ToolLimits(calls=3))
+    service = asks(
+        scripted(calls(LOOK, LOOK), calls((*SEND, "c3"))), bank, tool_limits=ToolLimits(max_calls=3)
+    )
     state = paused(lambda: service.ask("pay")).state
-    service = asks(scripted(calls((*LOOK, "c4"))), bank, tool_limits=ToolLimits(calls=3))
+    service = asks(scripted(calls((*LOOK, "c4"))), bank, tool_limits=ToolLimits(max_calls=3))
     with pytest.raises(ToolLimitError):
         resume(service.ask, state, {"c3": True})
     assert (bank.looked, bank.sent) == (["a", "a"], [5])
@@ -322,7 +324,7 @@ def test_calls_are_counted_over_the_wait() -> None:
 def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
     down = ModelServerError("down", status=500, retryable=True)
     model = scripted(calls(LOOK), calls((*SEND, "c2")), down, down, down, "Paid.")
-    service = asks(model, budget=Budget(attempts=2, first_wait=0))
+    service = asks(model, budget=Budget(max_attempts=2, first_wait=0))
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ModelServerError) as caught:
         resume(service.ask, state, {"c2": True})
@@ -337,7 +339,7 @@ def test_the_state_of_another_method_is_refused() -> None:
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ValueError, match="state") as caught:
         resume(service.told, state, {"c1": True})
-    assert str(caught.value) == "the state is one of Asks.ask, not of Asks.told"
+    assert str(caught.value) == "the state is that of Asks.ask, not of Asks.told"
 
 
 @pytest.mark.parametrize(
@@ -351,9 +353,9 @@ def test_a_call_that_nobody_decided_is_refused_at_once(
     service = asks(scripted(calls(SEND, LOOK, SEND)), bank)
     bound = getattr(service, method)
     state = paused(lambda: ENDS[method](bound("pay"))).state
-    with pytest.raises(ValueError, match="approved") as caught:
+    with pytest.raises(ValueError, match="no decision") as caught:
         resume(bound, state, approvals)
-    assert str(caught.value) == f"Asks.{method}: it is not said whether {named} is approved"
+    assert str(caught.value) == f"Asks.{method}: approvals has no decision for {named}"
     assert bank.sent == []
 
 
@@ -362,7 +364,7 @@ def test_what_is_no_method_of_a_service_is_refused() -> None:
         return text
 
     state = SuspendedCall("x", (), ())
-    with pytest.raises(TypeError, match="is no method of a service that create made"):
+    with pytest.raises(TypeError, match="is not a method of a service made by create"):
         resume(other, state, {})
 
 
@@ -397,7 +399,7 @@ def test_what_is_not_given_again_is_an_error() -> None:
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     with pytest.raises(ToolError) as caught:
         resume(service.book, state, {"c1": True})
-    said = "the tool reserve needs user, which the call does not give"
+    said = "the tool reserve needs user, which the call does not provide"
     assert (str(caught.value), caught.value.call.name) == (said, "reserve")
 
 
@@ -441,7 +443,7 @@ def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
     state = paused(lambda: service.pay("x", "ann")).state._replace(user_name=None)
     with pytest.raises(ToolError) as caught:
         resume(service.pay, state, {"c1": True})
-    assert str(caught.value) == "the tool bill needs user, which the call does not give"
+    assert str(caught.value) == "the tool bill needs user, which the call does not provide"
     assert resume(service.pay, state, {"c1": True}, user="ann") == "Paid."
 
 
@@ -488,9 +490,8 @@ def test_calls_of_a_model_that_the_service_does_not_ask_are_not_read_as_those_of
     with pytest.raises(ValueError, match="old") as caught:
         resume(new.ask, state, {"c1": True})
     assert str(caught.value) == (
-        "Asks.ask: the calls that wait were made by old, and the models of the service are: new, newer; "
-        "add it to them, or go on with state._replace(model='') to have the calls read as if the first had "
-        "made them"
+        "Asks.ask: the pending calls were written by old, and the service uses new, newer; add that model, "
+        "or resume with state._replace(model='') to read the calls as if the first model had written them"
     )
     assert resume(new.ask, state._replace(model=""), {"c1": True}) == "Done."
     assert seen == [({"a": 1}, None)]
@@ -581,7 +582,7 @@ from typing import Protocol
 from aiservices import AiMessage, Capabilities, ChatReply, FinishReason, ScriptedChatModel, ToolCall, create
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.service.create import resume
-from aiservices.tools import tool
+from aiservices import tool
 
 class Pays(Protocol):
     def pay(self, text: str) -> str: ...
@@ -639,10 +640,10 @@ states = st.builds(
     st.none() | texts | st.integers(),
     st.integers(0, 100),
     options=st.builds(ChatOptions, temperature=st.none() | st.floats(0, 2), seed=st.none() | st.integers()),
-    kept=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
+    interceptor_data=st.dictionaries(texts, texts | st.integers() | st.none(), max_size=3),
     model=texts,
     user_name=st.none() | texts,
-    before=several,
+    earlier_messages=several,
 )
 
 

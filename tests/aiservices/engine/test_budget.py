@@ -19,10 +19,12 @@ from aiservices import (
     Attempt,
     Budget,
     BudgetExceededError,
+    Capabilities,
     ChatOptions,
     ChatReply,
     ChatRequest,
     DefinitionError,
+    ModelError,
     ModelServerError,
     ModelTimeoutError,
     OpenAiChatModel,
@@ -34,92 +36,88 @@ from aiservices import (
     Usage,
     create,
 )
+from aiservices.engine.model_route import ModelFailover, ModelRoute
+from aiservices.engine.strategy_selection import select_strategies
 from aiservices.interceptors import Answer, CallState, Flow, Invocation, Proceed
+from output_parsers import parser_for
 
 FAILED = Attempt("m", None, ModelServerError("500"), 0.0)
 PASSING = ModelServerError("500", retryable=True)
+ROUTE = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(str), Capabilities(), None, "m"))
+
+
+def wait_after(state: CallState, error: ModelError, failures: int = 1) -> float | None:
+    """Return the seconds before the only model of a call is asked again."""
+    failover = ModelFailover([ROUTE], state.budget, None)
+    failover.current.failures = failures - 1
+    return failover.after_failure(error, may_retry=state.may_retry(), seconds_left=state.seconds_left)
 
 
 def test_a_budget_within_its_limits_is_accepted() -> None:
-    budget = Budget(attempts=1, seconds=0.1, first_wait=0)
-    assert (budget.attempts, budget.seconds, budget.first_wait) == (1, 0.1, 0)
+    budget = Budget(max_attempts=1, seconds=0.1, first_wait=0)
+    assert (budget.max_attempts, budget.seconds, budget.first_wait) == (1, 0.1, 0)
 
 
 def test_every_wrong_limit_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
-        Budget(attempts=0, seconds=0, first_wait=-1)
+        Budget(max_attempts=0, seconds=0, first_wait=-1)
     assert str(caught.value) == (
         "3 problems:\n"
-        "  - Budget: attempts is 0; it must be at least 1\n"
+        "  - Budget: max_attempts is 0; it must be at least 1\n"
         "  - Budget: seconds is 0; it must be greater than 0\n"
         "  - Budget: first_wait is -1; it must not be negative"
     )
 
 
 def test_the_first_wait_is_the_budgets_with_jitter() -> None:
-    context = CallState(Budget(first_wait=4.0), attempts=[FAILED])
-    wait = context.wait_before_retry(PASSING, 1)
+    state = CallState(Budget(first_wait=4.0), attempts=[FAILED])
+    wait = wait_after(state, PASSING, 1)
     assert wait is not None
     assert 3.0 <= wait <= 4.0
 
 
 def test_each_wait_is_twice_the_one_before() -> None:
-    context = CallState(Budget(attempts=9, first_wait=4.0), attempts=[FAILED, FAILED])
-    wait = context.wait_before_retry(PASSING, 2)
+    state = CallState(Budget(max_attempts=9, first_wait=4.0), attempts=[FAILED, FAILED])
+    wait = wait_after(state, PASSING, 2)
     assert wait is not None
     assert 6.0 <= wait <= 8.0
 
 
 def test_a_wait_does_not_grow_without_end() -> None:
-    context = CallState(Budget(attempts=99, first_wait=4.0), attempts=[FAILED] * 20)
-    wait = context.wait_before_retry(PASSING, 20)
+    state = CallState(Budget(max_attempts=99, first_wait=4.0), attempts=[FAILED] * 20)
+    wait = wait_after(state, PASSING, 20)
     assert wait is not None
     assert 22.5 <= wait <= 30.0
 
 
 def test_what_the_provider_asks_to_wait_is_waited_exactly() -> None:
-    context = CallState(Budget(first_wait=0), attempts=[FAILED])
-    assert (
-        context.wait_before_retry(
-            RateLimitError("429", retryable=True, retry_after=12.5), len(context.attempts)
-        )
-        == 12.5
-    )
+    state = CallState(Budget(first_wait=0), attempts=[FAILED])
+    assert wait_after(state, RateLimitError("429", retryable=True, retry_after=12.5)) == 12.5
 
 
 def test_a_wait_beyond_a_minute_is_not_waited() -> None:
-    context = CallState(Budget(), attempts=[FAILED])
-    assert (
-        context.wait_before_retry(
-            RateLimitError("429", retryable=True, retry_after=61.0), len(context.attempts)
-        )
-        is None
-    )
+    state = CallState(Budget(), attempts=[FAILED])
+    assert wait_after(state, RateLimitError("429", retryable=True, retry_after=61.0)) is None
 
 
 def test_an_error_that_will_not_pass_is_not_retried() -> None:
-    context = CallState(Budget(), attempts=[FAILED])
-    assert context.wait_before_retry(ModelServerError("500"), 1) is None
+    state = CallState(Budget(), attempts=[FAILED])
+    assert wait_after(state, ModelServerError("500"), 1) is None
 
 
 def test_no_more_attempts_are_made_than_the_budget_has() -> None:
-    context = CallState(Budget(attempts=2), attempts=[FAILED, FAILED])
-    assert context.wait_before_retry(PASSING, 1) is None
+    state = CallState(Budget(max_attempts=2), attempts=[FAILED, FAILED])
+    assert wait_after(state, PASSING, 1) is None
 
 
 def test_a_wait_that_outlasts_the_seconds_is_not_begun() -> None:
-    context = CallState(Budget(seconds=5.0), attempts=[FAILED])
-    assert (
-        context.wait_before_retry(
-            RateLimitError("429", retryable=True, retry_after=6.0), len(context.attempts)
-        )
-        is None
-    )
+    state = CallState(Budget(seconds=5.0), attempts=[FAILED])
+    assert wait_after(state, RateLimitError("429", retryable=True, retry_after=6.0)) is None
 
 
 def test_nothing_is_asked_again_once_text_was_handed_out() -> None:
-    context = CallState(Budget(), attempts=[FAILED], text_shown=True)
-    assert context.wait_before_retry(PASSING, 1) is None
+    state = CallState(Budget(), attempts=[FAILED], text_shown=True)
+    assert wait_after(state, PASSING, 1) is None
 
 
 def test_a_budget_without_seconds_never_ends() -> None:
@@ -127,9 +125,9 @@ def test_a_budget_without_seconds_never_ends() -> None:
 
 
 def test_seconds_are_counted_from_the_beginning_of_the_call() -> None:
-    context = CallState(Budget(seconds=100.0))
-    context.began -= 30.0
-    assert (round(context.seconds), round(context.seconds_left or 0)) == (30, 70)
+    state = CallState(Budget(seconds=100.0))
+    state.started_at -= 30.0
+    assert (round(state.seconds), round(state.seconds_left or 0)) == (30, 70)
 
 
 # tokens, money and seconds of a call
@@ -187,7 +185,7 @@ def test_a_reply_that_goes_beyond_the_tokens_is_used(kind: str) -> None:
 def test_no_request_is_made_when_the_tokens_are_used_up(kind: str) -> None:
     error, made = asking_twice(kind, Budget(tokens=10))
     assert (str(error), error.limit, error.usage, [attempt.text for attempt in error.attempts], made) == (
-        "the budget does not permit to go on: 10 of 10 tokens were used; raise Budget(tokens=…)",
+        "budget exceeded: 10 of 10 tokens used; raise Budget(tokens=…)",
         "tokens",
         Usage(6, 4),
         ["hi"],
@@ -205,7 +203,7 @@ def test_requests_are_made_while_there_are_tokens_left(kind: str) -> None:
 def test_no_request_is_made_when_the_money_is_spent(kind: str) -> None:
     error, made = asking_twice(kind, Budget(money=0.00004, prices=GPT))
     assert (str(error), error.limit, made) == (
-        "the budget does not permit to go on: 4.6e-05 of 4e-05 was spent; raise Budget(money=…)",
+        "budget exceeded: 4.6e-05 of 4e-05 spent; raise Budget(money=…)",
         "money",
         1,
     )
@@ -213,10 +211,10 @@ def test_no_request_is_made_when_the_money_is_spent(kind: str) -> None:
 
 @every_kind
 def test_no_request_is_made_when_the_attempts_are(kind: str) -> None:
-    error, made = asking_twice(kind, Budget(attempts=1))
+    error, made = asking_twice(kind, Budget(max_attempts=1))
     assert (str(error), error.limit, made) == (
-        "the budget does not permit to go on: 1 of 1 attempts were made; raise Budget(attempts=…)",
-        "attempts",
+        "budget exceeded: 1 of 1 attempts used; raise Budget(max_attempts=…)",
+        "max_attempts",
         1,
     )
 
@@ -225,7 +223,7 @@ def test_no_request_is_made_when_the_attempts_are(kind: str) -> None:
 def test_no_request_is_made_when_the_seconds_have_passed(kind: str) -> None:
     def late(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         answer = yield from proceed(invocation)
-        invocation.state.began -= 10
+        invocation.state.started_at -= 10
         return answer
 
     model = ScriptedChatModel([HI] * 9)
@@ -233,14 +231,14 @@ def test_no_request_is_made_when_the_seconds_have_passed(kind: str) -> None:
     with pytest.raises(BudgetExceededError) as caught:
         CALLS[kind](service)
     assert (str(caught.value), caught.value.limit, len(model.requests)) == (
-        "the budget does not permit to go on: 10.0 of 5 seconds have passed; raise Budget(seconds=…)",
+        "budget exceeded: 10.0 of 5 seconds passed; raise Budget(seconds=…)",
         "seconds",
         1,
     )
 
 
 def test_each_call_has_the_whole_budget() -> None:
-    service = create(Chat, ScriptedChatModel([HI] * 3), budget=Budget(attempts=1, tokens=1))
+    service = create(Chat, ScriptedChatModel([HI] * 3), budget=Budget(max_attempts=1, tokens=1))
     assert [service.chat("x").value for _ in range(3)] == ["hi"] * 3
 
 
@@ -251,17 +249,21 @@ def test_a_reply_without_usage_counts_nothing() -> None:
 
 
 def test_a_failed_request_costs_nothing_that_is_known() -> None:
-    context = CallState(Budget(tokens=1, money=1, prices=GPT), attempts=[FAILED])
-    assert (context.tokens, context.money, context.exceeded()) == (0, 0.0, None)
+    state = CallState(Budget(tokens=1, money=1, prices=GPT), attempts=[FAILED])
+    assert (state.tokens, state.money, state.exceeded()) == (0, 0.0, None)
 
 
 @every_kind
 def test_a_failed_request_is_not_made_again_when_the_tokens_are_used_up(kind: str) -> None:
     model = ScriptedChatModel([HI, PASSING, HI])
-    service = create(Chat, model, interceptors=[twice], budget=Budget(attempts=9, tokens=11, first_wait=0))
+    service = create(
+        Chat, model, interceptors=[twice], budget=Budget(max_attempts=9, tokens=11, first_wait=0)
+    )
     assert CALLS[kind](service).usage == Usage(12, 8)
     model = ScriptedChatModel([HI, PASSING, HI])
-    service = create(Chat, model, interceptors=[twice], budget=Budget(attempts=2, tokens=11, first_wait=0))
+    service = create(
+        Chat, model, interceptors=[twice], budget=Budget(max_attempts=2, tokens=11, first_wait=0)
+    )
     with pytest.raises(ModelServerError) as caught:
         CALLS[kind](service)
     assert (caught.value.usage, len(model.requests)) == (Usage(6, 4), 2)
@@ -285,23 +287,23 @@ def test_cached_tokens_may_cost_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["m-1-2026", "openai:m", "m"])
 def test_a_model_goes_by_its_providers_name_and_by_the_one_it_is_asked_for(name: str) -> None:
-    context = CallState(
+    state = CallState(
         Budget(money=1, prices={name: Price(1.0, 1.0)}), attempts=[Attempt("openai:m", HI, None, 0.0)]
     )
-    assert context.money == pytest.approx(10 / 1_000_000)
+    assert state.money == pytest.approx(10 / 1_000_000)
 
 
 def test_the_name_that_the_provider_gave_comes_first() -> None:
     prices = {"m": Price(5.0, 5.0), "m-1-2026": Price(1.0, 1.0)}
-    context = CallState(Budget(money=1, prices=prices), attempts=[Attempt("openai:m", HI, None, 0.0)])
-    assert context.money == pytest.approx(10 / 1_000_000)
+    state = CallState(Budget(money=1, prices=prices), attempts=[Attempt("openai:m", HI, None, 0.0)])
+    assert state.money == pytest.approx(10 / 1_000_000)
 
 
 def test_the_replies_of_several_models_cost_each_their_own() -> None:
     prices = {"a": Price(1.0, 1.0), "b": Price(100.0, 100.0)}
     attempts = [Attempt(name, replace(HI, model=""), None, 0.0) for name in ("a", "b", "a")]
-    context = CallState(Budget(money=1, prices=prices), attempts=attempts)
-    assert context.money == pytest.approx(1020 / 1_000_000)
+    state = CallState(Budget(money=1, prices=prices), attempts=attempts)
+    assert state.money == pytest.approx(1020 / 1_000_000)
 
 
 def test_another_model_in_the_options_costs_its_own_price() -> None:
@@ -319,7 +321,7 @@ def test_money_without_prices_is_a_fault() -> None:
         "3 problems:\n"
         "  - Budget: tokens is 0; it must be greater than 0\n"
         "  - Budget: money is -1; it must be greater than 0\n"
-        "  - Budget: money is limited, but prices names no model"
+        "  - Budget: money is limited, but prices is empty; give the price of each model"
     )
 
 

@@ -417,7 +417,7 @@ def test_a_stream_that_ends_without_the_whole_reply_is_an_error(
 
     with pytest.raises(InvalidReplyError) as caught:
         drive(flow())
-    assert str(caught.value) == "the stream of open ended without the whole reply"
+    assert str(caught.value) == "the stream of open ended before the reply was complete"
 
 
 def test_an_async_call_can_be_cancelled_while_the_model_is_asked() -> None:

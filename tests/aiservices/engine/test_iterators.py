@@ -350,7 +350,7 @@ def test_a_connection_that_breaks_before_an_item_is_made_again(kind: str) -> Non
 @both
 def test_a_failed_request_is_made_again_within_the_budget(kind: str) -> None:
     model = Telling(*[[ModelServerError("500", retryable=True)] for _ in range(9)])
-    given, error = items_of(people(model, budget=Budget(attempts=4, first_wait=0)), kind)
+    given, error = items_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
     assert isinstance(error, ModelServerError)
     assert (given, len(model.requests), len(error.attempts)) == ([], 4, 4)
 
@@ -376,7 +376,7 @@ def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
     assert (given, type(error), str(error)) == (
         PEOPLE[:1],
         InvalidReplyError,
-        "the stream of telling ended without the whole reply",
+        "the stream of telling ended before the reply was complete",
     )
 
 
@@ -520,7 +520,7 @@ def test_a_server_that_never_writes_a_list_gets_exactly_the_budget(
 ) -> None:
     loopback.reply(streamed(["none"]))
     model = over_http(loopback)
-    _, error = items_of(people(model, budget=Budget(attempts=attempts, first_wait=0)), kind)
+    _, error = items_of(people(model, budget=Budget(max_attempts=attempts, first_wait=0)), kind)
     model.close()
     assert (type(error), len(loopback.requests)) == (ServiceOutputError, attempts)
 
@@ -532,6 +532,6 @@ def test_a_server_that_fails_for_ever_gets_exactly_the_budget(
 ) -> None:
     loopback.reply(error(500, "boom"))
     model = over_http(loopback)
-    _, failure = items_of(people(model, budget=Budget(attempts=attempts, first_wait=0)), kind)
+    _, failure = items_of(people(model, budget=Budget(max_attempts=attempts, first_wait=0)), kind)
     model.close()
     assert (type(failure), len(loopback.requests)) == (ModelServerError, attempts)

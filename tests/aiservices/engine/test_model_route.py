@@ -41,7 +41,7 @@ from output_parsers import parser_for
 
 ALL = Capabilities(json_schema=True, strict_schema=True, json_mode=True, tools=True)
 TOOLS = Capabilities(json_mode=True, tools=True)
-AT_ONCE = Budget(attempts=9, first_wait=0)
+AT_ONCE = Budget(max_attempts=9, first_wait=0)
 ANN = '{"name": "Ann"}'
 NO_SCHEMA = "response_format of type json_schema is not supported"
 NO_TOOLS = "tools are not supported"
@@ -79,7 +79,7 @@ class People(Protocol):
 
 
 def asked_by(request: ChatRequest) -> str:
-    """The rung of a request as a provider sees it."""
+    """The strategy_option of a request as a provider sees it."""
     if request.tooling is not None:
         return "strict tool" if request.tooling.tools[0].strict else "tool"
     form = request.response_format
@@ -165,7 +165,7 @@ def test_the_same_step_is_taken_in_every_kind_of_call() -> None:
     assert told == [(Person("Ann"), Strategy.OUTPUT_TOOL, ["strict schema", "strict tool"])] * 4
 
 
-def test_items_are_read_from_whatever_rung_was_accepted() -> None:
+def test_items_are_read_from_whatever_option_was_accepted() -> None:
     provider = Refusing(f'{{"value": [{ANN}, {ANN}]}}', strict_schema=NO_SCHEMA, schema=NO_SCHEMA)
     service = people(provider.model)
 
@@ -199,11 +199,11 @@ def test_a_provider_that_refuses_everything_else_is_asked_by_the_prompt() -> Non
     )
     assert result.reasons == (
         f"the provider refused json_mode: {NO_MODE}",
-        "the prompt can say it to every model",
+        "every model understands a prompt",
     )
 
 
-def test_a_refusal_of_the_last_rung_is_the_error() -> None:
+def test_a_refusal_of_the_last_option_is_the_error() -> None:
     provider = Refusing(
         strict_schema=NO_SCHEMA,
         schema=NO_SCHEMA,
@@ -220,7 +220,7 @@ def test_a_refusal_of_the_last_rung_is_the_error() -> None:
 def test_steps_count_as_attempts_of_the_budget() -> None:
     provider = Refusing(strict_schema=NO_SCHEMA, schema=NO_SCHEMA, strict_tool=NO_TOOLS, tool=NO_TOOLS)
     with pytest.raises(BadRequestError) as caught:
-        people(provider.model, Budget(attempts=2)).person("x")
+        people(provider.model, Budget(max_attempts=2)).person("x")
     assert (str(caught.value), provider.asked) == (NO_TOOLS, ["strict schema", "strict tool"])
 
 
@@ -380,19 +380,19 @@ def test_nothing_is_remembered_of_a_step_that_led_nowhere() -> None:
     ]
 
 
-def test_a_rung_that_was_accepted_is_remembered_though_its_reply_cannot_be_read() -> None:
+def test_a_option_that_was_accepted_is_remembered_though_its_reply_cannot_be_read() -> None:
     provider = Refusing("[]", strict_schema=NO_SCHEMA, schema=NO_SCHEMA)
     with pytest.raises(Exception, match="cannot read the reply"):
-        people(provider.model, Budget(attempts=3)).person("x")
+        people(provider.model, Budget(max_attempts=3)).person("x")
     assert provider.asked == ["strict schema", "strict tool", "strict tool"]
 
 
-def test_a_request_that_fails_on_a_lower_rung_is_made_again_on_it() -> None:
+def test_a_request_that_fails_on_a_lower_option_is_made_again_on_it() -> None:
     model = ScriptedChatModel(
         [refusal(NO_SCHEMA), ModelServerError("500", status=500, retryable=True), replied_by_tool()],
         capabilities=ALL,
     )
-    result = people(model, Budget(attempts=3, first_wait=0)).person("x")
+    result = people(model, Budget(max_attempts=3, first_wait=0)).person("x")
     assert [asked_by(request) for request in model.requests] == [
         "strict schema",
         "strict tool",
@@ -469,7 +469,7 @@ def test_the_schema_that_another_model_refused_is_not_held_against_this_one() ->
     assert provider.asked == ["strict schema", "schema", "strict schema", "schema"]
 
 
-def test_the_preview_shows_the_rung_that_would_be_asked_now() -> None:
+def test_the_preview_shows_the_option_that_would_be_asked_now() -> None:
     provider = no_schema()
     service = people(provider.model)
     before = preview(service.person, "x")
@@ -486,10 +486,10 @@ def test_what_is_remembered_of_a_model_goes_with_it() -> None:
     from aiservices.engine import model_route as route
 
     gc.collect()
-    before = len(route._OF_OBJECTS)
+    before = len(route._BY_MODEL)
     people(no_schema().model).person("x")
     gc.collect()
-    assert len(route._OF_OBJECTS) == before
+    assert len(route._BY_MODEL) == before
 
 
 def test_a_model_that_nothing_can_be_kept_beside_is_asked_anew_by_each_method() -> None:
@@ -543,7 +543,7 @@ class Addressed(ScriptedChatModel):
 def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, name: str, first: str
 ) -> None:
-    monkeypatch.setattr("aiservices.engine.model_route._OF_ADDRESSES", {})
+    monkeypatch.setattr("aiservices.engine.model_route._BY_ADDRESS", {})
     people(Addressed(no_schema(), "http://here", "m")).person("x")
     other = Addressed(no_schema(), endpoint, name)
     people(other).person("x")
@@ -553,7 +553,7 @@ def test_what_is_remembered_holds_for_the_same_name_at_the_same_address(
 def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
     made = ModelRoute(ScriptedChatModel([]), select_strategies(parser_for(Person), ALL, None, "m"))
     told: ModelError = ModelServerError("the schema store is down", status=500, retryable=True)
-    assert made.below(made.standing()[0], told) is None
+    assert made.fallback_after(made.best_option(None)[0], told) is None
 
 
 # over HTTP

@@ -116,7 +116,9 @@ class Asked:
 
 
 def people(*members: ChatModel, attempts: int = 9, **budget: Any) -> People:
-    return create(People, Group(*members), budget=Budget(**{"attempts": attempts, "first_wait": 0, **budget}))
+    return create(
+        People, Group(*members), budget=Budget(**{"max_attempts": attempts, "first_wait": 0, **budget})
+    )
 
 
 async def result_of(stream: AsyncStream[Person]) -> Result[Person]:
@@ -435,7 +437,7 @@ def test_a_strategy_that_one_member_lacks_is_a_fault_of_the_declaration() -> Non
     members = (ScriptedChatModel([], name="a"), ScriptedChatModel([], name="b", capabilities=NOTHING))
     with pytest.raises(DefinitionError) as caught:
         create(People, Group(*members), strategy="json_mode")
-    said = "the strategy json_mode is not among what b can do; its capabilities: none"
+    said = "b does not support the strategy json_mode; its capabilities: none"
     assert caught.value.problems[0].message == said
 
 

@@ -34,39 +34,40 @@ PERSON_SCHEMA = {
 }
 
 
-def wire(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat[Any]:
-    return select_strategies(parser_for(form), capabilities, asked, "tiny").first
+def output_format(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat[Any]:
+    strategies = select_strategies(parser_for(form), capabilities, asked, "tiny")
+    return strategies.output_format(strategies.options[0])
 
 
 def reply(text: str) -> ChatReply:
     return ChatReply(AiMessage(text))
 
 
-def schema_sent(wire: OutputFormat[Any]) -> JsonSchemaFormat:
-    assert isinstance(wire.response_format, JsonSchemaFormat)
-    return wire.response_format
+def schema_sent(output_format: OutputFormat[Any]) -> JsonSchemaFormat:
+    assert isinstance(output_format.response_format, JsonSchemaFormat)
+    return output_format.response_format
 
 
 @pytest.mark.parametrize(
     ("capabilities", "strategy", "reason"),
     [
-        (NOTHING, Strategy.PROMPT, "tiny takes neither a JSON Schema nor tools nor JSON mode"),
-        (MODE, Strategy.JSON_MODE, "tiny takes no JSON Schema, but has JSON mode"),
-        (SCHEMA, Strategy.JSON_SCHEMA, "tiny takes a JSON Schema"),
-        (STRICT, Strategy.JSON_SCHEMA, "tiny takes a JSON Schema"),
+        (NOTHING, Strategy.PROMPT, "tiny supports neither JSON Schema nor tools nor JSON mode"),
+        (MODE, Strategy.JSON_MODE, "tiny does not support JSON Schema, but has JSON mode"),
+        (SCHEMA, Strategy.JSON_SCHEMA, "tiny supports JSON Schema"),
+        (STRICT, Strategy.JSON_SCHEMA, "tiny supports JSON Schema"),
         (GRAMMAR, Strategy.GRAMMAR, "tiny constrains its decoding to a JSON Schema"),
     ],
 )
 def test_the_strategy_follows_from_what_the_model_can_do(
     capabilities: Capabilities, strategy: Strategy, reason: str
 ) -> None:
-    chosen = wire(Person, capabilities)
+    chosen = output_format(Person, capabilities)
     assert (chosen.strategy, chosen.reasons[0]) == (strategy, reason)
 
 
 @pytest.mark.parametrize("capabilities", [NOTHING, MODE, STRICT, GRAMMAR])
 def test_text_is_asked_for_as_it_is(capabilities: Capabilities) -> None:
-    chosen = wire(str, capabilities)
+    chosen = output_format(str, capabilities)
     assert (chosen.strategy, chosen.reasons, chosen.response_format, chosen.instructions) == (
         Strategy.TEXT,
         ("the type is plain text: the reply itself is the value",),
@@ -76,67 +77,68 @@ def test_text_is_asked_for_as_it_is(capabilities: Capabilities) -> None:
 
 
 def test_text_is_the_reply_itself() -> None:
-    assert wire(str, STRICT).read(reply(' "to be" \n')).value == ' "to be" \n'
+    assert output_format(str, STRICT).read(reply(' "to be" \n')).value == ' "to be" \n'
 
 
 @pytest.mark.parametrize(
     ("capabilities", "strategy", "reasons"),
     [
-        (NOTHING, Strategy.PROMPT, ("tiny takes neither a JSON Schema nor tools nor JSON mode",)),
+        (NOTHING, Strategy.PROMPT, ("tiny supports neither JSON Schema nor tools nor JSON mode",)),
         (
             STRICT,
             Strategy.JSON_MODE,
             (
-                "the type is any JSON, of which a schema says nothing, and tiny has JSON mode",
-                "the value travels in an object, under the key 'value'",
+                "the type is any JSON, which a schema does not restrict, and tiny has JSON mode",
+                "the value is sent in an object, under the key 'value'",
             ),
         ),
         (
             Capabilities(json_schema=True),
             Strategy.PROMPT,
-            ("the type is any JSON, of which a schema says nothing",),
+            ("the type is any JSON, which a schema does not restrict",),
         ),
-        (GRAMMAR, Strategy.PROMPT, ("the type is any JSON, of which a schema says nothing",)),
+        (GRAMMAR, Strategy.PROMPT, ("the type is any JSON, which a schema does not restrict",)),
     ],
 )
 def test_any_json_is_not_asked_for_by_a_schema(
     capabilities: Capabilities, strategy: Strategy, reasons: tuple[str, ...]
 ) -> None:
-    chosen = wire(Any, capabilities)
+    chosen = output_format(Any, capabilities)
     assert (chosen.strategy, chosen.reasons) == (strategy, reasons)
 
 
 def test_a_schema_goes_to_a_strict_provider_strictly() -> None:
-    chosen = wire(Person, STRICT)
+    chosen = output_format(Person, STRICT)
     sent = schema_sent(chosen)
     assert (sent.name, sent.schema, sent.strict, chosen.instructions, chosen.reasons) == (
         "Person",
         PERSON_SCHEMA,
         True,
         "",
-        ("tiny takes a JSON Schema",),
+        ("tiny supports JSON Schema",),
     )
 
 
 def test_a_schema_goes_to_a_provider_that_is_not_strict_without_strict() -> None:
-    assert schema_sent(wire(Person, SCHEMA)).strict is False
+    assert schema_sent(output_format(Person, SCHEMA)).strict is False
 
 
 def test_what_strict_mode_cannot_say_is_encoded_and_the_reasons_say_so() -> None:
-    chosen = wire(dict[str, int], STRICT)
+    chosen = output_format(dict[str, int], STRICT)
     assert (schema_sent(chosen).strict, chosen.reasons) == (
         True,
-        ("tiny takes a JSON Schema", "dict[str, int]: sent as a list of keys and values"),
+        ("tiny supports JSON Schema", "dict[str, int]: sent as a list of keys and values"),
     )
     assert chosen.read(reply('{"value": [{"key": "a", "value": 1}]}')) == Reading({"a": 1})
 
 
 def test_a_value_that_is_shown_while_it_is_written_keeps_its_shape_and_strictness_is_given_up() -> None:
-    chosen = select_strategies(parser_for(dict[str, int]), STRICT, None, "tiny", growing=True).first
+    strategies = select_strategies(parser_for(dict[str, int]), STRICT, None, "tiny", partial_values=True)
+    chosen = strategies.output_format(strategies.options[0])
     assert (schema_sent(chosen).strict, chosen.reasons) == (
         False,
         (
-            "tiny takes a JSON Schema",
+            "tiny supports JSON Schema",
             "strict mode would change the shape of the value, which is shown while it is written; "
             "it is sent without strict",
         ),
@@ -144,7 +146,7 @@ def test_a_value_that_is_shown_while_it_is_written_keeps_its_shape_and_strictnes
 
 
 def test_a_number_travels_to_a_provider_in_an_envelope() -> None:
-    chosen = wire(int, STRICT)
+    chosen = output_format(int, STRICT)
     assert (schema_sent(chosen).schema, chosen.reasons) == (
         {
             "type": "object",
@@ -152,25 +154,25 @@ def test_a_number_travels_to_a_provider_in_an_envelope() -> None:
             "required": ["value"],
             "additionalProperties": False,
         },
-        ("tiny takes a JSON Schema", "the value travels in an object, under the key 'value'"),
+        ("tiny supports JSON Schema", "the value is sent in an object, under the key 'value'"),
     )
 
 
 @pytest.mark.parametrize("capabilities", [MODE, SCHEMA, STRICT, GRAMMAR])
 def test_the_envelope_is_taken_off_by_whoever_put_it_on(capabilities: Capabilities) -> None:
-    reading = wire(list[int], capabilities).read(reply('{"value": [1, 2]}'))
+    reading = output_format(list[int], capabilities).read(reply('{"value": [1, 2]}'))
     assert (reading.value, reading.coercions) == ([1, 2], ())
 
 
 @pytest.mark.parametrize("capabilities", [MODE, SCHEMA, STRICT, GRAMMAR])
 def test_an_envelope_that_the_model_left_out_is_no_error(capabilities: Capabilities) -> None:
-    reading = wire(list[int], capabilities).read(reply("[1, 2]"))
+    reading = output_format(list[int], capabilities).read(reply("[1, 2]"))
     assert (reading.value, [step.rule for step in reading.coercions]) == ([1, 2], ["envelope left out"])
 
 
 @pytest.mark.parametrize("capabilities", [NOTHING, MODE, SCHEMA, STRICT, GRAMMAR])
 def test_a_record_travels_without_an_envelope(capabilities: Capabilities) -> None:
-    reading = wire(Person, capabilities).read(reply('{"name": "Ann", "age": 42}'))
+    reading = output_format(Person, capabilities).read(reply('{"name": "Ann", "age": 42}'))
     assert (reading.value, reading.coercions) == (Person("Ann", 42), ())
 
 
@@ -179,7 +181,7 @@ def test_a_record_with_one_field_named_value_is_not_taken_for_an_envelope() -> N
     class Box:
         value: int
 
-    assert wire(Box, STRICT).read(reply('{"value": 7}')).value == Box(7)
+    assert output_format(Box, STRICT).read(reply('{"value": 7}')).value == Box(7)
 
 
 def test_a_list_of_envelopes_is_asked_for_and_read() -> None:
@@ -187,11 +189,11 @@ def test_a_list_of_envelopes_is_asked_for_and_read() -> None:
     class Box:
         value: int
 
-    assert wire(list[Box], STRICT).read(reply('{"value": [{"value": 7}]}')).value == [Box(7)]
+    assert output_format(list[Box], STRICT).read(reply('{"value": [{"value": 7}]}')).value == [Box(7)]
 
 
 def test_a_grammar_gets_schema_and_a_hint_in_the_prompt() -> None:
-    chosen = wire(int, GRAMMAR)
+    chosen = output_format(int, GRAMMAR)
     sent = schema_sent(chosen)
     assert (sent.strict, sent.schema["required"], chosen.instructions, chosen.reasons) == (
         True,
@@ -199,23 +201,23 @@ def test_a_grammar_gets_schema_and_a_hint_in_the_prompt() -> None:
         'Reply with JSON only: {"value": integer}',
         (
             "tiny constrains its decoding to a JSON Schema",
-            "the value travels in an object, under the key 'value'",
-            "the prompt gets a hint, for the model does not read the schema",
+            "the value is sent in an object, under the key 'value'",
+            "the prompt has a hint, because the model does not see the schema",
         ),
     )
 
 
 def test_json_mode_says_in_the_prompt_which_json() -> None:
-    chosen = wire(Person, MODE)
+    chosen = output_format(Person, MODE)
     assert (type(chosen.response_format), chosen.instructions, chosen.reasons) == (
         JsonObjectFormat,
         'Reply with JSON only: {"name": string, "age": integer}',
-        ("tiny takes no JSON Schema, but has JSON mode",),
+        ("tiny does not support JSON Schema, but has JSON mode",),
     )
 
 
 def test_the_prompt_alone_has_the_instructions_of_the_parser() -> None:
-    chosen = wire(Person, NOTHING)
+    chosen = output_format(Person, NOTHING)
     assert (chosen.response_format, chosen.instructions) == (
         None,
         'Reply with JSON only, in this form:\n{"name": string, "age": integer}',
@@ -223,7 +225,7 @@ def test_the_prompt_alone_has_the_instructions_of_the_parser() -> None:
 
 
 def test_the_prompt_alone_asks_for_a_number_as_it_is() -> None:
-    chosen = wire(int, NOTHING)
+    chosen = output_format(int, NOTHING)
     assert (chosen.instructions, chosen.read(reply("7")).coercions) == (
         "Reply with the value only, in this form: integer",
         (),
@@ -235,8 +237,8 @@ def test_the_prompt_alone_asks_for_a_number_as_it_is() -> None:
 )
 def test_a_strategy_that_the_model_has_can_be_asked_for(asked: Strategy) -> None:
     able = Capabilities(json_schema=True, strict_schema=True, json_mode=True, constrained=True)
-    chosen = wire(Person, able, asked)
-    assert (chosen.strategy, chosen.reasons[0]) == (asked, "it was asked for")
+    chosen = output_format(Person, able, asked)
+    assert (chosen.strategy, chosen.reasons[0]) == (asked, "it was requested")
 
 
 @pytest.mark.parametrize(
@@ -251,28 +253,26 @@ def test_a_strategy_that_the_model_has_not_is_a_fault(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
     with pytest.raises(StrategyError) as caught:
-        wire(Person, capabilities, asked)
-    assert str(caught.value) == (
-        f"the strategy {asked} is not among what tiny can do; its capabilities: {has}"
-    )
+        output_format(Person, capabilities, asked)
+    assert str(caught.value) == (f"tiny does not support the strategy {asked}; its capabilities: {has}")
 
 
 @pytest.mark.parametrize("asked", [Strategy.TEXT, Strategy.PROMPT])
 def test_text_can_be_asked_for_in_words(asked: Strategy) -> None:
-    assert wire(str, STRICT, asked).strategy is Strategy.TEXT
+    assert output_format(str, STRICT, asked).strategy is Strategy.TEXT
 
 
 @pytest.mark.parametrize("asked", [Strategy.JSON_SCHEMA, Strategy.GRAMMAR, Strategy.JSON_MODE])
 def test_structure_asked_for_plain_text_is_a_fault(asked: Strategy) -> None:
     with pytest.raises(StrategyError) as caught:
-        wire(str, STRICT, asked)
-    assert str(caught.value) == f"the strategy {asked} asks for structure, and the type is plain text"
+        output_format(str, STRICT, asked)
+    assert str(caught.value) == f"the strategy {asked} needs a structured type, and the type is plain text"
 
 
 def test_text_asked_for_a_type_with_structure_is_a_fault() -> None:
     with pytest.raises(StrategyError) as caught:
-        wire(Person, STRICT, Strategy.TEXT)
-    assert str(caught.value) == "the strategy text is for str; Person needs structure"
+        output_format(Person, STRICT, Strategy.TEXT)
+    assert str(caught.value) == "the strategy text is for str; Person needs a structured strategy"
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_text_asked_for_a_type_with_structure_is_a_fault() -> None:
     ],
 )
 def test_the_name_of_a_schema_is_one_that_providers_take(form: Any, name: str) -> None:
-    assert schema_sent(wire(form, STRICT)).name == name
+    assert schema_sent(output_format(form, STRICT)).name == name
 
 
 class Celsius:
@@ -305,7 +305,8 @@ class Celsius:
 
 def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
     parser: OutputParser[int] = Celsius()
-    chosen = select_strategies(parser, STRICT, None, "tiny").first
+    strategies = select_strategies(parser, STRICT, None, "tiny")
+    chosen = strategies.output_format(strategies.options[0])
     assert (schema_sent(chosen).schema["properties"], chosen.read(reply('{"value": "21 °C"}')).value) == (
         {"value": {"type": "string", "pattern": "^-?[0-9]+ °C$"}},
         21,
@@ -313,7 +314,8 @@ def test_a_parser_of_the_user_with_a_schema_is_sent_in_an_envelope() -> None:
 
 
 def test_problems_of_a_users_parser_are_told_with_their_place() -> None:
-    chosen = select_strategies(Celsius(), STRICT, None, "tiny").first
+    strategies = select_strategies(Celsius(), STRICT, None, "tiny")
+    chosen = strategies.output_format(strategies.options[0])
     with pytest.raises(OutputParsingError) as caught:
         chosen.read(reply('{"value": "21 °F"}'))
     assert caught.value.problems == (Problem("$.value", "expected °C"),)

@@ -30,7 +30,7 @@ from aiservices import (
     UserMessage,
     create,
 )
-from aiservices.engine.output_format import tool_reader
+from aiservices.engine.output_format import _tool_call_reader
 from output_parsers import Reading, TypeParser, parser_for
 
 TOOLS = Capabilities(tools=True)
@@ -79,7 +79,7 @@ def typed(form: Any) -> TypeParser[Any]:
 
 
 def read(reply: ChatReply) -> Reading[Any]:
-    return tool_reader(typed(Person), "Person")(reply)
+    return _tool_call_reader(typed(Person), "Person")(reply)
 
 
 def refused(reply: ChatReply) -> tuple[str, tuple[Problem, ...]]:
@@ -175,7 +175,7 @@ def test_calls_with_values_that_only_python_holds_equal_are_different() -> None:
     parser = typed(bool | int)
     reply = calling("true", "1", name="value")
     with pytest.raises(OutputParsingError) as caught:
-        tool_reader(parser, "value")(reply)
+        _tool_call_reader(parser, "value")(reply)
     said = "expected one call of value; the model called it 2 times with different answers"
     assert caught.value.problems == (Problem("$", said),)
 
@@ -184,7 +184,7 @@ def test_values_that_only_python_holds_equal_are_different_inside_of_a_list_too(
     parser = typed(list[bool | int])
     reply = calling("[true]", "[1]", name="value")
     with pytest.raises(OutputParsingError) as caught:
-        tool_reader(parser, "value")(reply)
+        _tool_call_reader(parser, "value")(reply)
     said = "expected one call of value; the model called it 2 times with different answers"
     assert caught.value.problems == (Problem("$", said),)
 
@@ -262,7 +262,7 @@ def test_the_result_tells_of_the_tool_in_every_kind_of_call() -> None:
         asyncio.run(streamed()),
     ]
     told = [(result.value, result.strategy, result.reasons, result.coercions) for result in results]
-    reasons = ("scripted takes no JSON Schema, but calls tools",)
+    reasons = ("scripted does not support JSON Schema, but calls tools",)
     assert told == [(Person("Ann", 31), Strategy.OUTPUT_TOOL, reasons, ())] * 4
 
 

@@ -205,7 +205,7 @@ def test_a_content_filter_is_an_error_with_the_text_so_far() -> None:
     reply = ChatReply(AiMessage("to b"), FinishReason.CONTENT_FILTER, Usage(3, 1))
     error = ended(reply, ContentFilterError)
     assert (str(error), error.text, error.reason, error.usage, len(error.attempts)) == (
-        "Chat.chat: the provider's content filter stopped the answer",
+        "Chat.chat: the content filter of the provider stopped the answer",
         "to b",
         "content_filter",
         Usage(3, 1),
@@ -286,7 +286,7 @@ def test_what_may_pass_is_asked_again_in_async_calls() -> None:
 def test_no_more_attempts_are_made_than_the_budget_has() -> None:
     model = ScriptedChatModel([PASSING] * 9)
     with pytest.raises(ModelServerError) as caught:
-        create(Chat, model, budget=Budget(attempts=4, first_wait=0)).chat("x")
+        create(Chat, model, budget=Budget(max_attempts=4, first_wait=0)).chat("x")
     assert (len(model.requests), len(caught.value.attempts)) == (4, 4)
 
 
@@ -345,14 +345,14 @@ def test_without_a_limit_the_timeout_is_as_it_was_set() -> None:
 
 def test_no_request_is_made_after_the_end_of_the_budget() -> None:
     def late(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
-        invocation.state.began -= 10
+        invocation.state.started_at -= 10
         return (yield from proceed(invocation))
 
     model = ScriptedChatModel(["hi"])
     with pytest.raises(BudgetExceededError) as caught:
         create(Chat, model, budget=Budget(seconds=5), interceptors=[late]).chat("x")
     assert (str(caught.value), caught.value.limit, model.requests) == (
-        "the budget does not permit to go on: 10.0 of 5 seconds have passed; raise Budget(seconds=…)",
+        "budget exceeded: 10.0 of 5 seconds passed; raise Budget(seconds=…)",
         "seconds",
         [],
     )

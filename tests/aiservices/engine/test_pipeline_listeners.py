@@ -74,7 +74,7 @@ class Told:
 
 
 def counter(*script: Any, told: Any, **settings: Any) -> Counter:
-    budget = Budget(attempts=9, first_wait=0)
+    budget = Budget(max_attempts=9, first_wait=0)
     return create(Counter, ScriptedChatModel(script), listeners=[told], budget=budget, **settings)
 
 

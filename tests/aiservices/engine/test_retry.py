@@ -47,7 +47,7 @@ from aiservices.interceptors import Answer, Flow, Invocation, Proceed
 
 PLAIN = Capabilities(json_schema=True)
 TOOLS = Capabilities(tools=True)
-AT_ONCE = Budget(attempts=3, first_wait=0)
+AT_ONCE = Budget(max_attempts=3, first_wait=0)
 ANN = '{"name": "Ann", "age": 31}'
 OLD = '{"name": "Ann", "age": "old"}'
 PROBLEM = Problem("$.age", "expected an integer", '"old"')
@@ -243,7 +243,7 @@ def test_system_message_and_template_are_sent_again_unchanged() -> None:
 def test_answers_are_asked_for_as_often_as_the_budget_permits() -> None:
     model = scripted(*[OLD] * 9)
     with pytest.raises(ServiceOutputError):
-        people(model, budget=Budget(attempts=4)).person("x")
+        people(model, budget=Budget(max_attempts=4)).person("x")
     assert len(model.requests) == 4
 
 
@@ -266,7 +266,7 @@ def test_without_retry_nothing_is_asked_again() -> None:
 def test_max_attempts_counts_answers_and_not_requests_that_failed() -> None:
     passing = ModelServerError("500", status=500, retryable=True)
     model = scripted(passing, OLD, passing, ANN)
-    assert people(model, Retry(2), Budget(attempts=9, first_wait=0)).person("x") == Person("Ann", 31)
+    assert people(model, Retry(2), Budget(max_attempts=9, first_wait=0)).person("x") == Person("Ann", 31)
 
 
 def test_failed_requests_and_bad_answers_share_one_budget() -> None:
@@ -290,7 +290,7 @@ def test_a_mode_that_is_none_is_told_with_everything_else() -> None:
     assert str(caught.value) == (
         "2 problems:\n"
         "  - Retry: max_attempts is 0; it must be at least 1\n"
-        "  - Retry: mode is 'parts'; it must be one of whole, fields"
+        '  - Retry: mode is \'parts\'; it must be "whole" or "fields"'
     )
 
 
@@ -432,7 +432,7 @@ def test_a_retry_may_be_put_anywhere_as_an_interceptor() -> None:
 def test_two_retries_multiply_only_within_the_budget() -> None:
     model = scripted(*[OLD] * 99)
     with pytest.raises(ServiceOutputError):
-        create(People, model, interceptors=[Retry()], budget=Budget(attempts=5)).person("x")
+        create(People, model, interceptors=[Retry()], budget=Budget(max_attempts=5)).person("x")
     assert len(model.requests) == 5
 
 
@@ -510,7 +510,7 @@ def test_a_server_that_never_gives_a_fitting_answer_gets_exactly_the_budget(
     loopback.reply(streamed([OLD]) if "stream" in kind else answer(OLD))
     model = over_http(loopback)
     with pytest.raises(ServiceOutputError) as caught:
-        ONE[kind](people(model, budget=Budget(attempts=attempts, first_wait=0)))
+        ONE[kind](people(model, budget=Budget(max_attempts=attempts, first_wait=0)))
     model.close()
     assert (len(loopback.requests), len(caught.value.attempts)) == (attempts, attempts)
 
@@ -523,7 +523,7 @@ def test_a_server_that_fails_for_ever_gets_exactly_the_budget(
     loopback.reply(error(500, "boom"))
     model = over_http(loopback)
     with pytest.raises(ModelServerError) as caught:
-        ONE[kind](people(model, budget=Budget(attempts=attempts, first_wait=0)))
+        ONE[kind](people(model, budget=Budget(max_attempts=attempts, first_wait=0)))
     model.close()
     assert (len(loopback.requests), len(caught.value.attempts)) == (attempts, attempts)
 

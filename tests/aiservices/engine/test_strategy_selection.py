@@ -39,15 +39,17 @@ class Person:
     age: int
 
 
-def ladder(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> StrategyFallbacks[Any]:
+def strategies_for(
+    form: Any, capabilities: Capabilities, asked: Strategy | None = None
+) -> StrategyFallbacks[Any]:
     return select_strategies(parser_for(form), capabilities, asked, "tiny")
 
 
 def names(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> list[str]:
-    return [rung.name for rung in ladder(form, capabilities, asked).rungs]
+    return [strategy_option.name for strategy_option in strategies_for(form, capabilities, asked).options]
 
 
-def test_the_whole_ladder_is_from_the_most_reliable_way_to_the_one_that_every_model_has() -> None:
+def test_the_whole_fallbacks_is_from_the_most_reliable_way_to_the_one_that_every_model_has() -> None:
     assert names(Person, EVERYTHING) == [
         "json_schema in strict mode",
         "json_schema",
@@ -74,11 +76,11 @@ def test_the_whole_ladder_is_from_the_most_reliable_way_to_the_one_that_every_mo
         (IN_PROCESS, ["grammar", "json_mode", "prompt"]),
     ],
 )
-def test_a_model_without_a_way_has_no_rung_for_it(capabilities: Capabilities, expected: list[str]) -> None:
+def test_a_model_without_a_way_has_no_option_for_it(capabilities: Capabilities, expected: list[str]) -> None:
     assert names(Person, capabilities) == expected
 
 
-def test_every_ladder_ends_with_the_prompt_and_has_no_rung_twice() -> None:
+def test_every_fallbacks_ends_with_the_prompt_and_has_no_option_twice() -> None:
     for flags in product((False, True), repeat=5):
         schema, strict, mode, constrained, tools = flags
         told = names(
@@ -94,23 +96,23 @@ def test_every_ladder_ends_with_the_prompt_and_has_no_rung_twice() -> None:
         assert (told[-1], len(told)) == ("prompt", len(set(told)))
 
 
-def test_each_rung_says_what_makes_it_possible() -> None:
-    assert [rung.why for rung in ladder(Person, EVERYTHING).rungs] == [
-        "tiny takes a JSON Schema",
-        "tiny takes a JSON Schema",
+def test_each_option_says_what_makes_it_possible() -> None:
+    assert [strategy_option.reason for strategy_option in strategies_for(Person, EVERYTHING).options] == [
+        "tiny supports JSON Schema",
+        "tiny supports JSON Schema",
         "tiny calls tools",
         "tiny calls tools",
         "tiny has JSON mode",
-        "the prompt can say it to every model",
+        "every model understands a prompt",
     ]
 
 
-def test_a_rung_says_what_the_model_lacks_of_those_above() -> None:
-    rungs = ladder(Person, Capabilities(tools=True, json_mode=True)).rungs
-    assert [rung.why for rung in rungs] == [
-        "tiny takes no JSON Schema, but calls tools",
-        "tiny takes no JSON Schema, but has JSON mode",
-        "the prompt can say it to every model",
+def test_a_option_says_what_the_model_lacks_of_those_above() -> None:
+    strategy_options = strategies_for(Person, Capabilities(tools=True, json_mode=True)).options
+    assert [strategy_option.reason for strategy_option in strategy_options] == [
+        "tiny does not support JSON Schema, but calls tools",
+        "tiny does not support JSON Schema, but has JSON mode",
+        "every model understands a prompt",
     ]
 
 
@@ -129,9 +131,10 @@ def test_a_strategy_that_was_asked_for_is_the_only_one_with_strict_mode_before()
 
 
 def test_what_was_asked_for_is_the_reason() -> None:
-    assert {rung.why for rung in ladder(Person, EVERYTHING, Strategy.OUTPUT_TOOL).rungs} == {
-        "it was asked for"
-    }
+    assert {
+        strategy_option.reason
+        for strategy_option in strategies_for(Person, EVERYTHING, Strategy.OUTPUT_TOOL).options
+    } == {"it was requested"}
 
 
 @pytest.mark.parametrize(
@@ -147,16 +150,14 @@ def test_what_a_model_cannot_do_cannot_be_asked_for(
     asked: Strategy, capabilities: Capabilities, has: str
 ) -> None:
     with pytest.raises(StrategyError) as caught:
-        ladder(Person, capabilities, asked)
-    assert str(caught.value) == (
-        f"the strategy {asked} is not among what tiny can do; its capabilities: {has}"
-    )
+        strategies_for(Person, capabilities, asked)
+    assert str(caught.value) == (f"tiny does not support the strategy {asked}; its capabilities: {has}")
 
 
 def test_structure_is_not_asked_for_as_text() -> None:
     with pytest.raises(StrategyError) as caught:
-        ladder(Person, EVERYTHING, Strategy.TEXT)
-    assert str(caught.value) == "the strategy text is for str; Person needs structure"
+        strategies_for(Person, EVERYTHING, Strategy.TEXT)
+    assert str(caught.value) == "the strategy text is for str; Person needs a structured strategy"
 
 
 @pytest.mark.parametrize(
@@ -164,8 +165,8 @@ def test_structure_is_not_asked_for_as_text() -> None:
 )
 def test_text_is_not_asked_for_as_structure(asked: Strategy) -> None:
     with pytest.raises(StrategyError) as caught:
-        ladder(str, EVERYTHING, asked)
-    assert str(caught.value) == f"the strategy {asked} asks for structure, and the type is plain text"
+        strategies_for(str, EVERYTHING, asked)
+    assert str(caught.value) == f"the strategy {asked} needs a structured type, and the type is plain text"
 
 
 @pytest.mark.parametrize("asked", [None, Strategy.TEXT, Strategy.PROMPT])
@@ -180,94 +181,104 @@ def test_a_strategy_that_no_model_of_a_service_has_is_a_fault_of_its_declaration
     model = ScriptedChatModel([], capabilities=Capabilities(), name="tiny")
     with pytest.raises(DefinitionError) as caught:
         create(People, model, strategy="output_tool")
-    said = "the strategy output_tool is not among what tiny can do; its capabilities: none"
+    said = "tiny does not support the strategy output_tool; its capabilities: none"
     assert caught.value.problems == (DefinitionProblem("People.person", said),)
 
 
-def test_the_wire_of_a_rung_asks_in_its_strategy_and_gives_its_reason_first() -> None:
-    made = ladder(Person, EVERYTHING)
-    wires = [made.wire(rung) for rung in made.rungs]
-    assert [(wire.strategy, wire.reasons[0]) for wire in wires] == [
-        (rung.strategy, rung.why) for rung in made.rungs
+def test_the_output_format_of_a_option_asks_in_its_strategy_and_gives_its_reason_first() -> None:
+    made = strategies_for(Person, EVERYTHING)
+    formats = [made.output_format(strategy_option) for strategy_option in made.options]
+    assert [(output_format.strategy, output_format.reasons[0]) for output_format in formats] == [
+        (strategy_option.strategy, strategy_option.reason) for strategy_option in made.options
     ]
 
 
-def test_a_refusal_stands_before_the_reason_of_the_rung() -> None:
-    made = ladder(Person, EVERYTHING)
-    assert made.wire(made.rungs[-1], "it was refused").reasons == (
+def test_a_refusal_stands_before_the_reason_of_the_option() -> None:
+    made = strategies_for(Person, EVERYTHING)
+    assert made.output_format(made.options[-1], "it was refused").reasons == (
         "it was refused",
-        "the prompt can say it to every model",
+        "every model understands a prompt",
     )
 
 
-def test_a_wire_is_made_once() -> None:
-    made = ladder(Person, EVERYTHING)
-    rung = made.rungs[2]
-    assert made.wire(rung) is made.wire(rung)
-    assert made.wire(rung, "refused") is made.wire(rung, "refused")
-    assert made.wire(rung, "refused") is not made.wire(rung)
+def test_a_output_format_is_made_once() -> None:
+    made = strategies_for(Person, EVERYTHING)
+    strategy_option = made.options[2]
+    assert made.output_format(strategy_option) is made.output_format(strategy_option)
+    assert made.output_format(strategy_option, "refused") is made.output_format(strategy_option, "refused")
+    assert made.output_format(strategy_option, "refused") is not made.output_format(strategy_option)
 
 
-def test_no_wire_is_made_before_it_is_needed() -> None:
+def test_no_output_format_is_made_before_it_is_needed() -> None:
     asked: list[StrategyOption] = []
     parser = parser_for(Person)
     assert isinstance(parser, TypeParser)
 
-    def make(rung: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[Any]:
-        asked.append(rung)
-        return OutputFormat(rung.strategy, reasons, parser, lambda reply: parser.read(reply.text))
+    def make(strategy_option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[Any]:
+        asked.append(strategy_option)
+        return OutputFormat(strategy_option.strategy, reasons, parser, lambda reply: parser.read(reply.text))
 
-    rungs = (StrategyOption(Strategy.JSON_MODE, False, "a"), StrategyOption(Strategy.PROMPT, False, "b"))
-    made = StrategyFallbacks(rungs, make)
+    strategy_options = (
+        StrategyOption(Strategy.JSON_MODE, False, "a"),
+        StrategyOption(Strategy.PROMPT, False, "b"),
+    )
+    made = StrategyFallbacks(strategy_options, make)
     assert asked == []
     made.prepare()
     made.prepare()
-    assert asked == [rungs[0]]
+    assert asked == [strategy_options[0]]
 
 
-def test_a_ladder_of_one_has_its_wire_on_its_only_rung() -> None:
-    wire = ladder(Person, Capabilities()).first
-    made = only_format(wire)
-    (rung,) = made.rungs
-    assert (made.wire(rung), made.wire(rung, "refused"), rung.name) == (wire, wire, "prompt")
+def test_a_fallbacks_of_one_has_its_output_format_on_its_only_option() -> None:
+    prompt_only = strategies_for(Person, Capabilities())
+    output_format = prompt_only.output_format(prompt_only.options[0])
+    made = only_format(output_format)
+    (strategy_option,) = made.options
+    assert (
+        made.output_format(strategy_option),
+        made.output_format(strategy_option, "refused"),
+        strategy_option.name,
+    ) == (output_format, output_format, "prompt")
 
 
-def test_a_schema_that_strict_mode_can_say_is_strict_on_the_strict_rungs_only() -> None:
-    made = ladder(Person, EVERYTHING)
+def test_a_schema_that_strict_mode_can_say_is_strict_on_the_strict_options_only() -> None:
+    made = strategies_for(Person, EVERYTHING)
     sent = []
-    for rung in made.rungs[:4]:
-        wire = made.wire(rung)
-        if wire.tooling is None:
-            sent.append(getattr(wire.response_format, "strict", None))
+    for strategy_option in made.options[:4]:
+        output_format = made.output_format(strategy_option)
+        if output_format.tooling is None:
+            sent.append(getattr(output_format.response_format, "strict", None))
         else:
-            sent.append(wire.tooling.tools[0].strict)
+            sent.append(output_format.tooling.tools[0].strict)
     assert sent == [True, False, True, False]
 
 
 @pytest.mark.parametrize("form", [int, list[Person], Person | None])
-def test_what_is_no_object_travels_in_one_on_every_rung_but_the_prompt(form: Any) -> None:
-    made = ladder(form, EVERYTHING)
-    said = "the value travels in an object, under the key 'value'"
-    assert [said in made.wire(rung).reasons for rung in made.rungs] == [True] * 5 + [False]
+def test_what_is_no_object_travels_in_one_on_every_option_but_the_prompt(form: Any) -> None:
+    made = strategies_for(form, EVERYTHING)
+    said = "the value is sent in an object, under the key 'value'"
+    assert [said in made.output_format(strategy_option).reasons for strategy_option in made.options] == [
+        True
+    ] * 5 + [False]
 
 
-def test_the_wires_of_all_rungs_read_what_the_schema_asks_for() -> None:
-    made = ladder(list[int], EVERYTHING)
+def test_the_output_format_of_all_options_read_what_the_schema_asks_for() -> None:
+    made = strategies_for(list[int], EVERYTHING)
     values = []
-    for rung in made.rungs:
-        wire = made.wire(rung)
-        text = "[1, 2]" if rung.strategy is Strategy.PROMPT else '{"value": [1, 2]}'
-        if wire.tooling is None:
+    for strategy_option in made.options:
+        output_format = made.output_format(strategy_option)
+        text = "[1, 2]" if strategy_option.strategy is Strategy.PROMPT else '{"value": [1, 2]}'
+        if output_format.tooling is None:
             message = AiMessage(text)
         else:
-            message = AiMessage("", (ToolCall("c", wire.tooling.choice, text),))
-        values.append(wire.read(ChatReply(message)))
+            message = AiMessage("", (ToolCall("c", output_format.tooling.choice, text),))
+        values.append(output_format.read(ChatReply(message)))
     assert [(reading.value, reading.coercions) for reading in values] == [([1, 2], ())] * 6
 
 
-def test_each_rung_asks_for_less_than_the_one_above() -> None:
+def test_each_option_asks_for_less_than_the_one_above() -> None:
     order = [Strategy.JSON_SCHEMA, Strategy.OUTPUT_TOOL, Strategy.JSON_MODE, Strategy.PROMPT]
-    for above, below in pairwise(ladder(Person, EVERYTHING).rungs):
+    for above, below in pairwise(strategies_for(Person, EVERYTHING).options):
         assert (order.index(above.strategy), not above.strict) < (
             order.index(below.strategy),
             not below.strict,

@@ -559,7 +559,7 @@ def test_after_close_there_is_no_result() -> None:
     stream.close()
     with pytest.raises(RuntimeError) as caught:
         stream.result()
-    assert str(caught.value) == "the stream was closed before the answer was whole: there is no result"
+    assert str(caught.value) == "the stream was closed before the answer was complete: there is no result"
 
 
 def test_a_result_outlives_the_with_block() -> None:
@@ -666,7 +666,7 @@ def test_a_stream_without_its_whole_reply_is_no_answer(kind: str) -> None:
     model = Telling(PIECES, whole=False)
     with pytest.raises(InvalidReplyError) as caught:
         result_of(people(model), kind)
-    assert str(caught.value) == "the stream of telling ended without the whole reply"
+    assert str(caught.value) == "the stream of telling ended before the reply was complete"
 
 
 # beginning anew
@@ -720,7 +720,7 @@ def test_nothing_of_the_attempt_before_is_known_when_the_answer_begins_anew() ->
 def test_no_more_attempts_are_made_than_the_budget_has(kind: str) -> None:
     model = Telling(*[[PIECES[0], ModelServerError("500", retryable=True)] for _ in range(9)])
     with pytest.raises(ModelServerError) as caught:
-        result_of(people(model, budget=Budget(attempts=4, first_wait=0)), kind)
+        result_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
     assert (len(model.requests), len(caught.value.attempts)) == (4, 4)
 
 
@@ -838,7 +838,7 @@ def test_a_server_that_cuts_every_connection_gets_exactly_the_budget(loopback: L
     loopback.reply(sse(delta(content='{"name": "An'), breaks=True))
     model = over_http(loopback)
     with pytest.raises(ModelConnectionError) as caught:
-        result_of(people(model, budget=Budget(attempts=4, first_wait=0)), kind)
+        result_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
     model.close()
     assert (len(loopback.requests), len(caught.value.attempts)) == (4, 4)
 

@@ -122,7 +122,7 @@ def test_the_time_that_a_tool_waits_for_its_turn_is_not_its_own() -> None:
         time.sleep(0.05)
 
     model = provider(calls(*[("work", "{}")] * 3), "Done.")
-    result = asks(model, work, tool_limits=ToolLimits(parallel=1)).told("x")
+    result = asks(model, work, tool_limits=ToolLimits(max_concurrency=1)).told("x")
     assert 0.15 <= sum(run.seconds for run in result.tool_runs) <= result.seconds
 
 
@@ -293,7 +293,7 @@ def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int
     model = provider(calls(*[("fail", "{}")] * number), "Done.")
     with pytest.raises(ToolError) as caught:
         KINDS[kind](asks(model, fail, tool_errors=ToolErrors(execution=again)))
-    assert str(caught.value) == "the call of fail is not answered: secret"
+    assert str(caught.value) == "the call of fail was not answered: secret"
     assert isinstance(caught.value.__cause__, Unsafe)
     assert (caught.value.call.name, len(caught.value.attempts)) == ("fail", 1)
 
@@ -311,5 +311,5 @@ def test_who_says_no_text_to_the_model_ends_the_call() -> None:
     errors = ToolErrors(unknown=lambda run: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ToolError) as caught:
         asks(provider(calls(("sub", "{}"))), add, tool_errors=errors).ask("x")
-    said = "the call of sub is not answered: ToolErrors gave NoneType, and the model is told a text"
+    said = "the call of sub was not answered: ToolErrors returned NoneType; it must return the text for the model"
     assert str(caught.value) == said

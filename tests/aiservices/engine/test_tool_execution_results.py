@@ -93,7 +93,7 @@ def test_a_blocking_function_that_gives_a_coroutine_is_a_tool_that_failed() -> N
 
     model = provider(calls(("give", "{}")), "Done.")
     result = asks(model, give).told("x")
-    assert str(result.tool_runs[0].error) == "the tool gave an awaitable; declare it with async def"
+    assert str(result.tool_runs[0].error) == "the tool returned an awaitable; declare it with async def"
 
 
 def test_an_async_wrapper_may_give_its_result_at_once() -> None:
@@ -131,7 +131,7 @@ def cut(text: str, characters: int, whole: int) -> str:
 @every_kind
 def test_the_model_is_told_the_beginning_of_a_long_result_and_that_there_is_more(kind: str) -> None:
     model = provider(calls(("give", "{}")), "Done.")
-    limits = ToolLimits(characters=10)
+    limits = ToolLimits(max_characters=10)
     assert KINDS[kind](asks(model, giving("0123456789abc"), tool_limits=limits)) == "Done."
     assert messages_to(model)[-1] == ToolMessage("c1", "give", cut("0123456789", 10, 13))
 
@@ -139,20 +139,20 @@ def test_the_model_is_told_the_beginning_of_a_long_result_and_that_there_is_more
 def test_five_million_characters_are_not_sent_unless_it_is_said() -> None:
     long = "x" * 5_000_000
     assert said_of(giving(long), call=("give", "{}")) == cut("x" * 100_000, 100_000, 5_000_000)
-    unlimited = ToolLimits(characters=None)
+    unlimited = ToolLimits(max_characters=None)
     assert said_of(giving(long), call=("give", "{}"), tool_limits=unlimited) == long
 
 
 def test_the_run_has_the_whole_result_and_how_much_of_it_was_cut() -> None:
     model = provider(calls(("give", "{}")), "Done.")
     numbers = list(range(100))
-    (run,) = asks(model, giving(numbers), tool_limits=ToolLimits(characters=4)).told("x").tool_runs
+    (run,) = asks(model, giving(numbers), tool_limits=ToolLimits(max_characters=4)).told("x").tool_runs
     assert (run.result, run.cut, run.text, run.error) == (numbers, 287, cut("[0,1", 4, 291), None)
 
 
 def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
     model = provider(calls(("give", "{}")), "Done.")
-    stream = asks(model, giving("abc"), tool_limits=ToolLimits(characters=1)).stream("x")
+    stream = asks(model, giving("abc"), tool_limits=ToolLimits(max_characters=1)).stream("x")
     assert [event.run.cut for event in stream.events() if isinstance(event, ToolFinished)] == [2]
 
 
@@ -161,7 +161,7 @@ def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
 )
 @pytest.mark.parametrize("characters", [1, 2, 3])
 def test_what_is_cut_is_no_other_value(result: Any, characters: int) -> None:
-    said = said_of(giving(result), call=("give", "{}"), tool_limits=ToolLimits(characters=characters))
+    said = said_of(giving(result), call=("give", "{}"), tool_limits=ToolLimits(max_characters=characters))
     with pytest.raises(json.JSONDecodeError):
         json.loads(said)
 
@@ -170,13 +170,13 @@ def test_long_texts_of_errors_are_cut_as_well() -> None:
     def fail() -> None:
         raise ToolException("No: " + "x" * 100)
 
-    said = said_of(fail, call=("fail", "{}"), tool_limits=ToolLimits(characters=5))
+    said = said_of(fail, call=("fail", "{}"), tool_limits=ToolLimits(max_characters=5))
     assert said == cut("No: x", 5, 104)
 
 
 def test_an_immediate_result_is_whole_and_what_is_remembered_of_it_is_cut() -> None:
     memory = ChatMemory()
     give = tool(return_behavior="immediate")(giving("0123456789"))
-    model, limits = provider(calls(("give", "{}"))), ToolLimits(characters=3)
+    model, limits = provider(calls(("give", "{}"))), ToolLimits(max_characters=3)
     assert asks(model, give, tool_limits=limits, interceptors=[memory]).ask("x") == "0123456789"
     assert [message.text for message in memory.messages()] == ["x", "", cut("012", 3, 10), cut("012", 3, 10)]

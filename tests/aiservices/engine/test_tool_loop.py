@@ -155,14 +155,14 @@ class AsyncGauge(Gauge):
 def test_no_more_calls_run_at_once_than_the_limit_permits(kind: str, at_once: int) -> None:
     gauge = Gauge()
     model = provider(calls(*[("work", "{}")] * 6), "Done.")
-    KINDS[kind](asks(model, gauge, tool_limits=ToolLimits(parallel=at_once)))
+    KINDS[kind](asks(model, gauge, tool_limits=ToolLimits(max_concurrency=at_once)))
     assert gauge.most == at_once
 
 
 def test_async_tools_too_run_no_more_at_once() -> None:
     gauge = AsyncGauge()
     model = provider(calls(*[("work", "{}")] * 6), "Done.")
-    service = create(Waits, model, tools=[gauge], tool_limits=ToolLimits(parallel=2))
+    service = create(Waits, model, tools=[gauge], tool_limits=ToolLimits(max_concurrency=2))
     assert asyncio.run(service.ask("x")) == "Done."
     assert gauge.most == 2
 

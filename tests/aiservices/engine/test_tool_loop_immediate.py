@@ -91,7 +91,7 @@ def test_an_immediate_result_is_of_the_type_of_the_method() -> None:
     wrong = create(People, model, tools=[immediate("immediate", "now", "Ann")])
     with pytest.raises(ToolError) as caught:
         wrong.find("x")
-    assert str(caught.value) == "People.find: the result of now is no Person: 'Ann'"
+    assert str(caught.value) == "People.find: the result of now is not of type Person: 'Ann'"
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
@@ -104,4 +104,4 @@ def test_immediate_items_are_handed_over(capabilities: Capabilities) -> None:
 def test_an_immediate_tool_that_gives_nothing_has_no_answer() -> None:
     with pytest.raises(ToolError) as caught:
         asks(provider(calls(("now", "{}"))), immediate("immediate", "now", None)).ask("x")
-    assert str(caught.value) == "Asks.ask: the result of now is no str: None"
+    assert str(caught.value) == "Asks.ask: the result of now is not of type str: None"

@@ -41,7 +41,7 @@ def endless(request: ChatRequest) -> ChatReply:
 def test_rounds_have_a_limit(kind: str) -> None:
     model = ScriptedChatModel(endless, capabilities=TOOLS)
     with pytest.raises(ToolLimitError) as caught:
-        KINDS[kind](asks(model, add, tool_limits=ToolLimits(rounds=3)))
+        KINDS[kind](asks(model, add, tool_limits=ToolLimits(max_rounds=3)))
     said = "the model called tools beyond the limit of 3 rounds; raise ToolLimits"
     assert str(caught.value).split(": ", 1)[1] == said
     assert caught.value.call == ToolCall("c7", "add", '{"a": 1, "b": 1}')
@@ -57,7 +57,7 @@ def test_calls_have_a_limit_and_none_beyond_it_runs() -> None:
     numbers = [("note", f'{{"number": {number}}}') for number in range(4)]
     model = provider(calls(*numbers[:2]), calls(*numbers[2:]), "Done.")
     with pytest.raises(ToolLimitError) as caught:
-        asks(model, note, tool_limits=ToolLimits(calls=3)).ask("x")
+        asks(model, note, tool_limits=ToolLimits(max_calls=3)).ask("x")
     said = "Asks.ask: the model called tools beyond the limit of 3 calls; raise ToolLimits"
     assert (str(caught.value), sorted(ran)) == (said, [0, 1])
 
@@ -66,7 +66,7 @@ def test_rounds_of_tools_are_no_vain_attempts() -> None:
     model = ScriptedChatModel(
         lambda request: "Done." if len(request.messages) > 12 else endless(request), capabilities=TOOLS
     )
-    service = create(Asks, model, tools=[add], budget=Budget(attempts=1))
+    service = create(Asks, model, tools=[add], budget=Budget(max_attempts=1))
     result = service.told("x")
     assert (result.value, len(result.attempts)) == ("Done.", 7)
 

@@ -489,4 +489,4 @@ def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str]
     model = ScriptedChatModel([*rejected, good])
     service = create(Chat, model, interceptors=[keeping, guards], budget=Budget(max_attempts=9))
     assert service.chat("x").value == good
-    assert (kept[0].said, len(model.requests)) == ((AiMessage(good),), len(rejected) + 1)
+    assert (kept[0].messages, len(model.requests)) == ((AiMessage(good),), len(rejected) + 1)

@@ -58,7 +58,7 @@ def pay(of: int) -> int:
 
 
 def counter(*script: Any, **settings: Any) -> Counter:
-    budget = Budget(attempts=9, first_wait=0)
+    budget = Budget(max_attempts=9, first_wait=0)
     return create(Counter, ScriptedChatModel(script), listeners=[log_calls], budget=budget, **settings)
 
 

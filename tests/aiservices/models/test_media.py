@@ -355,7 +355,7 @@ def test_media_that_are_not_given_are_an_error_where_they_are_not_optional() -> 
     with pytest.raises(TypeError) as caught:
         create(Viewer, model).seen(cast(Image, None))
     assert str(caught.value) == (
-        "Viewer.seen: the parameter pic is None; annotate it with | None where a call may go without"
+        "Viewer.seen: the parameter pic is None; annotate it with | None if it is optional"
     )
     assert model.requests == []
 
@@ -407,8 +407,8 @@ def test_a_system_message_cannot_show_media() -> None:
         def look(self, image: Image) -> str: ...
 
     assert problems(Looker) == [
-        "Looker.look: the system message names {{image}}, but as media it is not for the prompt",
-        "Looker.look: the system message names {{it}}, which stands for the only argument; there are 0",
+        "Looker.look: the system message uses {{image}}, but a media parameter is not for the prompt",
+        "Looker.look: the system message uses {{it}}, which stands for the only argument; there are 0",
     ]
 
 
@@ -418,7 +418,7 @@ def test_a_misspelt_image_is_told_with_the_closest_parameter() -> None:
         def look(self, image: Image) -> str: ...
 
     assert problems(Looker) == [
-        "Looker.look: the prompt names {{imge}}, but the parameters are: image; did you mean image?"
+        "Looker.look: the prompt uses {{imge}}, but the parameters are: image; did you mean image?"
     ]
 
 
@@ -427,8 +427,7 @@ def test_several_texts_beside_media_need_a_template() -> None:
         def look(self, image: Image, a: str, b: str) -> str: ...
 
     assert problems(Looker) == [
-        "Looker.look: it has no prompt and several arguments (a, b); "
-        "say with @user_message how they make the user message"
+        "Looker.look: it has no prompt and several arguments (a, b); write the prompt with @user_message"
     ]
 
 

@@ -54,7 +54,7 @@ def test_an_unknown_placeholder_is_told_with_the_closest_parameter() -> None:
         def greet(self, name: str) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the prompt names {{nme}}, but the parameters are: name; did you mean name?"
+        "Greeter.greet: the prompt uses {{nme}}, but the parameters are: name; did you mean name?"
     )
 
 
@@ -63,7 +63,9 @@ def test_an_unknown_placeholder_like_no_parameter_is_told_with_all_of_them() -> 
         @user_message("Greet {{xyz}}")
         def greet(self, first: str, last: str) -> str: ...
 
-    assert problems(Greeter) == ("Greeter.greet: the prompt names {{xyz}}, but the parameters are: first, last")
+    assert problems(Greeter) == (
+        "Greeter.greet: the prompt uses {{xyz}}, but the parameters are: first, last"
+    )
 
 
 def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
@@ -72,7 +74,7 @@ def test_an_unknown_placeholder_without_any_parameter_is_told() -> None:
         def greet(self) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the prompt names {{name}}, but the parameters are: none; has self been forgotten?"
+        "Greeter.greet: the prompt uses {{name}}, but the parameters are: none; is self missing?"
     )
 
 
@@ -81,7 +83,7 @@ def test_of_a_method_that_has_parameters_self_is_not_asked_for() -> None:
         @user_message("Greet {{name}}")
         def greet(self, earlier: Annotated[list[Any], History]) -> str: ...
 
-    assert problems(Greeter) == "Greeter.greet: the prompt names {{name}}, but the parameters are: none"
+    assert problems(Greeter) == "Greeter.greet: the prompt uses {{name}}, but the parameters are: none"
 
 
 def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
@@ -91,7 +93,7 @@ def test_an_unknown_placeholder_in_the_system_message_is_told() -> None:
         def greet(self, name: str, language: str) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the system message names {{langauge}}, but the parameters are: name, language; "
+        "Greeter.greet: the system message uses {{langauge}}, but the parameters are: name, language; "
         "did you mean language?"
     )
 
@@ -101,7 +103,7 @@ def test_the_service_itself_is_not_for_the_prompt() -> None:
         @user_message("Greet {{self}} and {{name}}")
         def greet(self, name: str) -> str: ...
 
-    assert problems(Greeter) == "Greeter.greet: the prompt names {{self}}, but the parameters are: name"
+    assert problems(Greeter) == "Greeter.greet: the prompt uses {{self}}, but the parameters are: name"
 
 
 def test_it_among_several_arguments_is_told() -> None:
@@ -110,7 +112,7 @@ def test_it_among_several_arguments_is_told() -> None:
         def greet(self, first: str, last: str) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the prompt names {{it}}, which stands for the only argument; there are 2"
+        "Greeter.greet: the prompt uses {{it}}, which stands for the only argument; there are 2"
     )
 
 
@@ -120,7 +122,7 @@ def test_it_without_an_argument_is_told() -> None:
         def greet(self) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the prompt names {{it}}, which stands for the only argument; there are 0"
+        "Greeter.greet: the prompt uses {{it}}, which stands for the only argument; there are 0"
     )
 
 
@@ -130,7 +132,7 @@ def test_a_placeholder_for_what_the_model_never_sees_is_told() -> None:
         def greet(self, name: str, key: Annotated[str, ToolContext]) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: the prompt names {{key}}, but as ToolContext it is not for the prompt"
+        "Greeter.greet: the prompt uses {{key}}, but a ToolContext parameter is not for the prompt"
     )
 
 
@@ -150,9 +152,7 @@ def test_the_name_of_the_format_instructions_is_taken() -> None:
         @user_message("Greet {{format_instructions}}")
         def greet(self, format_instructions: str) -> str: ...
 
-    assert problems(Greeter) == (
-        "Greeter.greet: a parameter cannot have the name format_instructions; rename it"
-    )
+    assert problems(Greeter) == ("Greeter.greet: a parameter cannot be called format_instructions; rename it")
 
 
 def test_a_missing_return_annotation_is_told() -> None:
@@ -166,9 +166,7 @@ def test_a_return_of_none_is_told() -> None:
     class Judge(Protocol):
         def good(self, text: str) -> None: ...
 
-    assert problems(Judge) == (
-        "Judge.good: it returns None; annotate the type that the model's answer is to have"
-    )
+    assert problems(Judge) == ("Judge.good: it returns None; annotate the type of the answer")
 
 
 def test_a_type_that_no_parser_reads_is_told_with_what_was_tried() -> None:
@@ -218,8 +216,7 @@ def test_a_stub_without_a_prompt_and_with_several_arguments_is_told() -> None:
         def better(self, one: str, other: str) -> bool: ...
 
     assert problems(Judge) == (
-        "Judge.better: it has no prompt and several arguments (one, other); say with @user_message how they "
-        "make the user message"
+        "Judge.better: it has no prompt and several arguments (one, other); write the prompt with @user_message"
     )
 
 
@@ -266,7 +263,9 @@ def test_an_annotation_that_is_no_expression_is_told() -> None:
         def good(self, text: str) -> bool: ...
 
     Judge.good.__annotations__["return"] = "list["
-    assert problems(Judge).startswith("Judge.good: an annotation cannot be resolved: Forward reference must be")
+    assert problems(Judge).startswith(
+        "Judge.good: an annotation cannot be resolved: Forward reference must be"
+    )
 
 
 def test_bad_template_syntax_is_told_with_line_and_column() -> None:
@@ -386,7 +385,7 @@ def test_a_model_is_never_asked_for_what_tells_of_its_reply(form: Any, whole: st
 
     Judge.good.__annotations__["return"] = form
     assert problems(Judge) == (
-        f"Judge.good: it returns {whole}, but {part} tells of the whole reply and cannot be a part of a type"
+        f"Judge.good: it returns {whole}, but {part} describes the whole reply and cannot be part of another type"
     )
 
 
@@ -453,7 +452,7 @@ def test_options_out_of_range_are_told_where_they_were_set() -> None:
 
 
 UNKNOWN = (
-    "the strategy 'magic' is unknown; there are: json_schema, output_tool, grammar, json_mode, prompt, text"
+    "the strategy 'magic' is unknown; use one of: json_schema, output_tool, grammar, json_mode, prompt, text"
 )
 
 
@@ -480,7 +479,7 @@ def test_an_unknown_strategy_of_a_method_is_told() -> None:
 def test_a_strategy_that_the_model_has_not_is_told() -> None:
     model = ScriptedChatModel([], capabilities=Capabilities(json_mode=True))
     assert problems(Judge, model, strategy="json_schema") == (
-        "Judge.good: the strategy json_schema is not among what scripted can do; its capabilities: json_mode"
+        "Judge.good: scripted does not support the strategy json_schema; its capabilities: json_mode"
     )
 
 
@@ -488,7 +487,7 @@ def test_a_generic_interface_left_open_is_told() -> None:
     class Extractor(Protocol[T]):
         def extract(self, text: str) -> T: ...
 
-    assert problems(Extractor) == "Extractor: it is generic; say what T stands for, as in Extractor[str]"
+    assert problems(Extractor) == "Extractor: it is generic; fill in T, as in Extractor[str]"
 
 
 def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
@@ -498,7 +497,7 @@ def test_a_generic_interface_of_two_variables_left_open_is_told() -> None:
         def other(self, text: str) -> K: ...
 
     assert problems(Pairs[int, K]) == (  # type: ignore[valid-type]
-        "Pairs[int, K]: it is generic; say what T, K stands for, as in Pairs[str, str]"
+        "Pairs[int, K]: it is generic; fill in T, K, as in Pairs[str, str]"
     )
 
 
@@ -520,7 +519,10 @@ def test_a_prompt_with_a_body_is_told() -> None:
         def good(self, text: str) -> bool:
             return True
 
-    assert problems(Judge) == "Judge.good: it has a prompt and a body; a method with a prompt has the body ..."
+    assert (
+        problems(Judge)
+        == "Judge.good: it has a prompt and a body; write ... as the body of a method with a prompt"
+    )
 
 
 def test_an_abstract_property_is_told() -> None:
@@ -572,7 +574,7 @@ def test_an_interface_without_stubs_is_told() -> None:
 
 @pytest.mark.parametrize(("thing", "name"), [("Judge", "'Judge'"), (int | str, "int | str"), (None, "None")])
 def test_what_is_no_class_is_told(thing: Any, name: str) -> None:
-    assert problems(thing) == f"{name}: it is no class; create takes a Protocol, an ABC or a class"
+    assert problems(thing) == f"{name}: it is not a class; create takes a Protocol, an ABC or a class"
 
 
 def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
@@ -581,7 +583,7 @@ def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
         def good(self, text: str) -> bool: ...
 
     assert problems(Judge) == (
-        "Judge.good: the system message callable takes txt, but the parameters are: text; did you mean text?"
+        "Judge.good: the function for the system message takes txt, but the parameters are: text; did you mean text?"
     )
 
 
@@ -594,7 +596,7 @@ def test_a_structured_prompt_that_names_no_field_of_its_own_is_told() -> None:
     class Cook(Protocol):
         def cook(self, recipe: str | Recipe) -> str: ...
 
-    where = "Cook.cook, structured prompt Recipe: its template names"
+    where = "Cook.cook, structured prompt Recipe: its template uses"
     assert problems(Cook) == (
         "3 problems:\n"
         f"  - {where} {{{{dsh}}}}, but its fields are: dish; did you mean dish?\n"
@@ -648,10 +650,10 @@ def test_all_faults_of_an_interface_are_told_at_once() -> None:
         f"  - Wrong: {UNKNOWN}\n"
         "  - Wrong: the model 'nowhere' is unknown: its provider must be one of azure, azure-responses, "
         'local, ollama, openai, openai-responses, as in "openai:NAME"\n'
-        "  - Wrong.good: the prompt names {{txt}}, but the parameters are: text, who; did you mean text?\n"
+        "  - Wrong.good: the prompt uses {{txt}}, but the parameters are: text, who; did you mean text?\n"
         f"  - Wrong.good: no parser reads Socket; {TRIED}\n"
         "  - Wrong.bad: temperature is -1; it must be from 0 to 2\n"
-        "  - Wrong.bad: it returns None; annotate the type that the model's answer is to have\n"
+        "  - Wrong.bad: it returns None; annotate the type of the answer\n"
         "  - Wrong.write: async def with Iterator is a coroutine that returns an iterator; write def and "
         "AsyncIterator[str]"
     )

@@ -426,7 +426,10 @@ def test_a_dynamic_system_message_must_be_text() -> None:
     wrong: Any = lambda: 5  # noqa: E731
     with pytest.raises(TypeError) as caught:
         create(Judge, ScriptedChatModel([]), system_message=wrong).good("x")
-    assert str(caught.value) == "Judge.good: the system message is int; the callable must return str"
+    assert (
+        str(caught.value)
+        == "Judge.good: the function for the system message returned int; it must return str"
+    )
 
 
 def test_history_stands_between_system_and_user_message() -> None:
@@ -459,7 +462,7 @@ def test_a_history_of_something_else_is_told() -> None:
 
     with pytest.raises(TypeError) as caught:
         create(Chat, ScriptedChatModel([])).chat("hi", ["I am Ann"])
-    assert str(caught.value) == "Chat.chat: the history holds str; it takes messages"
+    assert str(caught.value) == "Chat.chat: the history contains str; it takes messages"
 
 
 def test_the_name_of_the_user_goes_with_the_message() -> None:
@@ -586,12 +589,12 @@ def test_a_model_string_is_looked_up_once_for_all_methods() -> None:
         def two(self, text: str) -> str: ...
 
     service = create(Two, "openai:gpt-x")
-    assert plan_of(service.one).model is plan_of(service.two).model
+    assert plan_of(service.one).call.model is plan_of(service.two).call.model
 
 
 def test_the_model_of_the_environment_is_taken_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISERVICES_MODEL", "openai:gpt-x")
-    assert plan_of(create(Judge).good).model.name == "openai:gpt-x"
+    assert plan_of(create(Judge).good).call.model.name == "openai:gpt-x"
 
 
 def test_the_embedded_model_is_taken_when_it_is_installed_and_no_other_is_said(
@@ -599,7 +602,7 @@ def test_the_embedded_model_is_taken_when_it_is_installed_and_no_other_is_said(
 ) -> None:
     monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
     monkeypatch.setitem(base._BUILT_IN, "local", "aiservices:ScriptedChatModel")
-    assert isinstance(plan_of(create(Judge).good).model, ScriptedChatModel)
+    assert isinstance(plan_of(create(Judge).good).call.model, ScriptedChatModel)
 
 
 def test_a_model_of_an_installed_package_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -628,7 +631,7 @@ def test_the_strategy_of_a_method_wins_over_interface_and_service() -> None:
         def two(self, text: str) -> int: ...
 
     service = create(Counter, ScriptedChatModel([]), strategy=Strategy.JSON_SCHEMA)
-    assert [plan_of(method).wire.strategy for method in (service.one, service.two)] == [
+    assert [plan_of(method).call.output_format.strategy for method in (service.one, service.two)] == [
         Strategy.PROMPT,
         Strategy.JSON_MODE,
     ]
@@ -641,7 +644,7 @@ def test_the_strategy_of_a_service_is_passed_over_by_its_methods_that_return_tex
         def number(self, text: str) -> int: ...
 
     service = create(Mixed, ScriptedChatModel([]), strategy="json_mode")
-    assert [plan_of(method).wire.strategy for method in (service.text, service.number)] == [
+    assert [plan_of(method).call.output_format.strategy for method in (service.text, service.number)] == [
         Strategy.TEXT,
         Strategy.JSON_MODE,
     ]
@@ -818,13 +821,13 @@ def test_two_services_of_one_interface_do_not_share_anything() -> None:
 
 
 def test_the_plan_behind_a_method_can_be_looked_at() -> None:
-    assert plan_of(create(Judge, ScriptedChatModel([])).good).where == "Judge.good"
+    assert plan_of(create(Judge, ScriptedChatModel([])).good).call.qualname == "Judge.good"
 
 
 def test_a_method_of_something_else_has_no_plan() -> None:
     with pytest.raises(TypeError) as caught:
         plan_of(len)
-    assert str(caught.value) == "<built-in function len> is no method of a service that create made"
+    assert str(caught.value) == "<built-in function len> is not a method of a service made by create"
 
 
 def test_an_interceptor_can_be_an_object() -> None:

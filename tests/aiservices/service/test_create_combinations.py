@@ -41,7 +41,7 @@ from aiservices.memory import ChatMemory
 from aiservices.retrieval import Content, Query, RetrievalAugmentor
 
 LOOK, PAY = ("look", '{"what": "Ann"}'), ("pay", '{"amount": 5}')
-AMPLE = Budget(attempts=9, first_wait=0)
+AMPLE = Budget(max_attempts=9, first_wait=0)
 
 
 class Finds(Protocol):
@@ -155,7 +155,7 @@ def test_a_question_is_kept_as_it_was_sent_when_a_tool_ends_the_call_that_waited
 
 def test_the_limit_of_calls_holds_for_all_answers_of_a_call() -> None:
     model = provider(calls(LOOK, LOOK), "bad", calls(LOOK))
-    guards, limits = OutputGuardrails(not_bad), ToolLimits(calls=2)
+    guards, limits = OutputGuardrails(not_bad), ToolLimits(max_calls=2)
     service = create(Asks, model, tools=[look], interceptors=[guards], tool_limits=limits)
     with pytest.raises(ToolLimitError) as error:
         service.ask("x")
@@ -223,7 +223,7 @@ def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
         read(service, got)
     assert got == [9]
     assert [problem.message for problem in error.value.problems] == [
-        "items of it were handed out, and then the model called the tool look: it is no answer"
+        "the model called the tool look after items of its reply were handed out"
     ]
 
 
@@ -263,8 +263,8 @@ def test_an_agent_refuses_an_order_that_gives_wrong_results() -> None:
     with pytest.raises(DefinitionError) as error:
         ReActAgent("Friday", "You help.", provider(), interceptors=around)
     assert str(error.value) == (
-        "Friday.reply: OutputGuardrails stands before ChatMemory, so memory keeps an answer before it has "
-        "passed; put ChatMemory first"
+        "Friday.reply: OutputGuardrails comes before ChatMemory, so memory stores an answer before it "
+        "was accepted; put ChatMemory first"
     )
 
 
@@ -292,7 +292,7 @@ def outcome_of(
     memory, model = ChatMemory(), provider(*script, *["fine"] * 40)
     around: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
     tools = [look, tell, paying(needs_approval=waits)]
-    budget = Budget(attempts=attempts, first_wait=0)
+    budget = Budget(max_attempts=attempts, first_wait=0)
     service = create(Asks, model, tools=tools, interceptors=around, budget=budget)
     given = []
     for _ in range(2):

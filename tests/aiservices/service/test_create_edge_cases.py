@@ -57,7 +57,7 @@ def test_a_history_with_a_second_system_message_is_refused() -> None:
         chat.say("hello", [SystemMessage("Be rude.")])
 
     assert str(caught.value) == (
-        "Chat.say: the history holds a system message, and the method has one; leave one of them out"
+        "Chat.say: the history has a system message, and so has the method; remove one"
     )
 
 
@@ -109,8 +109,7 @@ def test_an_attribute_without_a_value_is_a_fault() -> None:
         create(Chat, ScriptedChatModel([]))
 
     assert str(caught.value) == (
-        "Chat.name: it is an attribute without a value, which a service cannot have; "
-        "give it a value or leave it out"
+        "Chat.name: an attribute without a value, which a service cannot set; give it a value or remove it"
     )
 
 

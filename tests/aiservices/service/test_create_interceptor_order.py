@@ -68,44 +68,44 @@ def refused(interface: type[Any], **settings: Any) -> list[str]:
 # orders
 
 
-KEEPS_SECRETS = "memory keeps what the guards take out, and the model sees it in later calls"
-KEEPS_FOUND = "memory keeps what was retrieved as if the user had said it"
-KEEPS_REFUSED = "memory keeps an answer before it has passed"
-KEEPS_PROBLEMS = "memory keeps what the model is told of an answer as if the user had said it"
-WORDS_OF_GUARDS = "after a rejected answer is retrieved what fits the words of the guards"
-WAITS = "a call that waits for approval keeps what the guards take out"
+KEEPS_SECRETS = "memory stores what the guards remove, and the model sees it in later calls"
+KEEPS_FOUND = "memory stores what was retrieved as if the user had written it"
+KEEPS_REFUSED = "memory stores an answer before it was accepted"
+KEEPS_PROBLEMS = "memory stores the problems of an answer as if the user had written them"
+WORDS_OF_GUARDS = "after a rejected answer, retrieval searches for the words of the guards"
+WAITS = "a call that waits for approval stores what the guards remove"
 
 
 @pytest.mark.parametrize(
     ("interceptors", "said"),
     [
-        ([ChatMemory(), INPUT], [f"ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}"]),
-        ([ChatMemory(), OUTPUT, INPUT], [f"ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}"]),
+        ([ChatMemory(), INPUT], [f"ChatMemory comes before InputGuardrails, so {KEEPS_SECRETS}"]),
+        ([ChatMemory(), OUTPUT, INPUT], [f"ChatMemory comes before InputGuardrails, so {KEEPS_SECRETS}"]),
         (
             [ChatMemory(store_as_sent=True), INPUT],
-            [f"ChatMemory stands before InputGuardrails, so {WAITS}"],
+            [f"ChatMemory comes before InputGuardrails, so {WAITS}"],
         ),
-        ([RETRIEVAL, ChatMemory()], [f"RetrievalAugmentor stands before ChatMemory, so {KEEPS_FOUND}"]),
-        ([OUTPUT, ChatMemory()], [f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}"]),
+        ([RETRIEVAL, ChatMemory()], [f"RetrievalAugmentor comes before ChatMemory, so {KEEPS_FOUND}"]),
+        ([OUTPUT, ChatMemory()], [f"OutputGuardrails comes before ChatMemory, so {KEEPS_REFUSED}"]),
         (
             [OUTPUT, ChatMemory(store_as_sent=True)],
-            [f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}"],
+            [f"OutputGuardrails comes before ChatMemory, so {KEEPS_REFUSED}"],
         ),
         (
             [Passing(position_name="answer check"), ChatMemory()],
-            [f"Passing stands before ChatMemory, so {KEEPS_REFUSED}"],
+            [f"Passing comes before ChatMemory, so {KEEPS_REFUSED}"],
         ),
         (
             [Passing(position_name="retry"), ChatMemory()],
-            [f"Passing stands before ChatMemory, so {KEEPS_PROBLEMS}"],
+            [f"Passing comes before ChatMemory, so {KEEPS_PROBLEMS}"],
         ),
-        ([OUTPUT, RETRIEVAL], [f"OutputGuardrails stands before RetrievalAugmentor, so {WORDS_OF_GUARDS}"]),
+        ([OUTPUT, RETRIEVAL], [f"OutputGuardrails comes before RetrievalAugmentor, so {WORDS_OF_GUARDS}"]),
         (
             [OUTPUT, RETRIEVAL, ChatMemory()],
             [
-                f"OutputGuardrails stands before RetrievalAugmentor, so {WORDS_OF_GUARDS}",
-                f"OutputGuardrails stands before ChatMemory, so {KEEPS_REFUSED}",
-                f"RetrievalAugmentor stands before ChatMemory, so {KEEPS_FOUND}",
+                f"OutputGuardrails comes before RetrievalAugmentor, so {WORDS_OF_GUARDS}",
+                f"OutputGuardrails comes before ChatMemory, so {KEEPS_REFUSED}",
+                f"RetrievalAugmentor comes before ChatMemory, so {KEEPS_FOUND}",
             ],
         ),
     ],
@@ -113,7 +113,7 @@ WAITS = "a call that waits for approval keeps what the guards take out"
 def test_an_order_that_gives_wrong_results_is_refused(
     interceptors: list[Interceptor], said: list[str]
 ) -> None:
-    inner = [one.split(" stands before ")[1].split(",")[0] for one in said]
+    inner = [one.split(" comes before ")[1].split(",")[0] for one in said]
     assert refused(Chat, interceptors=interceptors) == [
         f"Chat: {one}; put {name} first" for one, name in zip(said, inner, strict=True)
     ]
@@ -144,7 +144,7 @@ def test_other_interceptors_stand_anywhere(passing: Interceptor) -> None:
 
 def test_an_interceptor_of_a_user_may_say_what_it_stands_for() -> None:
     (said,) = refused(Chat, interceptors=[Passing(position_name="memory"), INPUT])
-    first = "Passing stands before InputGuardrails"
+    first = "Passing comes before InputGuardrails"
     assert said == f"Chat: {first}, so {KEEPS_SECRETS}; put InputGuardrails first"
 
 
@@ -181,7 +181,7 @@ class Judge:
     async def __call__(self, text: Any, invocation: Invocation) -> Any: ...
 
 
-ONLY = "is async; only async methods can await it, and these block: chat, words"
+ONLY = "is async; only async methods can await it, and these are blocking: chat, words"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ ONLY = "is async; only async methods can await it, and these block: chat, words"
         ({"interceptors": [OutputGuardrails(Judge())]}, [f"Both: the guard Judge {ONLY}"]),
         ({"interceptors": [OutputGuardrails(Guard(check, "fair"))]}, [f"Both: the guard fair {ONLY}"]),
         ({"interceptors": [RetrievalAugmentor(Shelf(), FarShelf())]}, [f"Both: FarShelf.retrieve {ONLY}"]),
-        ({"interceptors": [Passing(awaits=("the gate",))]}, [f"Both: the gate {ONLY}"]),
+        ({"interceptors": [Passing(async_parts=("the gate",))]}, [f"Both: the gate {ONLY}"]),
         (
             {"interceptors": [InputGuardrails(check)], "listeners": [listen]},
             [f"Both: the guard check {ONLY}", f"Both: the listener listen {ONLY}"],
@@ -236,7 +236,7 @@ async def system() -> str:
     return "Be brief."
 
 
-NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain one"
+NOT_AWAITED = "is an async function, and nothing awaits it; make it a plain function"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_what_nothing_awaits_is_refused_for_async_methods_too(settings: dict[str
 def test_all_faults_are_told_at_once() -> None:
     said = refused(Both, interceptors=[ChatMemory(), INPUT], listeners=[listen], transform=transform)
     assert said == [
-        f"Both: ChatMemory stands before InputGuardrails, so {KEEPS_SECRETS}; put InputGuardrails first",
+        f"Both: ChatMemory comes before InputGuardrails, so {KEEPS_SECRETS}; put InputGuardrails first",
         f"Both: the listener listen {ONLY}",
         f"Both: transform {NOT_AWAITED}",
     ]

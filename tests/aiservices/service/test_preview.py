@@ -44,7 +44,7 @@ def test_the_whole_of_a_call_is_shown_for_reading() -> None:
         str(preview(service.good, text="tea"))
         == """\
 Judge.good → scripted
-strategy: json_schema (scripted takes a JSON Schema; the value travels in an object, under the key 'value')
+strategy: json_schema (scripted supports JSON Schema; the value is sent in an object, under the key 'value')
 
 [system]
 Be strict
@@ -136,7 +136,7 @@ def test_wrong_arguments_are_told_as_by_the_call() -> None:
 def test_only_methods_of_services_can_be_previewed() -> None:
     with pytest.raises(TypeError) as caught:
         preview(len, "x")
-    assert str(caught.value) == "<built-in function len> is no method of a service that create made"
+    assert str(caught.value) == "<built-in function len> is not a method of a service made by create"
 
 
 def test_an_openai_call_is_previewed_without_a_key_and_without_the_sdk() -> None:

@@ -455,8 +455,8 @@ def test_wrong_arguments_are_told() -> None:
         (str, 5, "expected text, found 5"),
         (Iterator[Person], ANN, "expected an array, found Person(name='Ann', age=31)"),
         (Iterator[str], ["a"], "expected text, found ['a']"),
-        (AiMessage, "a", "the method hands back the reply itself, of which no example can be shown"),
-        (ChatReply, "a", "the method hands back the reply itself, of which no example can be shown"),
+        (AiMessage, "a", "the method returns the reply itself, for which there are no examples"),
+        (ChatReply, "a", "the method returns the reply itself, for which there are no examples"),
     ],
 )
 def test_a_value_that_is_not_of_the_type_is_told(of: Any, value: Any, said: str) -> None:

@@ -269,19 +269,18 @@ KNOWN = "json_schema, output_tool, grammar, json_mode, prompt, text, function_ca
 @pytest.mark.parametrize(
     ("schema", "settings", "problem"),
     [
-        (Record, {"method": "some"}, f"the method 'some' is unknown; use one of: {KNOWN}"),
-        (Record, {"method": []}, f"the method [] is unknown; use one of: {KNOWN}"),
-        (Record, {"method": "text"}, "the strategy text is for str; Record needs a structured strategy"),
+        (Record, {"strategy": "some"}, f"the strategy 'some' is unknown; use one of: {KNOWN}"),
+        (Record, {"strategy": []}, f"the strategy [] is unknown; use one of: {KNOWN}"),
+        (Record, {"strategy": "text"}, "the strategy text is for str; Record needs a structured strategy"),
         (
             str,
-            {"method": "json_mode"},
+            {"strategy": "json_mode"},
             "the strategy json_mode needs a structured type, and the type is plain text",
         ),
         (
             Record,
-            {"method": "grammar"},
-            "scripted does not support the strategy grammar; its capabilities: "
-            "json_schema, json_mode, tools",
+            {"strategy": "grammar"},
+            "scripted does not support the strategy grammar; its capabilities: json_schema, json_mode, tools",
         ),
         (Record, {"options": ChatOptions(max_tokens=0)}, "max_tokens is 0; it must be greater than 0"),
         ({"type": "function", "function": {}}, {}, 'a function needs a "name"'),
@@ -326,7 +325,7 @@ def test_all_faults_are_told_at_once() -> None:
         structured("nope:x", {"type": 5}, strategy="some", options=ChatOptions(temperature=9))
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
-        "structured: the method 'some' is unknown",
+        "structured: the strategy 'some' is unknown",
         "structured: the JSON Schema 'value' is invalid at #/type: 5 i",
         "structured: the model 'nope:x' is unknown: its provider must",
     ]

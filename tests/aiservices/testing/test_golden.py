@@ -61,7 +61,7 @@ tea
 {"=" * 72}
 
 Shop.good → scripted
-strategy: json_schema (scripted takes a JSON Schema; the value travels in an object, under the key 'value')
+strategy: json_schema (scripted supports JSON Schema; the value is sent in an object, under the key 'value')
 
 [system]
 Be brief
@@ -195,8 +195,8 @@ def test_the_error_for_a_parameter_without_a_sample_says_what_to_pass(tmp_path: 
 @pytest.mark.parametrize(
     ("subject", "arguments", "message"),
     [
-        (len, {}, "<built-in function len> is no method of a service that create made"),
-        (3, {}, "3 is no method of a service that create made"),
+        (len, {}, "<built-in function len> is not a method of a service made by create"),
+        (3, {}, "3 is not a method of a service made by create"),
         (shop(), {"sell": {}}, "Shop has no method sell; name the arguments by method: describe, good"),
     ],
 )

@@ -261,7 +261,7 @@ from aiservices import ModelError
 def test_it(cassette):
     model = cassette(OpenAiChatModel("gpt", base_url="http://models.invalid/v1", api_key="k"))
     with pytest.raises(ModelError):
-        create(Shop, model, budget=Budget(attempts=1)).stock("lamp")
+        create(Shop, model, budget=Budget(max_attempts=1)).stock("lamp")
 
 from aiservices import Budget
 """

@@ -496,11 +496,16 @@ def test_a_partial_is_the_tool_of_its_function_without_what_it_binds() -> None:
 
 
 def test_a_partial_keeps_what_was_declared_of_its_function() -> None:
-    @tool(name="wire", needs_approval=True, timeout=3)
+    @tool(name="output_format", needs_approval=True, timeout=3)
     async def send(account: str, amount: int) -> None: ...
 
     made = one(functools.partial(send, account="1"))
-    assert (made.name, made.needs_approval, made.timeout, made.asynchronous) == ("wire", True, 3, True)
+    assert (made.name, made.needs_approval, made.timeout, made.asynchronous) == (
+        "output_format",
+        True,
+        3,
+        True,
+    )
 
 
 def test_a_decorator_that_says_what_it_wraps_hides_nothing() -> None:
@@ -545,12 +550,12 @@ def test_a_tool_may_be_made_by_hand_with_a_schema_of_its_own() -> None:
     }
     arguments: TypeParser[Any] = schema_parser(schema)
     made = Tool("weather", "Tells it.", lambda city: city, arguments)
-    offered = make_toolbox([made], ToolLimits()).offered(TOOLS)
+    offered = make_toolbox([made], ToolLimits()).offered_to(TOOLS)
     assert offered is not None
     (told,) = offered.tooling.tools
     assert (told.name, told.description, told.strict) == ("weather", "Tells it.", False)
     assert told.parameters["properties"] == schema["properties"]
-    assert offered.readers["weather"].parse('{"city": "Rome"}') == {"city": "Rome"}
+    assert offered.parsers["weather"].parse('{"city": "Rome"}') == {"city": "Rome"}
 
 
 # methods of other services
@@ -653,7 +658,7 @@ def spaced() -> None: ...
 def long_name() -> None: ...
 
 
-NAMES = "a name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
+NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
 
 
 @pytest.mark.parametrize(
@@ -669,9 +674,9 @@ NAMES = "a name is 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
         ),
         (of_a_call, "the tool of_a_call needs said, which no tool is given; give it a default"),
         (without_time, "the timeout of the tool without_time is 0; it must be greater than 0"),
-        (spaced, f"no provider takes 'get weather' as the name of a tool; {NAMES}"),
-        (long_name, f"no provider takes '{'x' * 65}' as the name of a tool; {NAMES}"),
-        (lambda: None, f"no provider takes '<lambda>' as the name of a tool; {NAMES}"),
+        (spaced, f"'get weather' is not a valid tool name; {NAMES}"),
+        (long_name, f"'{'x' * 65}' is not a valid tool name; {NAMES}"),
+        (lambda: None, f"'<lambda>' is not a valid tool name; {NAMES}"),
         (Shop, "Shop is a class; pass an object of it, or its methods"),
         (Place("x"), "Place has no tools: decorate its methods with @tool"),
         ("weather", "str has no tools: decorate its methods with @tool"),
@@ -698,16 +703,16 @@ def test_a_type_that_nobody_reads_names_the_tool_and_the_parameter() -> None:
 def test_two_tools_of_one_name_are_a_fault() -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         make_toolbox([weather, tool(name="weather")(Shop().sell)], ToolLimits())
-    assert str(caught.value) == "two tools have the name weather; give one of them another"
+    assert str(caught.value) == "two tools are called weather; rename one of them"
 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({"rounds": 0}, "ToolLimits: rounds is 0; it must be at least 1"),
-        ({"calls": 0}, "ToolLimits: calls is 0; it must be at least 1"),
-        ({"parallel": -1}, "ToolLimits: parallel is -1; it must be at least 1"),
-        ({"characters": 0}, "ToolLimits: characters is 0; it must be at least 1"),
+        ({"max_rounds": 0}, "ToolLimits: max_rounds is 0; it must be at least 1"),
+        ({"max_calls": 0}, "ToolLimits: max_calls is 0; it must be at least 1"),
+        ({"max_concurrency": -1}, "ToolLimits: max_concurrency is -1; it must be at least 1"),
+        ({"max_characters": 0}, "ToolLimits: max_characters is 0; it must be at least 1"),
         ({"timeout": 0}, "ToolLimits: timeout is 0; it must be greater than 0"),
         ({"timeout": float("nan")}, "ToolLimits: timeout is nan; it must be greater than 0"),
     ],
@@ -745,7 +750,7 @@ def problems(interface: Any, tools: Any, capabilities: Capabilities = TOOLS) -> 
 
 def test_all_that_is_wrong_with_tools_is_told_by_create() -> None:
     assert problems(Asks, [later, booked], Capabilities()) == [
-        "Asks.ask: scripted calls no tools; give it none, or take another model",
+        "Asks.ask: scripted does not support tools; remove them or use another model",
         "Asks.ask: the tool later is async; only async methods can call it",
         "Asks.ask: the tool booked needs user, tenant, and the method has no such parameter",
     ]
@@ -765,7 +770,7 @@ class SomeTools:
 
 def test_an_async_provider_is_for_async_methods() -> None:
     assert problems(Asks, [AsyncTools()]) == [
-        "Asks.ask: AsyncTools.tools is async; only async methods can ask it"
+        "Asks.ask: AsyncTools.tools is async; only async methods can await it"
     ]
 
 
@@ -803,7 +808,7 @@ def test_an_object_with_tools_of_its_own_is_no_provider_whatever_it_calls_them()
 def test_a_provider_is_kept_for_the_calls() -> None:
     provider = SomeTools()
     box = make_toolbox([provider], ToolLimits())
-    assert (box.tools, box.providers, box.offered(TOOLS)) == ({}, (provider,), None)
+    assert (box.tools, box.providers, box.offered_to(TOOLS)) == ({}, (provider,), None)
 
 
 def calls(name: str, arguments: str = "{}", id: str = "c1") -> ChatReply:
@@ -848,7 +853,7 @@ def person(name: str) -> str:
 def test_a_tool_with_the_name_of_the_tool_that_answers_is_a_fault() -> None:
     tools = [tool(name="Person")(functools.partial(person))]
     assert problems(Finds, tools) == [
-        "Finds.find: the tool Person has the name of the tool that gives the answer; give it another"
+        "Finds.find: the tool Person has the name of the tool that gives the answer; rename it"
     ]
 
 
@@ -885,21 +890,21 @@ def test_the_model_is_told_strictly_where_its_provider_enforces_it() -> None:
     def find(city: str, days: int = 3, tags: dict[str, int] | None = None) -> None: ...
 
     box = make_toolbox([find], ToolLimits())
-    offered = box.offered(strict)
+    offered = box.offered_to(strict)
     assert offered is not None
     (told,) = offered.tooling.tools
     assert told.strict
     assert set(told.parameters["required"]) == {"city", "days", "tags"}
     assert "title" not in told.parameters
-    assert box.offered(strict) is offered
+    assert box.offered_to(strict) is offered
     text = '{"city": "Rome", "days": null, "tags": [{"key": "a", "value": 1}]}'
-    assert offered.readers["find"].parse(text) == {"city": "Rome", "tags": {"a": 1}}
+    assert offered.parsers["find"].parse(text) == {"city": "Rome", "tags": {"a": 1}}
 
 
 def test_a_toolbox_takes_further_tools_but_none_twice() -> None:
     box = Toolbox().with_tools([one(weather)])
     assert list(box.tools) == ["weather"]
-    with pytest.raises(ToolDefinitionError, match="two tools have the name weather"):
+    with pytest.raises(ToolDefinitionError, match="two tools are called weather"):
         box.with_tools([one(weather)])
 
 

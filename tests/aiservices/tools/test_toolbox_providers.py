@@ -128,7 +128,7 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (add, "Asks.ask: two tools have the name add; give one of them another"),
+        (add, "Asks.ask: two tools are called add; rename one of them"),
         (no_type, "Asks.ask: the tool no_type does not say of what type its parameter city is"),
         (aadd, "Asks.ask: the tool aadd is async; only async methods can call it"),
         (needs_user, "Asks.ask: the tool needs_user needs user, and the method has no such parameter"),
@@ -169,7 +169,7 @@ def test_a_provided_tool_is_not_taken_for_the_one_that_gives_the_answer(capabili
     service = create(People, model, tools=[Provides(tool(name="Person")(greet))])
     with pytest.raises(DefinitionError) as caught:
         service.find("x")
-    said = "People.find: the tool Person has the name of the tool that gives the answer; give it another"
+    said = "People.find: the tool Person has the name of the tool that gives the answer; rename it"
     assert (str(caught.value), model.requests) == (said, [])
 
 

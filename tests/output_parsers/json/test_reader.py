@@ -1,4 +1,4 @@
-"""JSON as models write it: what is read, which tolerance each reading notes, and what is refused instead."""
+"""JSON as models write it: which text is read, with which repairs, and which text is refused."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ READINGS: list[tuple[str, Any, list[str]]] = [
     ("[+1, .5, 5., 1_000, 0x1F]", [1, Decimal("0.5"), 5, 1000, 31], ["number form"]),
     ('{"a": -2,000.50, "b": 1}', {"a": Decimal("-2000.50"), "b": 1}, ["thousands separators"]),
 ]
-DOUBTFUL = "the quotes inside a string can be read in two ways"
+AMBIGUOUS_QUOTES = "the quotes inside a string can be read in two ways"
 
-FAULTS: list[tuple[str, str]] = [
+ERRORS: list[tuple[str, str]] = [
     ("", "no JSON value begins here (at character 0)"),
     ("hello", "no JSON value begins here (at character 0)"),
     # closings
@@ -89,23 +89,26 @@ FAULTS: list[tuple[str, str]] = [
     ('{"a": ["b"}', "expected ] instead of } (at character 10)"),
     ('{"a": ["b"}, "c": 1}', "expected ] instead of } (at character 10)"),
     # quotes that can be read in two ways
-    ('{"a": "first, "b": "second"}', f"{DOUBTFUL} (at character 6)"),
-    ('{"a": "first, b: "second"}', f"{DOUBTFUL} (at character 6)"),
-    ('{"a": "x"; "b": "y"}', f"{DOUBTFUL} (at character 6)"),
-    ('{"a": "x" "y"}', f"{DOUBTFUL} (at character 6)"),
-    ('{"a": ""x"}', f"{DOUBTFUL} (at character 6)"),
-    ('["a""b"]', f"{DOUBTFUL} (at character 1)"),
-    ('["a" b", "c"]', f"{DOUBTFUL} (at character 1)"),
-    ('["he said "yes", "no" and left"]', f"{DOUBTFUL} (at character 1)"),
-    ('["a 5" "b" c"]', f"{DOUBTFUL} (at character 7)"),
-    ('["x,"z"]', f"{DOUBTFUL} (at character 1)"),
-    ('["x,\n"z"]', f"{DOUBTFUL} (at character 1)"),
-    ('["w", "x,"y","z"]', f"{DOUBTFUL} (at character 6)"),
-    ('[x,",1,"y"]', f"{DOUBTFUL} (at character 3)"),
-    ('{"a": "x,"z"}', f"{DOUBTFUL} (at character 6)"),
-    ('[{"a": "x}, {"b": "]"}]', f"{DOUBTFUL} (at character 7)"),
-    ('{"a": "v"x"} and "more"', f"{DOUBTFUL} (at character 6)"),
-    ('{"a": "use "} to close", "b": 1}', "there is more text after what looks like the end of the value (at character 13)"),
+    ('{"a": "first, "b": "second"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('{"a": "first, b: "second"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('{"a": "x"; "b": "y"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('{"a": "x" "y"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('{"a": ""x"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('["a""b"]', f"{AMBIGUOUS_QUOTES} (at character 1)"),
+    ('["a" b", "c"]', f"{AMBIGUOUS_QUOTES} (at character 1)"),
+    ('["he said "yes", "no" and left"]', f"{AMBIGUOUS_QUOTES} (at character 1)"),
+    ('["a 5" "b" c"]', f"{AMBIGUOUS_QUOTES} (at character 7)"),
+    ('["x,"z"]', f"{AMBIGUOUS_QUOTES} (at character 1)"),
+    ('["x,\n"z"]', f"{AMBIGUOUS_QUOTES} (at character 1)"),
+    ('["w", "x,"y","z"]', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('[x,",1,"y"]', f"{AMBIGUOUS_QUOTES} (at character 3)"),
+    ('{"a": "x,"z"}', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    ('[{"a": "x}, {"b": "]"}]', f"{AMBIGUOUS_QUOTES} (at character 7)"),
+    ('{"a": "v"x"} and "more"', f"{AMBIGUOUS_QUOTES} (at character 6)"),
+    (
+        '{"a": "use "} to close", "b": 1}',
+        "there is more text after what looks like the end of the value (at character 13)",
+    ),
     # keys
     ('{"a", "b"}', 'the key "a" has no value (at character 1)'),
     ("{1, 2, 3}", 'the key "1" has no value (at character 1)'),
@@ -140,7 +143,7 @@ FAULTS: list[tuple[str, str]] = [
     ("[" * 501 + "]" * 501, "nested deeper than 500 levels (at character 500)"),
 ]
 
-CUT_OFF: list[tuple[str, str, int]] = [
+TRUNCATED: list[tuple[str, str, int]] = [
     ('{"a": 1', "object", 0),
     ('{"a"', "object", 0),
     ('{"a": {"b": [1, 2', "array", 12),
@@ -162,23 +165,23 @@ CONTAINERS = st.lists(VALUES, max_size=4) | st.dictionaries(TEXTS, VALUES, max_s
 
 
 @pytest.mark.parametrize(("text", "value", "rules"), READINGS)
-def test_broken_json_is_read_and_each_tolerance_noted(text: str, value: Any, rules: list[str]) -> None:
-    found = read_tolerant(text)
+def test_broken_json_is_read_and_each_repair_is_recorded(text: str, value: Any, rules: list[str]) -> None:
+    parsed = read_tolerant(text)
     if value is not None:
-        assert found.value == value
-    assert [repair.rule for repair in found.repairs] == rules
+        assert parsed.value == value
+    assert [repair.rule for repair in parsed.repairs] == rules
 
 
-@pytest.mark.parametrize(("text", "message"), FAULTS)
-def test_what_has_no_single_reading_is_refused(text: str, message: str) -> None:
+@pytest.mark.parametrize(("text", "message"), ERRORS)
+def test_text_without_exactly_one_meaning_is_refused(text: str, message: str) -> None:
     with pytest.raises(JsonSyntaxError) as fault:
         read_tolerant(text)
     assert str(fault.value) == message
     assert not fault.value.truncated
 
 
-@pytest.mark.parametrize(("text", "what", "position"), CUT_OFF)
-def test_cut_off_text_is_never_a_value(text: str, what: str, position: int) -> None:
+@pytest.mark.parametrize(("text", "what", "position"), TRUNCATED)
+def test_truncated_text_is_never_a_value(text: str, what: str, position: int) -> None:
     with pytest.raises(JsonSyntaxError) as fault:
         read_tolerant(text)
     assert fault.value.message == f"the text is cut off: the {what} that begins here is not closed"
@@ -198,7 +201,7 @@ SHAPES: list[Callable[[list[str]], Any]] = [
 
 @given(LISTS, st.sampled_from(SHAPES), st.sampled_from([",", ", ", ",\n"]), st.data())
 @settings(max_examples=500, deadline=None)
-def test_where_one_quote_is_lost_the_value_is_never_another_one(
+def test_text_without_one_of_its_quotes_is_never_read_as_another_value(
     items: list[str], shape: Callable[[list[str]], Any], comma: str, data: st.DataObject
 ) -> None:
     value = shape(items)
@@ -206,32 +209,32 @@ def test_where_one_quote_is_lost_the_value_is_never_another_one(
     lost = data.draw(st.sampled_from([index for index, char in enumerate(text) if char == '"']))
     left = text[:lost] + text[lost + 1 :]
     try:
-        found = read_tolerant(left)
+        parsed = read_tolerant(left)
     except JsonSyntaxError:
         return
-    assert found.value == value or found.end < len(left)
+    assert parsed.value == value or parsed.end < len(left)
 
 
-def test_values_mended_in_pieces_keep_their_places() -> None:
+def test_repairs_of_a_value_read_in_pieces_have_positions_in_the_whole_text() -> None:
     item = '{"id": 1, "text": "' + "x, [1,] // y " * 9 + '",\n // note, ]\n "tags": ["a", "b", ],\n}'
     text = "Sure: [" + f"{item},\n" * 2_000 + "] and more"
-    found = read_tolerant(text, 6)
-    assert found.value == [{"id": 1, "text": "x, [1,] // y " * 9, "tags": ["a", "b"]}] * 2_000
-    assert found.end == len(text) - len(" and more")
+    parsed = read_tolerant(text, 6)
+    assert parsed.value == [{"id": 1, "text": "x, [1,] // y " * 9, "tags": ["a", "b"]}] * 2_000
+    assert parsed.end == len(text) - len(" and more")
     comment, comma = text.index("// note"), text.index(", ],")
-    assert found.repairs == (Repair("comment", comment), Repair("trailing comma", comma))
+    assert parsed.repairs == (Repair("comment", comment), Repair("trailing comma", comma))
 
 
 @pytest.mark.parametrize("text", ["[NaN]", "[nan]", "{'a': +nan}", "{a: -NaN}"])
-def test_nan_is_a_decimal_wherever_it_stands_without_quotes(text: str) -> None:
-    found = read_tolerant(text)
-    value = found.value[0] if isinstance(found.value, list) else found.value["a"]
+def test_nan_without_quotes_is_a_decimal_everywhere(text: str) -> None:
+    parsed = read_tolerant(text)
+    value = parsed.value[0] if isinstance(parsed.value, list) else parsed.value["a"]
     assert isinstance(value, Decimal)
     assert value.is_nan()
-    assert "NaN or Infinity without quotes" in [repair.rule for repair in found.repairs]
+    assert "NaN or Infinity without quotes" in [repair.rule for repair in parsed.repairs]
 
 
-def test_a_list_with_a_quote_too_few_is_refused() -> None:
+def test_a_list_with_a_missing_quote_is_refused() -> None:
     with pytest.raises(OutputParsingError) as error:
         parse(list[str], '["x,"z"]')
     assert str(error.value) == (
@@ -240,17 +243,17 @@ def test_a_list_with_a_quote_too_few_is_refused() -> None:
     )
 
 
-def test_a_reading_begins_where_told_and_stops_at_the_end_of_the_value() -> None:
+def test_a_reading_begins_at_start_and_stops_at_the_end_of_the_value() -> None:
     text = "Sure! {'a': 1,} and then [2]"
     repairs = (Repair("single-quoted string", 7), Repair("trailing comma", 13))
     assert read_tolerant(text, 6) == ParsedJson({"a": 1}, repairs, 15)
 
 
-def test_a_literal_is_not_taken_for_a_number() -> None:
+def test_a_literal_is_not_read_as_a_number() -> None:
     assert [type(item) for item in read_tolerant("[True, 1, 1.0,]").value] == [bool, int, Decimal]
 
 
-def test_triple_quotes_keep_what_is_in_them() -> None:
+def test_text_in_triple_quotes_is_not_changed() -> None:
     text = '{"code": """def f():\n    return {"a": "b"}[\'a\']""",}'
     assert read_tolerant(text).value == {"code": 'def f():\n    return {"a": "b"}[\'a\']'}
 
@@ -272,20 +275,20 @@ def test_triple_quotes_keep_what_is_in_them() -> None:
         ("[" * 100_000 + "]" * 100_000, "nested deeper than 500 levels (at character 0)"),
     ],
 )
-def test_exact_reading_refuses_all_that_is_not_json(text: str, message: str | None) -> None:
+def test_read_exact_refuses_everything_that_is_not_json(text: str, message: str | None) -> None:
     with pytest.raises(JsonSyntaxError) as fault:
         read_exact(text)
     assert message is None or str(fault.value) == message
 
 
-def test_exact_reading_keeps_numbers_and_pairs_of_surrogates() -> None:
+def test_read_exact_keeps_the_digits_of_numbers_and_pairs_of_surrogates() -> None:
     value = read_exact(' {"a": 0.1, "b": 12345678901234567890, "c": "\\ud83d\\ude00 \\\\ud800", "a": 0.1} ')
     assert value == {"a": Decimal("0.1"), "b": 12345678901234567890, "c": "\U0001f600 \\ud800"}
 
 
 @given(CONTAINERS, st.booleans(), st.sampled_from([None, 2]))
 @settings(deadline=None)
-def test_dumped_values_are_read_as_they_were_without_any_tolerance(
+def test_dumped_values_are_read_back_without_repairs(
     value: Any, ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
@@ -300,7 +303,7 @@ def test_numbers_are_exact(number: int | Decimal) -> None:
 
 @given(CONTAINERS, st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_every_cut_of_a_dumped_value_is_seen_to_be_cut(value: Any, ascii_only: bool) -> None:
+def test_every_cut_of_a_dumped_value_is_reported_as_truncated(value: Any, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     for end in range(1, len(text)):
         with pytest.raises(JsonSyntaxError) as fault:
@@ -312,20 +315,20 @@ PYTHON = {None: "None", True: "True", False: "False"}
 MIXED = {None: "null", True: "TRUE", False: "false"}
 
 
-def written_loosely(value: Any, quote: str, comma: str, comment: str, literals: dict[Any, str]) -> str:
+def write_loosely(value: Any, quote: str, comma: str, comment: str, literals: dict[Any, str]) -> str:
     """JSON as models write it: other quotes, commas too many, comments, raw line ends, other literals."""
 
-    def written(inner: Any) -> str:
-        return written_loosely(inner, quote, comma, comment, literals)
+    def write(inner: Any) -> str:
+        return write_loosely(inner, quote, comma, comment, literals)
 
     if isinstance(value, str):
         body = value.replace("\\", "\\\\").replace(quote, "\\" + quote).replace("\0", "\\u0000")
         return quote + body + quote
     if isinstance(value, dict):
-        fields = [f"{written(key)}:{written(item)}" for key, item in value.items()]
+        fields = [f"{write(key)}:{write(item)}" for key, item in value.items()]
         return "{" + comment + ", ".join(fields) + (comma if fields else "") + "}"
     if isinstance(value, list):
-        return "[" + ",\n".join(map(written, value)) + (comma if value else "") + " " + comment + "]"
+        return "[" + ",\n".join(map(write, value)) + (comma if value else "") + " " + comment + "]"
     return str(value) if type(value) is int else literals[value]
 
 
@@ -337,10 +340,10 @@ def written_loosely(value: Any, quote: str, comma: str, comment: str, literals: 
     st.sampled_from([PYTHON, MIXED]),
 )
 @settings(max_examples=300, deadline=None)
-def test_loosely_written_values_are_read_as_they_were(
+def test_loosely_written_values_are_read_back(
     value: Any, quote: str, comma: str, comment: str, literals: dict[Any, str]
 ) -> None:
-    text = written_loosely(value, quote, comma, comment, literals)
+    text = write_loosely(value, quote, comma, comment, literals)
     assert read_tolerant(text).value == value
 
 
@@ -354,8 +357,8 @@ PHRASES = st.lists(
 
 @given(st.lists(PHRASES | st.sampled_from(["", "plain", "yes, no"]), min_size=1, max_size=4), st.booleans())
 @settings(max_examples=500, deadline=None)
-def test_unescaped_quotes_are_read_as_they_were_or_refused(items: list[str], keyed: bool) -> None:
-    if keyed:
+def test_text_with_unescaped_quotes_is_read_back_or_refused(items: list[str], in_object: bool) -> None:
+    if in_object:
         value: Any = {f"k{index}": item for index, item in enumerate(items)}
         text = "{" + ", ".join(f'"{key}": "{item}"' for key, item in value.items()) + "}"
     else:
@@ -365,15 +368,15 @@ def test_unescaped_quotes_are_read_as_they_were_or_refused(items: list[str], key
         json.loads(text)
     except ValueError:
         try:
-            found = read_tolerant(text)
+            parsed = read_tolerant(text)
         except JsonSyntaxError:
             return
-        assert found.value == value
+        assert parsed.value == value
 
 
 @given(st.text(st.sampled_from("{}[]()\"'`“”:,=+/*#\\ \n\tabu0123456789.-eTNx_\ufeff\0"), max_size=60))
 @settings(max_examples=1000, deadline=None)
-def test_any_text_gives_a_value_or_a_fault(text: str) -> None:
+def test_any_text_gives_a_value_or_a_json_syntax_error(text: str) -> None:
     try:
         end = read_tolerant(text).end
     except JsonSyntaxError as fault:
@@ -393,21 +396,21 @@ def seconds(action: Callable[[], object]) -> float:
     return best
 
 
-SOUPS = [
+TEXTS_OF_MARKS = [
     *['"', "[", "{", "(", "'", "\\", "1", "1e", "-", " ", "a ", "/*", "//\n", "a://", '"a" + '],
     *['a "b" c ', '"/*"', '"//"\n', ',"', "',\"", '",“', '"{', '"]', '":', '\n"', "1_", "\\n\\d", "it's "],
 ]
 
 
 @pytest.mark.parametrize("head", ["", '{"a": "', '["', '{"a": ', "[", "{"])
-@pytest.mark.parametrize("soup", SOUPS)
-def test_ten_times_the_text_costs_ten_times_the_work(soup: str, head: str) -> None:
-    small, large = (head + soup * (size // len(soup)) for size in (30_000, 300_000))
+@pytest.mark.parametrize("text", TEXTS_OF_MARKS)
+def test_the_time_grows_in_proportion_to_the_text(text: str, head: str) -> None:
+    small, large = (head + text * (size // len(text)) for size in (30_000, 300_000))
     # A millisecond covers what a clock cannot tell; a quadratic reading would cost a hundred times as much.
     assert seconds(lambda: read_tolerant(large)) <= 50 * (seconds(lambda: read_tolerant(small)) + 0.001)
 
 
-def test_a_large_broken_text_is_read_whole() -> None:
+def test_a_large_broken_text_is_read_completely() -> None:
     items = [{"id": index, "name": f"Person {index}", "tags": ["x", "y"]} for index in range(20_000)]
     text = json.dumps(items)[:-1] + ",]"
     assert read_tolerant(text).value == items

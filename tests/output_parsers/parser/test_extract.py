@@ -1,4 +1,4 @@
-"""The answer is found in a reply, past reasoning, fences, tags and prose; in linear time, never guessed."""
+"""The answer is found in a reply with reasoning, fences, tags and prose, without guessing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Point:
     x: int
 
 
-AROUND = "text around the JSON left out"
+TEXT_AROUND = "text around the JSON left out"
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
@@ -30,31 +30,36 @@ def problem(form: Any, text: str) -> str:
     [
         ('{"x": 1}', []),
         ('\ufeff {"x": 1}\u200b', []),
-        ('```json\n{"x": 1}\n```', [AROUND]),
-        ('~~~\n{"x": 1}\n~~~', [AROUND]),
-        ('Here:\n```\n{"x": 1}\n```\nEnjoy {it}!', [AROUND]),
-        ('<answer>{"x": 1}</answer>', [AROUND]),
-        ('The point is {"x": 1}.', [AROUND]),
-        ('Use {curly} and [square] brackets. {"x": 1}', [AROUND]),
-        ('f(a) = {a: see (1)}? No! {"x": 1}', [AROUND]),
+        ('```json\n{"x": 1}\n```', [TEXT_AROUND]),
+        ('~~~\n{"x": 1}\n~~~', [TEXT_AROUND]),
+        ('Here:\n```\n{"x": 1}\n```\nEnjoy {it}!', [TEXT_AROUND]),
+        ('<answer>{"x": 1}</answer>', [TEXT_AROUND]),
+        ('The point is {"x": 1}.', [TEXT_AROUND]),
+        ('Use {curly} and [square] brackets. {"x": 1}', [TEXT_AROUND]),
+        ('f(a) = {a: see (1)}? No! {"x": 1}', [TEXT_AROUND]),
         ('<think>x is {"x": 7}</think>{"x": 1}', ["reasoning set aside"]),
         ('<THINKING>hm</THINKING>\n<reasoning>hm</reasoning>\n{"x": 1}', ["reasoning set aside"]),
         ('so x is {"x": 7}</think>\n{"x": 1}', ["reasoning set aside"]),
-        ('{"x": 1}\n{"x": 1}', [AROUND]),
-        ('```\n{"x": 1}\n```\nthat is\n```\n{"x": 1}\n```', [AROUND]),
-        ('not {"x": 7} but\n```json\n{"x": 1}\n```', [AROUND]),
-        ('```json\n{"y": 7}\n```\nso {"x": 1}', [AROUND]),
+        ('{"x": 1}\n{"x": 1}', [TEXT_AROUND]),
+        ('```\n{"x": 1}\n```\nthat is\n```\n{"x": 1}\n```', [TEXT_AROUND]),
+        ('not {"x": 7} but\n```json\n{"x": 1}\n```', [TEXT_AROUND]),
+        ('```json\n{"y": 7}\n```\nso {"x": 1}', [TEXT_AROUND]),
         ('"{\\"x\\": 1}"', ["JSON inside a string"]),
     ],
 )
-def test_the_answer_is_found_in_its_dress(text: str, rules: list[str]) -> None:
+def test_the_answer_is_found_inside_other_text(text: str, rules: list[str]) -> None:
     reading = read(Point, text)
     assert reading.value == Point(1)
     assert [step.rule for step in reading.coercions] == rules
 
 
+def test_the_check_of_a_value_after_a_fence_records_no_coercions() -> None:
+    reading = read(Point, '```\n{"x": "1"}\n```\nthat is {"x": "1"}')
+    assert [step.rule for step in reading.coercions] == [TEXT_AROUND, "number as text"]
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", '$: expected an object (Point); the reply is empty, found ""'),
         ("```\n```", '$: expected an object (Point), found ""'),
@@ -83,9 +88,9 @@ def test_the_answer_is_found_in_its_dress(text: str, rules: list[str]) -> None:
         ("I cannot do that.", '$: expected an object (Point), found "I cannot do that."'),
     ],
 )
-def test_what_holds_no_one_answer_is_refused(text: str, said: str | None) -> None:
+def test_a_reply_without_exactly_one_answer_is_refused(text: str, message: str | None) -> None:
     found = problem(Point, text)
-    assert said is None or found == said
+    assert message is None or found == message
 
 
 @pytest.mark.parametrize(
@@ -105,11 +110,11 @@ def test_lines_of_json_are_the_items_of_a_list(text: str, rules: list[str]) -> N
     assert [step.rule for step in reading.coercions] == rules
 
 
-def test_values_with_prose_between_them_are_no_lines_of_json() -> None:
+def test_values_with_prose_between_them_are_not_json_lines() -> None:
     assert problem(list[Point], '{"x": 1} and {"x": 2}') == "$: expected an array, found an object with x"
 
 
-def test_a_tuple_is_read_where_an_answer_begins_and_nowhere_else() -> None:
+def test_a_tuple_is_read_only_at_the_beginning_of_an_answer() -> None:
     assert parse(tuple[int, int], "(1, 2)") == (1, 2)
     assert parse(tuple[int, int], "```python\n(1, 2)\n```") == (1, 2)
     assert problem(tuple[int, int], "as I said (1, 2)") == (
@@ -118,7 +123,7 @@ def test_a_tuple_is_read_where_an_answer_begins_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (int, "<answer>42</answer>", 42),
         (int, "```\n42\n```", 42),
@@ -127,22 +132,22 @@ def test_a_tuple_is_read_where_an_answer_begins_and_nowhere_else() -> None:
         (bool, "<result>\nyes\n</result>", True),
     ],
 )
-def test_a_fence_or_a_tag_around_a_scalar_is_taken_off(form: Any, text: str, value: object) -> None:
-    assert parse(form, text) == value
+def test_a_fence_or_a_tag_around_a_scalar_is_removed(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text) == value
 
 
-def test_a_tag_inside_a_json_text_is_no_end_of_reasoning() -> None:
+def test_a_tag_inside_a_json_string_does_not_end_reasoning() -> None:
     assert parse(dict[str, str], '{"a": "</think>"}') == {"a": "</think>"}
 
 
-def test_nesting_beyond_all_sense_is_refused_with_its_reason() -> None:
+def test_extreme_nesting_is_refused_with_the_reason() -> None:
     assert problem(list, "[" * 600 + "]" * 600).startswith(
         "$: the JSON is broken: nested deeper than 500 levels, found "
     )
 
 
 @pytest.mark.parametrize(
-    ("form", "piece", "end"),
+    ("tp", "piece", "end"),
     [
         (int, "<think></think>", "42"),
         (int, "</think>", ""),
@@ -165,12 +170,12 @@ def test_nesting_beyond_all_sense_is_refused_with_its_reason() -> None:
         (dict[str, str], '{"a": "\\', ""),
     ],
 )
-def test_the_time_grows_with_the_length_of_the_reply_and_no_faster(form: Any, piece: str, end: str) -> None:
+def test_the_time_grows_in_proportion_to_the_reply(tp: Any, piece: str, end: str) -> None:
     def seconds(count: int) -> float:
         text = piece * count + end
         start = time.perf_counter()
         try:
-            parse(form, text)
+            parse(tp, text)
         except OutputParsingError:
             pass
         return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Exact JSON takes a short way through pydantic, which gives just what the long way gives, or nothing."""
+"""The fast path returns the value that the slow path returns, or leaves the text to it."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ class Reshaped(BaseModel):
 Deep = TypeAliasType("Deep", "list[Deep]")
 
 
-def clean(form: Any, text: str) -> Any:
-    short_way = parser_for(form).fast_reader
-    assert short_way is not None
-    return short_way(text)
+def read_fast(tp: Any, text: str) -> Any:
+    fast_reader = parser_for(tp).fast_reader
+    assert fast_reader is not None
+    return fast_reader(text)
 
 
-def aligned(form: Any, text: str) -> Any:
-    return parser_for(form)._read_leniently(text, Leniency.NONE).value
+def read_slowly(tp: Any, text: str) -> Any:
+    return parser_for(tp)._read_leniently(text, Leniency.NONE).value
 
 
 @pytest.mark.parametrize(
-    ("form", "has"),
+    ("tp", "has_fast_reader"),
     [
         (int, True),
         (float, True),
@@ -104,14 +104,14 @@ def aligned(form: Any, text: str) -> Any:
         (enum.Enum("Named", "A B"), False),
     ],
 )
-def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, has: bool) -> None:
-    parser = ParserRegistry().parser_for(form, namespace=globals())
+def test_only_types_that_pydantic_reads_exactly_have_a_fast_reader(tp: Any, has_fast_reader: bool) -> None:
+    parser = ParserRegistry().parser_for(tp, namespace=globals())
     assert isinstance(parser, TypeParser)
-    assert (parser.fast_reader is not None) is has
+    assert (parser.fast_reader is not None) is has_fast_reader
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("tp", "text"),
     [
         (dict[str, int], '{"a": 1, "a": 1}'),
         (dict[str, int], '{"a": 1, "\\u0061": 2}'),
@@ -144,12 +144,12 @@ def test_only_types_that_pydantic_reads_exactly_have_the_short_way(form: Any, ha
         (dict[str, str], '{"a": "\ud800"}'),
     ],
 )
-def test_what_is_not_exact_is_not_taken(form: Any, text: str) -> None:
-    assert clean(form, text) is NOT_EXACT
+def test_text_that_is_not_exact_is_left_to_the_slow_path(tp: Any, text: str) -> None:
+    assert read_fast(tp, text) is NOT_EXACT
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (dict[str, int], '{"a" : 1, "b"\n:2}', {"a": 1, "b": 2}),
         (dict[str, str], '{"a": "b: c", "d:": "e"}', {"a": "b: c", "d:": "e"}),
@@ -158,13 +158,13 @@ def test_what_is_not_exact_is_not_taken(form: Any, text: str) -> None:
         (Item, '{"price": 1, "Name": "x:"}', Item(Name="x:", price=1)),
     ],
 )
-def test_colons_in_texts_and_space_before_them_mislead_nobody(form: Any, text: str, value: object) -> None:
-    assert clean(form, text) == value
+def test_colons_in_strings_and_space_before_colons_do_not_matter(tp: Any, text: str, value: object) -> None:
+    assert read_fast(tp, text) == value
 
 
-def test_a_text_that_looks_like_a_key_is_left_to_the_long_way() -> None:
+def test_a_string_that_looks_like_a_key_is_left_to_the_slow_path() -> None:
     text = json.dumps({"a": '"b": 1'})
-    assert clean(dict[str, str], text) is NOT_EXACT
+    assert read_fast(dict[str, str], text) is NOT_EXACT
     assert parser_for(dict[str, str]).read(text).coercions == ()
     assert parser_for(dict[str, str]).parse(text) == {"a": '"b": 1'}
 
@@ -190,9 +190,9 @@ ORDERS = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(ORDERS, st.booleans(), st.sampled_from([None, 1]))
-def test_both_ways_give_the_same(order: Any, ascii_only: bool, indent: int | None) -> None:
+def test_both_paths_return_the_same_value(order: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(order, ensure_ascii=ascii_only, indent=indent)
-    short, long = clean(Order, text), aligned(Order, text)
+    short, long = read_fast(Order, text), read_slowly(Order, text)
     assert long == Order.model_validate(order)
     assert short is NOT_EXACT or short == long
     assert short is NOT_EXACT or [type(item.price) for item in short.items] == [float] * len(short.items)
@@ -202,7 +202,7 @@ SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), FLOATS, TEXT)
 JSON = st.recursive(
     SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXT, inner, max_size=3))
 )
-FORMS = st.sampled_from(
+TYPES = st.sampled_from(
     [
         int,
         float,
@@ -219,21 +219,21 @@ FORMS = st.sampled_from(
 
 
 @settings(max_examples=300, deadline=None)
-@given(FORMS, JSON.map(json.dumps))
-def test_the_short_way_takes_nothing_that_the_long_way_refuses(form: Any, text: str) -> None:
-    value = clean(form, text)
+@given(TYPES, JSON.map(json.dumps))
+def test_the_fast_path_refuses_everything_that_the_slow_path_refuses(tp: Any, text: str) -> None:
+    value = read_fast(tp, text)
     if value is not NOT_EXACT:
-        found = aligned(form, text)
+        found = read_slowly(tp, text)
         assert (found, type(found)) == (value, type(value))
 
 
-def test_an_envelope_has_the_short_way_too() -> None:
+def test_an_envelope_has_a_fast_reader_too() -> None:
     parser: TypeParser[list[int]] = parser_for(list[int]).with_envelope()
-    short_way = parser.fast_reader
-    assert short_way is not None
-    assert short_way('{"value": [1]}') == [1]
+    fast_reader = parser.fast_reader
+    assert fast_reader is not None
+    assert fast_reader('{"value": [1]}') == [1]
     for text in ('{"value": [1], "value": [1]}', '{"value": [1], "x": 1}', "[1]", '{"value": ["1"]}'):
-        assert short_way(text) is NOT_EXACT
+        assert fast_reader(text) is NOT_EXACT
 
 
 class Strict(BaseModel):
@@ -244,7 +244,7 @@ class Strict(BaseModel):
         raise KeyError("broken")
 
 
-def test_a_validator_that_breaks_is_a_problem_and_no_crash() -> None:
+def test_an_error_in_a_validator_is_a_problem_of_the_reply() -> None:
     with pytest.raises(OutputParsingError) as error:
         parser_for(Strict).parse('{"a": 1}')
     assert str(error.value) == (

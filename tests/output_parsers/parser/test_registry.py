@@ -1,4 +1,4 @@
-"""Factories of the user's come first, at the root and inside records; a type that nothing reads says so."""
+"""Custom factories come first, at the root and inside records; an unsupported type raises an error."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Reading(BaseModel):
 REGISTRY = ParserRegistry((celsius,))
 
 
-def refusal(make: Callable[[], object]) -> str:
+def refusal_of(make: Callable[[], object]) -> str:
     with pytest.raises(UnsupportedTypeError) as error:
         make()
     return str(error.value)
@@ -86,7 +86,7 @@ def test_a_factory_reads_its_type_at_the_root() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (list[Celsius], '["21 °C"]', [Celsius(21)]),
         (dict[str, Celsius], '{"in": "21 °C"}', {"in": Celsius(21)}),
@@ -101,17 +101,17 @@ def test_a_factory_reads_its_type_at_the_root() -> None:
         ),
     ],
 )
-def test_a_factory_reads_its_type_inside_another(form: Any, text: str, value: object) -> None:
-    assert REGISTRY.parser_for(form).parse(text) == value
+def test_a_factory_reads_its_type_inside_another(tp: Any, text: str, value: object) -> None:
+    assert REGISTRY.parser_for(tp).parse(text) == value
 
 
-def test_what_a_parser_of_the_users_refuses_is_a_problem_at_its_place() -> None:
+def test_an_error_of_a_custom_parser_is_a_problem_with_its_path() -> None:
     with pytest.raises(OutputParsingError) as error:
         REGISTRY.parser_for(Place).parse('{"weather": null, "all": ["1 °C", 7]}')
     assert error.value.problems == (Problem("$.all[1]", "expected degrees", "7"),)
 
 
-def test_a_parser_of_the_users_tells_what_it_wants_in_the_schema_and_the_hint() -> None:
+def test_a_custom_parser_appears_in_the_schema_and_the_hint() -> None:
     parser = REGISTRY.parser_for(Weather)
     assert isinstance(parser, TypeParser)
     assert parser.schema == {
@@ -124,7 +124,7 @@ def test_a_parser_of_the_users_tells_what_it_wants_in_the_schema_and_the_hint() 
     assert parser.hint == '{"city": string, "outside": string (degrees with the sign °C)}'
 
 
-def test_numbers_reach_a_parser_of_the_users_digit_by_digit() -> None:
+def test_a_custom_parser_gets_all_digits_of_a_number() -> None:
     texts: list[str] = []
 
     class Keeping(CelsiusParser):
@@ -137,7 +137,7 @@ def test_numbers_reach_a_parser_of_the_users_digit_by_digit() -> None:
     assert texts == ["0.1000000000000000055", '{"\\u00e9": [1, true]}']
 
 
-def test_a_factory_builds_on_what_would_have_read_the_type_without_it() -> None:
+def test_a_factory_can_build_on_the_parser_that_the_type_has_without_it() -> None:
     class Doubled:
         schema = None
 
@@ -158,25 +158,25 @@ def test_a_factory_builds_on_what_would_have_read_the_type_without_it() -> None:
     assert registry.parser_for(list[int]).parse("[1, 2]") == [2, 4]
 
 
-def test_later_factories_are_asked_before_earlier_ones() -> None:
-    asked: list[str] = []
+def test_factories_that_were_added_later_are_tried_first() -> None:
+    called: list[str] = []
 
-    def asking(name: str) -> Callable[[Target, ParserRegistry], None]:
-        return lambda target, _: asked.append(name)
+    def recording(name: str) -> Callable[[Target, ParserRegistry], None]:
+        return lambda target, _: called.append(name)
 
-    registry = ParserRegistry((asking("first"),)).with_factories(asking("second"), asking("third"))
+    registry = ParserRegistry((recording("first"),)).with_factories(recording("second"), recording("third"))
     registry.parser_for(int)
-    assert asked == ["second", "third", "first"]
+    assert called == ["second", "third", "first"]
 
 
-def test_a_registry_is_never_changed() -> None:
+def test_with_factories_does_not_change_the_registry() -> None:
     registry = ParserRegistry()
     other = registry.with_factories(celsius)
     assert other.parser_for(Celsius).parse("1 °C") == Celsius(1)
-    assert refusal(lambda: registry.parser_for(Celsius)).startswith("no parser reads Celsius; tried:")
+    assert refusal_of(lambda: registry.parser_for(Celsius)).startswith("no parser reads Celsius; tried:")
 
 
-def test_a_broken_factory_is_not_passed_over() -> None:
+def test_an_error_of_a_factory_is_raised() -> None:
     def broken(target: Target, parsers: ParserRegistry) -> None:
         raise KeyError("broken")
 
@@ -184,26 +184,26 @@ def test_a_broken_factory_is_not_passed_over() -> None:
         ParserRegistry((broken,)).parser_for(int)
 
 
-def test_a_parser_is_made_once() -> None:
+def test_a_parser_is_created_once() -> None:
     registry = ParserRegistry()
     assert registry.parser_for(list[int]) is registry.parser_for(list[int])
 
 
-TRIED = "scalars, dates and times, choices, sequences, mappings, unions, records, pydantic"
+BUILT_IN = "scalars, dates and times, choices, sequences, mappings, unions, records, pydantic"
 ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("tp", "message"),
     [
-        (Celsius, f"no parser reads Celsius; tried: {TRIED}. {ADVICE}"),
-        (list[Celsius], f"no parser reads Celsius (in list[Celsius]); tried: {TRIED}. {ADVICE}"),
+        (Celsius, f"no parser reads Celsius; tried: {BUILT_IN}. {ADVICE}"),
+        (list[Celsius], f"no parser reads Celsius (in list[Celsius]); tried: {BUILT_IN}. {ADVICE}"),
         (
             Place,
             "no parser reads Celsius (in Weather.outside, in Weather | None, in Place.weather); "
-            f"tried: {TRIED}. {ADVICE}",
+            f"tried: {BUILT_IN}. {ADVICE}",
         ),
-        (Callable[[], int], f"no parser reads Callable[[], int]; tried: {TRIED}. {ADVICE}"),
+        (Callable[[], int], f"no parser reads Callable[[], int]; tried: {BUILT_IN}. {ADVICE}"),
         (
             T,
             "no parser reads ~T: it is not bound to a type here; write the type in its place; "
@@ -214,21 +214,21 @@ ADVICE = "Use a type that one of them reads, or add a ParserFactory for it"
             "no parser reads 'Nowhere' (in list['Nowhere']): name 'Nowhere' is not defined; "
             f"tried: forward references. {ADVICE}",
         ),
-        ([], f"no parser reads []; tried: {TRIED}. {ADVICE}"),
-        (5, f"no parser reads 5; tried: {TRIED}. {ADVICE}"),
+        ([], f"no parser reads []; tried: {BUILT_IN}. {ADVICE}"),
+        (5, f"no parser reads 5; tried: {BUILT_IN}. {ADVICE}"),
     ],
 )
-def test_a_type_that_nothing_reads_says_where_it_is_and_what_was_tried(form: Any, said: str) -> None:
-    assert refusal(lambda: ParserRegistry().parser_for(form)) == said
+def test_the_error_for_an_unsupported_type_names_its_place_and_what_was_tried(tp: Any, message: str) -> None:
+    assert refusal_of(lambda: ParserRegistry().parser_for(tp)) == message
 
 
 def test_the_factories_that_were_tried_are_named() -> None:
-    assert refusal(lambda: REGISTRY.parser_for(Callable)) == (
-        f"no parser reads Callable; tried: celsius, {TRIED}. {ADVICE}"
+    assert refusal_of(lambda: REGISTRY.parser_for(Callable)) == (
+        f"no parser reads Callable; tried: celsius, {BUILT_IN}. {ADVICE}"
     )
 
 
-def test_names_of_a_function_are_known_where_they_are_given() -> None:
+def test_local_names_are_resolved_with_a_namespace() -> None:
     class Node(BaseModel):  # the parsers have a class of this name too
         x: int
 
@@ -236,7 +236,7 @@ def test_names_of_a_function_are_known_where_they_are_given() -> None:
     assert parser.parse('[{"x": 1}]') == [Node(x=1)]
 
 
-def test_a_model_of_a_function_may_name_its_neighbours() -> None:
+def test_a_local_model_may_refer_to_other_local_classes() -> None:
     class Outer(BaseModel):
         inner: Inner
 
@@ -247,7 +247,7 @@ def test_a_model_of_a_function_may_name_its_neighbours() -> None:
     assert parser.parse('{"inner": {"x": 1}}') == Outer.model_validate({"inner": {"x": 1}})
 
 
-def test_an_alias_of_a_function_may_name_its_neighbours() -> None:
+def test_a_local_alias_may_refer_to_other_local_classes() -> None:
     class Leaf(BaseModel):
         x: int
 
@@ -256,7 +256,7 @@ def test_an_alias_of_a_function_may_name_its_neighbours() -> None:
     assert parser.parse('[[{"x": 1}]]') == [[Leaf(x=1)]]
 
 
-def test_names_in_a_class_are_those_of_its_own_module() -> None:
+def test_names_in_a_class_are_resolved_in_its_own_module() -> None:
     module = ModuleType("elsewhere")
     sys.modules["elsewhere"] = module
     source = "class Record(TypedDict):\n    place: 'Place'\nclass Place(TypedDict):\n    x: int\n"
@@ -268,7 +268,7 @@ def test_names_in_a_class_are_those_of_its_own_module() -> None:
         del sys.modules["elsewhere"]
 
 
-def test_a_key_that_no_dict_can_hold_is_refused() -> None:
+def test_a_dict_with_unhashable_keys_is_refused() -> None:
     class Listing(CelsiusParser):
         def parse(self, text: str) -> Any:
             return [text]
@@ -285,17 +285,17 @@ Bound = TypeVar("Bound", bound=int)
 Either = TypeVar("Either", int, str)
 
 
-def test_a_type_variable_stands_for_its_bound_or_its_constraints() -> None:
+def test_a_type_variable_is_read_as_its_bound_or_its_constraints() -> None:
     assert parser_for(list[Bound]).hint == "[integer, ...]"
     assert parser_for(list[Either]).hint == "[integer | string, ...]"
 
 
-def test_a_generic_alias_of_text_is_filled_in() -> None:
-    form = TypeAliasType("Lists", list[T] | None, type_params=(T,))
-    assert ParserRegistry().parser_for(form[int]).parse("[1]") == [1]
+def test_a_generic_alias_in_a_string_is_resolved() -> None:
+    tp = TypeAliasType("Lists", list[T] | None, type_params=(T,))
+    assert ParserRegistry().parser_for(tp[int]).parse("[1]") == [1]
 
 
-def test_a_parser_of_the_users_can_stand_alone() -> None:
+def test_a_custom_parser_can_be_wrapped() -> None:
     parser = TypeParser.wrap(CelsiusParser(), "Celsius")
     assert parser.parse("21 °C") == Celsius(21)
     assert parser.with_envelope().parse('{"value": "21 °C"}') == Celsius(21)
@@ -305,7 +305,7 @@ def test_a_parser_of_the_users_can_stand_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "name"),
+    ("tp", "name"),
     [
         (int, "int"),
         (None, "None"),
@@ -315,5 +315,5 @@ def test_a_parser_of_the_users_can_stand_alone() -> None:
         (TypeAliasType("Ages", dict[str, int]), "Ages"),
     ],
 )
-def test_a_parser_goes_by_the_name_of_its_type(form: Any, name: str) -> None:
-    assert parser_for(form).name == name
+def test_a_parser_has_the_name_of_its_type(tp: Any, name: str) -> None:
+    assert parser_for(tp).name == name

@@ -1,4 +1,4 @@
-"""One call reads a text as a type: the value, every step that it took, or one error that says it all."""
+"""parse and read: the value, every coercion, or one error with all problems."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ TEXT = '{"name": "Doe", "children": [{"name": "John", "born": "1968-07-04"}], "i
 DOE = Family("Doe", [Child("John", date(1968, 7, 4))], {"a b": Decimal("1.50")})
 
 
-def failure(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> OutputParsingError:
+def failure(tp: Any, text: str, leniency: Leniency = Leniency.SAFE) -> OutputParsingError:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text, leniency=leniency)
+        parse(tp, text, leniency=leniency)
     return error.value
 
 
-def test_parse_gives_the_value_and_read_the_steps_as_well() -> None:
+def test_parse_returns_the_value_and_read_also_the_coercions() -> None:
     assert parse(Family, TEXT) == DOE
     assert read(Family, TEXT) == Reading(DOE, ())
 
 
-def test_every_step_away_from_the_text_is_in_the_ledger_in_its_order() -> None:
+def test_every_coercion_is_recorded_in_its_order() -> None:
     text = (
         "<think>hm</think>Here:\n```json\n"
         '{"Name": "Doe", "children": [{"name": 7, "born": "July 4, 1968",}], '
@@ -73,12 +73,12 @@ def test_every_step_away_from_the_text_is_in_the_ledger_in_its_order() -> None:
     )
 
 
-def test_a_step_reads_as_a_sentence() -> None:
+def test_the_text_of_a_coercion_names_path_rule_and_change() -> None:
     assert str(Coercion("$.a", "number as text", '"1"', "1")) == '$.a: number as text: "1" → 1'
     assert str(Coercion("$", "tuple", "", "")) == "$: tuple"
 
 
-def test_every_problem_has_its_path_and_all_are_told_at_once() -> None:
+def test_all_problems_are_reported_together_with_their_paths() -> None:
     error = failure(
         Family,
         '{"children": [{"name": [], "born": "July 4, 1968"}, {"born": 7}], "income": {"a b": "much"}}',
@@ -92,7 +92,7 @@ def test_every_problem_has_its_path_and_all_are_told_at_once() -> None:
     )
 
 
-def test_the_message_of_an_error_is_whole() -> None:
+def test_the_message_of_an_error_contains_problems_and_reply() -> None:
     error = failure(list[int], '["a", null]')
     assert str(error) == (
         'cannot read the reply: $[0]: expected an integer, found "a"; $[1]: expected an integer, found null '
@@ -101,7 +101,7 @@ def test_the_message_of_an_error_is_whole() -> None:
     assert error.text == '["a", null]'
 
 
-def test_a_long_reply_is_shown_by_its_ends_and_kept_whole() -> None:
+def test_a_long_reply_is_shortened_in_the_message_only() -> None:
     text = "a" * 300 + "z" * 300
     error = failure(int, text)
     assert str(error) == (
@@ -111,7 +111,7 @@ def test_a_long_reply_is_shown_by_its_ends_and_kept_whole() -> None:
     assert error.text == text
 
 
-def test_an_error_survives_pickling_and_copying() -> None:
+def test_an_error_can_be_pickled_and_copied() -> None:
     error = failure(int, "x")
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is OutputParsingError
@@ -123,7 +123,7 @@ def test_an_error_survives_pickling_and_copying() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "step"),
+    ("tp", "text", "step"),
     [
         (int, "```\n42\n```", "fence or tag taken off"),
         (int, '"42"', "number as text"),
@@ -135,21 +135,21 @@ def test_an_error_survives_pickling_and_copying() -> None:
         (str, "<think></think>x", "reasoning set aside"),
     ],
 )
-def test_without_leniency_a_step_is_refused_by_its_name(form: Any, text: str, step: str) -> None:
-    assert f"{step} is not permitted with Leniency.NONE" in str(failure(form, text, Leniency.NONE))
-    assert step in [taken.rule for taken in read(form, text).coercions]
+def test_without_leniency_a_coercion_is_refused_by_name(tp: Any, text: str, step: str) -> None:
+    assert f"{step} is not permitted with Leniency.NONE" in str(failure(tp, text, Leniency.NONE))
+    assert step in [taken.rule for taken in read(tp, text).coercions]
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"), [(int, "42.7", 42), (list[str], "- a\n- b", ["a", "b"]), (int, "42", 42)]
+    ("tp", "text", "value"), [(int, "42.7", 42), (list[str], "- a\n- b", ["a", "b"]), (int, "42", 42)]
 )
-def test_guesses_are_made_only_where_they_are_permitted(form: Any, text: str, value: object) -> None:
-    assert parse(form, text, leniency=Leniency.ALL) == value
+def test_guesses_are_made_only_with_leniency_all(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text, leniency=Leniency.ALL) == value
     if text != "42":
-        failure(form, text)
+        failure(tp, text)
 
 
-def test_a_reading_that_fails_leaves_no_steps_behind() -> None:
+def test_a_failed_alternative_leaves_no_coercions() -> None:
     reading = read(list[int] | list[str], '["1", "x"]')
     assert reading == Reading(["1", "x"], ())
 
@@ -159,7 +159,7 @@ class Link:
     next: Link | None = None
 
 
-def test_a_text_nested_beyond_the_stack_is_an_error_and_no_crash() -> None:
+def test_a_text_nested_deeper_than_the_stack_is_a_parsing_error() -> None:
     text = '{"next": ' * 400 + "null" + "}" * 400
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)  # other tools raise it
@@ -170,7 +170,7 @@ def test_a_text_nested_beyond_the_stack_is_an_error_and_no_crash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "description"),
     [
         (None, "null"),
         (True, "true"),
@@ -181,14 +181,14 @@ def test_a_text_nested_beyond_the_stack_is_an_error_and_no_crash() -> None:
         ("a" * 100, f'"{"a" * 27} ... {"a" * 27}"'),
     ],
 )
-def test_what_was_found_is_shown_in_few_words(value: object, shown: str) -> None:
-    assert describe_value(value) == shown
+def test_a_value_is_described_in_few_words(value: object, description: str) -> None:
+    assert describe_value(value) == description
 
 
-def test_a_number_of_too_many_digits_to_show_is_shown_in_words() -> None:
+def test_a_number_with_too_many_digits_is_described_in_words() -> None:
     assert describe_value(10**5000) == "a very long number"
 
 
-def test_the_public_door_holds_what_is_promised() -> None:
+def test_the_package_exports_its_public_names() -> None:
     assert len(set(output_parsers.__all__)) == len(output_parsers.__all__)
     assert all(hasattr(output_parsers, name) for name in output_parsers.__all__)

@@ -1,4 +1,4 @@
-"""On a corpus of real replies, nothing is read wrongly in silence, nothing crashes, nearly all is read."""
+"""In a corpus of real replies nothing is silently misread, nothing crashes, and nearly all is read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def corpuslib() -> Iterator[ModuleType]:
             del sys.modules[name]
 
 
-def judged(case: dict[str, Any], corpuslib: ModuleType, adapter: Any) -> str:
+def judge(case: dict[str, Any], corpuslib: ModuleType, adapter: Any) -> str:
     """One of: read, refused, wrong (another value than was due), missed (a value was due), crashed."""
     form, _ = corpuslib.load_type(case)
     text = case["text"] if case["text"] is not None else eval(case["text_gen"])
@@ -62,11 +62,11 @@ def judged(case: dict[str, Any], corpuslib: ModuleType, adapter: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["final.jsonl", "adversarial.jsonl"])
-def test_the_clear_cases_are_read_or_refused_and_never_read_wrongly(name: str, corpuslib: ModuleType) -> None:
+def test_clear_cases_are_read_or_refused_and_never_misread(name: str, corpuslib: ModuleType) -> None:
     adapter = module("conformance_adapter", ROOT / "tests" / "conformance" / "adapter.py").Adapter()
     lines = (CORPUS / name).read_text(encoding="utf-8").splitlines()
     cases = [case for line in lines if (case := json.loads(line))["ambiguity"] == "clear"]
-    outcomes = {case["id"]: judged(case, corpuslib, adapter) for case in cases}
+    outcomes = {case["id"]: judge(case, corpuslib, adapter) for case in cases}
     bad = {id: outcome for id, outcome in outcomes.items() if outcome.startswith(("wrong", "crashed"))}
     assert bad == {}
     due = Counter(outcomes[case["id"]] for case in cases if case["expect"] != ERROR)

@@ -1,4 +1,4 @@
-"""What a prompt says of a type, word for word."""
+"""The format instructions of each type, word for word."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tree(RootModel[dict[str, "Tree"]]):
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("tp", "instructions"),
     [
         (str, ""),
         (Annotated[str, Field(max_length=3)], ""),
@@ -111,11 +111,11 @@ class Tree(RootModel[dict[str, "Tree"]]):
         (Tree, "Reply with JSON only, in this form:\n{string: Tree, ...}"),
     ],
 )
-def test_a_prompt_says_what_to_write(form: Any, said: str) -> None:
-    assert parser_for(form).format_instructions() == said
+def test_the_instructions_describe_the_type(tp: Any, instructions: str) -> None:
+    assert parser_for(tp).format_instructions() == instructions
 
 
-def test_an_envelope_is_asked_for_where_it_is_read() -> None:
+def test_the_instructions_of_an_envelope_ask_for_the_envelope() -> None:
     assert parser_for(int).with_envelope("answer").format_instructions() == (
         'Reply with JSON only, in this form:\n{"answer": integer}'
     )

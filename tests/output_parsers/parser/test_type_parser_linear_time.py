@@ -1,4 +1,4 @@
-"""Reading takes time in proportion to the text, whatever it is and whatever is read from it."""
+"""Reading takes time in proportion to the text, for any text and any type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from output_parsers import OutputParsingError, parse
 
 SHORT, LONG, LONGEST = 10_000, 1_000_000, 10_000_000
-MOST = 3.0  # times the cost of a character of the short text; what is quadratic costs a hundred times as much
+# Times the cost of a character of the short text. With quadratic time it is a hundred times as much.
+MAX_GROWTH = 3.0
 
 
 class Person(BaseModel):
@@ -95,7 +96,7 @@ UNITS = {
     "strings with a quote too many": '["x,"z"] ',
 }
 # A beginning that makes a reader take what follows for the inside of something.
-INSIDES = {
+UNCLOSED = {
     "an array": "[",
     "an array of text": '["',
     "an object": '{"name": ',
@@ -104,13 +105,13 @@ INSIDES = {
     "a fence": "```json\n",
 }
 # These stand for all types: the others differ from them only where they look at a single value.
-FEW = ("records", "int", "datetime", "Enum", "union")
+SOME_TYPES = ("records", "int", "datetime", "Enum", "union")
 
 
-def seconds(form: Any, text: str) -> float:
+def seconds(tp: Any, text: str) -> float:
     start = time.process_time()
     try:
-        parse(form, text)
+        parse(tp, text)
     except OutputParsingError:
         pass
     return time.process_time() - start
@@ -124,57 +125,57 @@ def no_collecting() -> Iterator[None]:
     gc.enable()
 
 
-def growth(form: Any, head: str, unit: str, longest: int) -> float:
+def growth(tp: Any, head: str, unit: str, longest: int) -> float:
     """How many times as much a character of the long text costs; the lowest of some measurements."""
     short, long = (head + unit * (length // len(unit)) for length in (SHORT, longest))
     lowest = float("inf")
     for _ in range(4):
-        small = min(seconds(form, short) for _ in range(3))
+        small = min(seconds(tp, short) for _ in range(3))
         # what takes less than a clock's tick for the short text is held against a tick
-        lowest = min(lowest, seconds(form, long) / len(long) * len(short) / max(small, 2e-4))
-        if lowest <= MOST:
+        lowest = min(lowest, seconds(tp, long) / len(long) * len(short) / max(small, 2e-4))
+        if lowest <= MAX_GROWTH:
             break
     return lowest
 
 
-@pytest.mark.parametrize("form", FEW)
+@pytest.mark.parametrize("tp", SOME_TYPES)
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_cost_of_a_character_does_not_grow_with_the_text(unit: str, form: str) -> None:
-    assert growth(TYPES[form], "", UNITS[unit], LONG) <= MOST
+def test_the_cost_of_a_character_does_not_grow_with_the_text(unit: str, tp: str) -> None:
+    assert growth(TYPES[tp], "", UNITS[unit], LONG) <= MAX_GROWTH
 
 
-@pytest.mark.parametrize("form", sorted(TYPES.keys() - set(FEW)))
+@pytest.mark.parametrize("tp", sorted(TYPES.keys() - set(SOME_TYPES)))
 @pytest.mark.parametrize("unit", ["quotes", "prose", "digits", "spaces", "fields"])
-def test_nor_does_it_for_any_other_type(unit: str, form: str) -> None:
-    assert growth(TYPES[form], "", UNITS[unit], LONG) <= MOST
+def test_the_cost_of_a_character_does_not_grow_for_any_other_type(unit: str, tp: str) -> None:
+    assert growth(TYPES[tp], "", UNITS[unit], LONG) <= MAX_GROWTH
 
 
-@pytest.mark.parametrize("inside", INSIDES)
+@pytest.mark.parametrize("inside", UNCLOSED)
 @pytest.mark.parametrize("unit", UNITS)
-def test_nor_inside_of_something_that_is_never_closed(unit: str, inside: str) -> None:
-    assert growth(list[Person], INSIDES[inside], UNITS[unit], 50_000) <= MOST
+def test_the_cost_of_a_character_does_not_grow_inside_an_unclosed_container(unit: str, inside: str) -> None:
+    assert growth(list[Person], UNCLOSED[inside], UNITS[unit], 50_000) <= MAX_GROWTH
 
 
 @pytest.mark.parametrize(
     "unit", ["spaces", "newlines", "digits", "openings of reasoning", "openings of objects"]
 )
-@pytest.mark.parametrize("form", ["int", "str", "record"])
-def test_nor_up_to_ten_megabytes(form: str, unit: str) -> None:
-    assert growth(TYPES[form], "", UNITS[unit], LONGEST) <= MOST
+@pytest.mark.parametrize("tp", ["int", "str", "record"])
+def test_the_cost_of_a_character_does_not_grow_up_to_ten_megabytes(tp: str, unit: str) -> None:
+    assert growth(TYPES[tp], "", UNITS[unit], LONGEST) <= MAX_GROWTH
 
 
 @pytest.mark.parametrize("unit", [" ", "\n", "-", ".", "yes ", "very "])
-@pytest.mark.parametrize("form", [bool, Literal["yes", "no", 3, None]])
-def test_nor_behind_a_choice(form: Any, unit: str) -> None:
-    assert growth(form, "yes", unit, LONG) <= MOST
+@pytest.mark.parametrize("tp", [bool, Literal["yes", "no", 3, None]])
+def test_the_cost_of_a_character_does_not_grow_after_a_choice(tp: Any, unit: str) -> None:
+    assert growth(tp, "yes", unit, LONG) <= MAX_GROWTH
 
 
 @pytest.mark.parametrize(
     "text", ['[{"name": "Ann", "age": 3}' + ', {"name": "Ann", "age": 3}' * 40_000 + "]"]
 )
-def test_nor_for_a_list_of_records_that_is_read(text: str) -> None:
+def test_the_cost_of_a_character_does_not_grow_for_a_valid_list_of_records(text: str) -> None:
     assert len(parse(list[Person], text)) == 40_001
-    assert growth(list[Person], "", text[:SHORT], LONG) <= MOST
+    assert growth(list[Person], "", text[:SHORT], LONG) <= MAX_GROWTH
 
 
 BROKEN = {
@@ -186,13 +187,13 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("unit", BROKEN)
-def test_nor_for_a_list_of_records_that_is_mended(unit: str) -> None:
+def test_the_cost_of_a_character_does_not_grow_for_a_repaired_list_of_records(unit: str) -> None:
     def text(length: int) -> str:
         return "Here it is:\n[" + BROKEN[unit] * (length // len(BROKEN[unit])) + "]"
 
     assert parse(list[Person], text(SHORT))[-1] == Person(name="Ann", age=3)
     small, large = (min(seconds(list[Person], text(length)) for _ in range(3)) for length in (SHORT, LONG))
-    assert large <= MOST * small * LONG / SHORT
+    assert large <= MAX_GROWTH * small * LONG / SHORT
 
 
 class Tree(BaseModel):
@@ -202,7 +203,7 @@ class Tree(BaseModel):
 LEVELS = 10_000
 
 
-@pytest.mark.parametrize("form", [list, Any, int, dict[str, Any], Tree, int | list[int]])
+@pytest.mark.parametrize("tp", [list, Any, int, dict[str, Any], Tree, int | list[int]])
 @pytest.mark.parametrize(
     ("opening", "middle", "closing"),
     [
@@ -213,12 +214,12 @@ LEVELS = 10_000
         ("[", "1", ""),
     ],
 )
-def test_ten_thousand_levels_of_nesting_are_a_clear_error(
-    form: Any, opening: str, middle: str, closing: str
+def test_ten_thousand_levels_of_nesting_raise_a_clear_error(
+    tp: Any, opening: str, middle: str, closing: str
 ) -> None:
     text = opening * LEVELS + middle + closing * LEVELS
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     found = f', found "{text[:27]} ... {text[-27:]}"' if closing else ""
     assert str(error.value) == (
         f"cannot read the reply: $: the JSON is broken: nested deeper than 500 levels{found} "

@@ -1,4 +1,4 @@
-"""Replies as models write them: what is plainly said is read, and what may mean something else is refused."""
+"""Replies as models write them: clear replies are read, and ambiguous ones are refused."""
 
 from __future__ import annotations
 
@@ -272,17 +272,17 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("form", "text", "value"), READ)
-def test_what_is_plainly_said_is_read(form: Any, text: str, value: Any) -> None:
-    found = parse(form, text)
+@pytest.mark.parametrize(("tp", "text", "value"), READ)
+def test_a_clear_reply_is_read(tp: Any, text: str, value: Any) -> None:
+    found = parse(tp, text)
     assert found == value
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(("form", "text"), REFUSED)
-def test_what_may_mean_something_else_is_refused(form: Any, text: str) -> None:
+@pytest.mark.parametrize(("tp", "text"), REFUSED)
+def test_an_ambiguous_reply_is_refused(tp: Any, text: str) -> None:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     assert error.value.text == text
     assert error.value.problems != ()
 
@@ -293,7 +293,7 @@ PEOPLE = f"[{PERSON}, {PERSON}]"
 
 @pytest.mark.parametrize("before", ["", "```json\n", "Here it is: ", "<think>{</think>\n"])
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("tp", "text"),
     [
         (Person, PERSON),
         (Person, PERSON.replace('\\"', "*").replace('"', "'")),
@@ -304,8 +304,8 @@ PEOPLE = f"[{PERSON}, {PERSON}]"
         (Person | list[Person] | None, PEOPLE),
     ],
 )
-def test_a_reply_that_is_cut_off_anywhere_is_never_a_value(form: Any, text: str, before: str) -> None:
-    parse(form, before + text)
+def test_a_truncated_reply_is_never_a_value(tp: Any, text: str, before: str) -> None:
+    parse(tp, before + text)
     for end in range(1, len(text)):
         with pytest.raises(OutputParsingError):
-            parse(form, before + text[:end])
+            parse(tp, before + text[:end])

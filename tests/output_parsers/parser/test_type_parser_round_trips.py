@@ -1,4 +1,4 @@
-"""For types and values of all shapes: what was written is read back, however it is dressed, or refused."""
+"""Values of types of all shapes are read back from JSON in many disguises, or the text is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Level(enum.Enum):
 class Shape:
     """A type, and the values that belong to it."""
 
-    form: Any
+    tp: Any
     values: st.SearchStrategy[Any]
     hashable: bool = True
 
@@ -66,18 +66,18 @@ NAMES = ["name", "first_value", "kind", "total"]
 
 def compound(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
     return st.one_of(
-        inner.map(lambda s: Shape(list[s.form], st.lists(s.values, max_size=3), False)),  # type: ignore[name-defined]
+        inner.map(lambda s: Shape(list[s.tp], st.lists(s.values, max_size=3), False)),  # type: ignore[name-defined]
         inner.filter(lambda s: s.hashable).map(
-            lambda s: Shape(frozenset[s.form], st.frozensets(s.values, max_size=3))  # type: ignore[name-defined]
+            lambda s: Shape(frozenset[s.tp], st.frozensets(s.values, max_size=3))  # type: ignore[name-defined]
         ),
         inner.map(
-            lambda s: Shape(dict[str, s.form], st.dictionaries(WORDS, s.values, max_size=3), False)  # type: ignore[name-defined]
+            lambda s: Shape(dict[str, s.tp], st.dictionaries(WORDS, s.values, max_size=3), False)  # type: ignore[name-defined]
         ),
         st.tuples(inner, inner).map(
-            lambda p: Shape(tuple[p[0].form, p[1].form], st.tuples(p[0].values, p[1].values), False)  # type: ignore[misc]
+            lambda p: Shape(tuple[p[0].tp, p[1].tp], st.tuples(p[0].values, p[1].values), False)  # type: ignore[misc]
         ),
-        inner.filter(lambda s: s.form is not Literal["a", "b c", 1, None]).map(
-            lambda s: Shape(Optional[s.form], st.one_of(st.none(), s.values), s.hashable)  # noqa: UP045
+        inner.filter(lambda s: s.tp is not Literal["a", "b c", 1, None]).map(
+            lambda s: Shape(Optional[s.tp], st.one_of(st.none(), s.values), s.hashable)  # noqa: UP045
         ),
         st.tuples(
             st.sampled_from([as_dataclass, as_typed_dict, as_model]), st.lists(inner, min_size=1, max_size=3)
@@ -86,17 +86,17 @@ def compound(inner: st.SearchStrategy[Shape]) -> st.SearchStrategy[Shape]:
 
 
 def as_dataclass(parts: list[Shape]) -> Shape:
-    cls = make_dataclass("Record", [(n, p.form) for n, p in zip(NAMES, parts, strict=False)])
+    cls = make_dataclass("Record", [(n, p.tp) for n, p in zip(NAMES, parts, strict=False)])
     return Shape(cls, st.builds(cls, *(part.values for part in parts)), False)
 
 
 def as_typed_dict(parts: list[Shape]) -> Shape:
-    cls: Any = TypedDict("Table", dict(zip(NAMES, (p.form for p in parts), strict=False)))  # type: ignore[operator, misc]
+    cls: Any = TypedDict("Table", dict(zip(NAMES, (p.tp for p in parts), strict=False)))  # type: ignore[operator, misc]
     return Shape(cls, st.fixed_dictionaries(dict(zip(NAMES, (p.values for p in parts), strict=False))), False)
 
 
 def as_model(parts: list[Shape]) -> Shape:
-    fields: dict[str, Any] = {n: (p.form, ...) for n, p in zip(NAMES, parts, strict=False)}
+    fields: dict[str, Any] = {n: (p.tp, ...) for n, p in zip(NAMES, parts, strict=False)}
     cls: Any = create_model("Model", **fields)
     named = dict(zip(NAMES, (p.values for p in parts), strict=False))
     return Shape(cls, st.builds(cls, **named), False)
@@ -108,25 +108,25 @@ SHAPES = st.recursive(st.sampled_from(SCALARS), compound, max_leaves=5)
 @st.composite
 def typed_values(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Any, Any]:
     shape = draw(SHAPES)
-    return shape.form, draw(shape.values)
+    return shape.tp, draw(shape.values)
 
 
-def parser_of(form: Any) -> TypeParser[Any]:
-    parser = ParserRegistry().parser_for(form)
+def parser_of(tp: Any) -> TypeParser[Any]:
+    parser = ParserRegistry().parser_for(tp)
     assert isinstance(parser, TypeParser)
     return parser
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """What a careful writer puts into JSON for a value."""
     if isinstance(value, (list, tuple, frozenset)):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: to_plain_data(item) for key, item in value.items()}
     if isinstance(value, BaseModel):
-        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        return {name: to_plain_data(getattr(value, name)) for name in type(value).model_fields}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in type(value).__dataclass_fields__}
+        return {name: to_plain_data(getattr(value, name)) for name in type(value).__dataclass_fields__}
     if isinstance(value, Level):
         return value.name
     if isinstance(value, enum.Enum):
@@ -153,7 +153,7 @@ class Number(float):
     text: str
 
 
-def written(value: Any, **options: Any) -> str:
+def write_json(value: Any, **options: Any) -> str:
     """The JSON text of a value, its decimals digit by digit."""
     numbers: list[str] = []
 
@@ -165,33 +165,33 @@ def written(value: Any, **options: Any) -> str:
             return {key: marked(item) for key, item in part.items()}
         return [marked(item) for item in part] if isinstance(part, list) else part
 
-    text = json.dumps(marked(plain(value)), ensure_ascii=False, **options)
+    text = json.dumps(marked(to_plain_data(value)), ensure_ascii=False, **options)
     for index, number in enumerate(numbers):
         text = text.replace(f'"\ue000{index}\ue000"', number)
     return text
 
 
-def same(one: Any, other: Any) -> bool:
+def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
 @QUICK
 @given(typed_values())
-def test_what_is_written_exactly_is_read_back_without_a_step(typed: tuple[Any, Any]) -> None:
-    form, value = typed
-    assume(form not in (str, PERHAPS_TEXT))  # a text is its own dress
-    reading = parser_of(form).read(written(value), Leniency.NONE)
-    assert same(reading.value, value)
+def test_exact_json_is_read_back_without_coercions(typed: tuple[Any, Any]) -> None:
+    tp, value = typed
+    assume(tp not in (str, MAY_BE_TEXT))  # a text is its own dress
+    reading = parser_of(tp).read(write_json(value), Leniency.NONE)
+    assert equal(reading.value, value)
     assert reading.coercions == ()
 
 
 @QUICK
 @given(typed_values())
-def test_what_is_written_in_an_envelope_is_read_back_without_a_step(typed: tuple[Any, Any]) -> None:
-    form, value = typed
-    text = '{"value": ' + written(value) + "}"
-    reading = parser_of(form).with_envelope().read(text, Leniency.NONE)
-    assert same(reading.value, value)
+def test_exact_json_in_an_envelope_is_read_back_without_coercions(typed: tuple[Any, Any]) -> None:
+    tp, value = typed
+    text = '{"value": ' + write_json(value) + "}"
+    reading = parser_of(tp).with_envelope().read(text, Leniency.NONE)
+    assert equal(reading.value, value)
     assert reading.coercions == ()
 
 
@@ -219,64 +219,64 @@ def numbers_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def text_of(value: Any, change: Callable[[Any], Any]) -> str:
-    return written(change(plain(value)))
+def disguised_text(value: Any, change: Callable[[Any], Any]) -> str:
+    return write_json(change(to_plain_data(value)))
 
 
-DRESSES: dict[str, Callable[[Any], str]] = {
-    "indented": lambda value: written(value, indent=2),
-    "tight": lambda value: written(value, separators=(",", ":")),
-    "fenced": lambda value: f"```json\n{written(value)}\n```",
-    "fenced, in prose": lambda value: f"Here you are:\n\n```\n{written(value)}\n```\nAnything else?",
-    "in prose": lambda value: f"The result is {written(value)}.",
-    "tagged": lambda value: f"<answer>{written(value)}</answer>",
-    "reasoned": lambda value: f'<think>Maybe [1] or {{"a": 2}}?</think>\n{written(value)}',
-    "twice": lambda value: f"```json\n{written(value)}\n```\nAgain:\n```json\n{written(value)}\n```",
-    "camel": lambda value: text_of(value, changed_keys(camel)),
-    "upper": lambda value: text_of(value, changed_keys(str.upper)),
-    "spaced": lambda value: text_of(value, changed_keys(lambda key: key.replace("_", " ").title())),
-    "numbers as text": lambda value: text_of(value, numbers_as_text),
-    "single quotes": lambda value: repr(plain(value)),
-    "trailing comma": lambda value: written(value).replace("]", ",]").replace("}", ",}"),
-    "cut off": lambda value: written(value)[:-1],
-    "cut in half": lambda value: written(value)[: len(written(value)) // 2],
-    "in a text": lambda value: json.dumps(written(value)),
+DISGUISES: dict[str, Callable[[Any], str]] = {
+    "indented": lambda value: write_json(value, indent=2),
+    "tight": lambda value: write_json(value, separators=(",", ":")),
+    "fenced": lambda value: f"```json\n{write_json(value)}\n```",
+    "fenced, in prose": lambda value: f"Here you are:\n\n```\n{write_json(value)}\n```\nAnything else?",
+    "in prose": lambda value: f"The result is {write_json(value)}.",
+    "tagged": lambda value: f"<answer>{write_json(value)}</answer>",
+    "reasoned": lambda value: f'<think>Maybe [1] or {{"a": 2}}?</think>\n{write_json(value)}',
+    "twice": lambda value: f"```json\n{write_json(value)}\n```\nAgain:\n```json\n{write_json(value)}\n```",
+    "camel": lambda value: disguised_text(value, changed_keys(camel)),
+    "upper": lambda value: disguised_text(value, changed_keys(str.upper)),
+    "spaced": lambda value: disguised_text(value, changed_keys(lambda key: key.replace("_", " ").title())),
+    "numbers as text": lambda value: disguised_text(value, numbers_as_text),
+    "single quotes": lambda value: repr(to_plain_data(value)),
+    "trailing comma": lambda value: write_json(value).replace("]", ",]").replace("}", ",}"),
+    "cut off": lambda value: write_json(value)[:-1],
+    "cut in half": lambda value: write_json(value)[: len(write_json(value)) // 2],
+    "in a text": lambda value: json.dumps(write_json(value)),
 }
-PERHAPS_TEXT = str | None
+MAY_BE_TEXT = str | None
 LOSSLESS = ["indented", "tight", "fenced", "camel", "upper", "spaced", "reasoned"]
-SHORTER = ["cut off", "cut in half"]  # which leaves of a number another number
+TRUNCATING = ["cut off", "cut in half"]  # which leaves of a number another number
 
 
 @settings(QUICK, max_examples=400)
-@given(typed_values(), st.sampled_from(sorted(DRESSES)))
-def test_what_is_dressed_is_read_back_or_refused_and_never_something_else(
-    typed: tuple[Any, Any], dress: str
+@given(typed_values(), st.sampled_from(sorted(DISGUISES)))
+def test_a_disguised_value_is_read_back_or_refused_and_never_misread(
+    typed: tuple[Any, Any], disguise: str
 ) -> None:
-    form, value = typed
-    assume(form not in (str, PERHAPS_TEXT))  # a text is its own dress
-    assume(dress not in SHORTER or written(value)[0] in "[{")
-    assume(dress != "trailing comma" or not re.search(r'"[^"]*[]}][^"]*"', written(value)))
-    text = DRESSES[dress](value)
-    assume(dress != "single quotes" or "\\" not in text)  # what JSON escapes, Python escapes otherwise
+    tp, value = typed
+    assume(tp not in (str, MAY_BE_TEXT))  # a text is its own dress
+    assume(disguise not in TRUNCATING or write_json(value)[0] in "[{")
+    assume(disguise != "trailing comma" or not re.search(r'"[^"]*[]}][^"]*"', write_json(value)))
+    text = DISGUISES[disguise](value)
+    assume(disguise != "single quotes" or "\\" not in text)  # what JSON escapes, Python escapes otherwise
     try:
-        found = parser_of(form).parse(text)
+        found = parser_of(tp).parse(text)
     except OutputParsingError:
         return
-    assert same(found, value), text
+    assert equal(found, value), text
 
 
 @st.composite
 def records(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[Any, Any]:
     kind = draw(st.sampled_from([as_dataclass, as_typed_dict, as_model]))
     shape = kind(draw(st.lists(SHAPES, min_size=1, max_size=3)))
-    return shape.form, draw(shape.values)
+    return shape.tp, draw(shape.values)
 
 
 @settings(QUICK, max_examples=100)
 @given(records(), st.sampled_from(LOSSLESS))
-def test_a_record_in_a_common_dress_is_read_back(typed: tuple[Any, Any], dress: str) -> None:
-    form, value = typed
-    assert same(parser_of(form).parse(DRESSES[dress](value)), value)
+def test_a_record_in_a_common_disguise_is_read_back(typed: tuple[Any, Any], disguise: str) -> None:
+    tp, value = typed
+    assert equal(parser_of(tp).parse(DISGUISES[disguise](value)), value)
 
 
 WORDS_OF_JSON = r"""{ } [ ] ( ) " ' : , ` ``` ```json \ \u00 // /* */ <think> </think> <a> </a> null true None
@@ -291,7 +291,7 @@ def test_any_text_gives_a_value_of_the_type_or_a_parsing_error(
     shape: Shape, text: str, leniency: Leniency
 ) -> None:
     try:
-        value = parser_of(shape.form).parse(text, leniency)
+        value = parser_of(shape.tp).parse(text, leniency)
     except OutputParsingError:
         return
-    TypeAdapter(shape.form).validate_python(value, strict=True)
+    TypeAdapter(shape.tp).validate_python(value, strict=True)

@@ -1,4 +1,4 @@
-"""What is written for a value is read as that value, exactly; what no text says is refused."""
+"""The text that is written for a value is read back as exactly that value, or writing is refused."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from output_parsers.strict import encode_parser
 
 T = TypeVar("T")
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-ANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FORMS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
+THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+VARIANTS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
     "plain": lambda parser: parser,
     "enveloped": lambda parser: parser.with_envelope(),
     "encoded": lambda parser: encode_parser(parser, OPENAI)[0],
 }
-every_form = pytest.mark.parametrize("form", FORMS)
+every_form = pytest.mark.parametrize("variant", VARIANTS)
 
 
-def check(of: Any, value: Any, form: str) -> None:
-    parser = FORMS[form](parser_for(of))
+def check(tp: Any, value: Any, variant: str) -> None:
+    parser = VARIANTS[variant](parser_for(tp))
     text = parser.write(value)
     reading = parser.read(text)
     assert strict_equal(reading.value, value), (text, reading)
@@ -49,8 +49,8 @@ def check(of: Any, value: Any, form: str) -> None:
 
 @every_form
 @pytest.mark.parametrize("case", [*CASES, *TEXTS], ids=lambda case: case.name)
-def test_a_value_of_each_type_comes_back(case: Case, form: str) -> None:
-    check(case.form, case.value, form)
+def test_a_value_of_each_type_is_read_back(case: Case, variant: str) -> None:
+    check(case.variant, case.value, variant)
 
 
 # what is tested below: texts that look alike, and a secret, which is never shown; and what has no parser
@@ -61,8 +61,8 @@ _SKIPPED = ("Literal, text and number alike", "pydantic types", "msgspec.Struct,
 @pytest.mark.parametrize(
     "case", [case for case in CORNERS if case.name not in _SKIPPED], ids=lambda case: case.name
 )
-def test_a_value_at_a_corner_comes_back(case: Case, form: str) -> None:
-    check(case.form, case.value, form)
+def test_an_unusual_value_is_read_back(case: Case, variant: str) -> None:
+    check(case.variant, case.value, variant)
 
 
 class Colour(Enum):
@@ -195,13 +195,13 @@ VALUES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 
 @every_form
 @pytest.mark.parametrize("name", VALUES)
-def test_any_value_of_a_type_comes_back(name: str, form: str) -> None:
-    of, values = VALUES[name]
+def test_any_value_of_a_type_is_read_back(name: str, variant: str) -> None:
+    tp, values = VALUES[name]
 
     @QUICK
     @given(value=values)
     def comes_back(value: Any) -> None:
-        check(of, value, form)
+        check(tp, value, variant)
 
     comes_back()
 
@@ -209,15 +209,15 @@ def test_any_value_of_a_type_comes_back(name: str, form: str) -> None:
 @every_form
 @QUICK
 @given(text=TEXT)
-def test_text_comes_back_or_is_refused(text: str, form: str) -> None:
+def test_text_is_read_back_or_refused(text: str, variant: str) -> None:
     """By itself text may be read without its reasoning tags; then no text says it."""
-    parser = FORMS[form](parser_for(str))
+    parser = VARIANTS[variant](parser_for(str))
     try:
-        said = parser.write(text)
+        message = parser.write(text)
     except ValueError:
-        assert form == "plain"
+        assert variant == "plain"
     else:
-        assert parser.parse(said) == text
+        assert parser.parse(message) == text
 
 
 ANYTHING = st.one_of(
@@ -232,10 +232,10 @@ ANYTHING = st.one_of(
 
 
 @every_form
-@ANY
+@THOROUGH
 @given(name=st.sampled_from(list(VALUES)), value=ANYTHING)
-def test_whatever_is_given_comes_back_or_is_refused(name: str, value: Any, form: str) -> None:
-    parser = FORMS[form](parser_for(VALUES[name][0]))
+def test_any_object_is_read_back_or_refused(name: str, value: Any, variant: str) -> None:
+    parser = VARIANTS[variant](parser_for(VALUES[name][0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -269,7 +269,7 @@ def deep() -> Any:
 
 @every_form
 @pytest.mark.parametrize(
-    ("of", "value"),
+    ("tp", "value"),
     [
         (int, "5"),
         (int, True),
@@ -322,20 +322,20 @@ def deep() -> Any:
         (Annotated[int, Field(ge=0)], -1),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(of: Any, value: Any, form: str) -> None:
+def test_a_value_of_another_type_is_refused(tp: Any, value: Any, variant: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the messages are tested below
-        FORMS[form](parser_for(of)).write(value)
+        VARIANTS[variant](parser_for(tp)).write(value)
 
 
 @every_form
 @pytest.mark.parametrize("make", [circle, deep])
-def test_a_value_without_end_is_refused(make: Callable[[], Any], form: str) -> None:
+def test_a_value_that_contains_itself_is_refused(make: Callable[[], Any], variant: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
-        FORMS[form](parser_for(Any)).write(make())
+        VARIANTS[variant](parser_for(Any)).write(make())
 
 
 @pytest.mark.parametrize(
-    ("of", "value", "said"),
+    ("tp", "value", "message"),
     [
         (int, "5", "'5' is read as 5"),
         (float, 5, "5 is read as 5.0"),
@@ -354,14 +354,14 @@ def test_a_value_without_end_is_refused(make: Callable[[], Any], form: str) -> N
     ],
     ids=repr,
 )
-def test_a_refusal_says_what_is_wrong(of: Any, value: Any, said: str) -> None:
+def test_the_error_says_what_is_wrong(tp: Any, value: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011
-        parser_for(of).write(value)
-    assert str(caught.value).startswith(said)
+        parser_for(tp).write(value)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("of", "value", "text"),
+    ("tp", "value", "text"),
     [
         (int, 42, "42"),
         (float, 3.0, "3.0"),
@@ -388,8 +388,8 @@ def test_a_refusal_says_what_is_wrong(of: Any, value: Any, said: str) -> None:
     ],
     ids=repr,
 )
-def test_the_text_is_what_a_model_should_write(of: Any, value: Any, text: str) -> None:
-    assert parser_for(of).write(value) == text
+def test_the_text_is_the_one_that_a_model_should_write(tp: Any, value: Any, text: str) -> None:
+    assert parser_for(tp).write(value) == text
 
 
 def test_an_envelope_is_written_around_the_value() -> None:
@@ -400,26 +400,26 @@ def test_text_in_an_envelope_is_json() -> None:
     assert parser_for(str).with_envelope().write('a "b"') == '{"value": "a \\"b\\""}'
 
 
-def test_an_encoded_value_is_written_in_its_encoding() -> None:
+def test_a_value_of_an_encoded_type_is_written_in_its_encoding() -> None:
     parser, _ = encode_parser(parser_for(dict[str, int]), OPENAI)
     assert parser.write({"a": 1}) == '{"value": [{"key": "a", "value": 1}]}'
 
 
-def test_a_field_whose_validator_reads_another_form_is_written_as_it_is_held() -> None:
+def test_a_field_with_a_converting_validator_is_written_from_its_stored_value() -> None:
     class Tags(BaseModel):
         tags: Annotated[list[str], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)]
 
     assert parser_for(Tags).write(Tags(tags=["a", "b"])) == '{"tags": ["a", "b"]}'
 
 
-def test_a_validator_that_changes_the_value_each_time_leaves_nothing_to_write() -> None:
+def test_a_validator_that_changes_the_value_each_time_makes_it_unwritable() -> None:
     """It sees the value once, as with pydantic itself."""
 
     class Grown(BaseModel):
         size: Annotated[int, BeforeValidator(lambda v: v * 2)]
 
-    said = r"^\$\.size cannot be written so that it is read back: 2 becomes 4$"
-    with pytest.raises(ValueError, match=said):
+    message = r"^\$\.size cannot be written so that it is read back: 2 becomes 4$"
+    with pytest.raises(ValueError, match=message):
         parser_for(Grown).write(Grown.model_construct(size=2))
 
 
@@ -428,14 +428,14 @@ def test_a_secret_is_not_written() -> None:
         parser_for(SecretStr).write(SecretStr("p"))
 
 
-@pytest.mark.parametrize("form", ["enveloped", "encoded"])
+@pytest.mark.parametrize("variant", ["enveloped", "encoded"])
 @pytest.mark.parametrize("value", ["1", 1])
-@pytest.mark.parametrize("of", [Literal["1", 1], Literal[1, "1"]])
-def test_text_and_a_number_that_look_alike_are_told_apart_in_json(of: Any, value: Any, form: str) -> None:
-    check(of, value, form)
+@pytest.mark.parametrize("tp", [Literal["1", 1], Literal[1, "1"]])
+def test_text_and_a_number_that_look_alike_differ_in_json(tp: Any, value: Any, variant: str) -> None:
+    check(tp, value, variant)
 
 
-def test_what_a_parser_of_the_users_reads_is_written_by_its_text() -> None:
+def test_a_value_of_a_custom_parser_is_written_as_its_text() -> None:
     class Upper:
         schema = None
 
@@ -481,10 +481,10 @@ def test_a_field_that_cannot_be_written_back_is_named(value: BaseModel, path: st
 Wide = Annotated[float, Field(allow_inf_nan=True)]
 
 
-@pytest.mark.parametrize(("of", "text"), [(Wide, "NaN"), (Wide | None, "NaN")])
-def test_nan_is_written_where_it_is_asked_for(of: Any, text: str) -> None:
-    assert parser_for(of).write(float("nan")) == text
-    assert parser_for(list[of]).write([float("nan"), math.inf]) == '["NaN", "Infinity"]'
+@pytest.mark.parametrize(("tp", "text"), [(Wide, "NaN"), (Wide | None, "NaN")])
+def test_nan_is_written_if_the_type_allows_it(tp: Any, text: str) -> None:
+    assert parser_for(tp).write(float("nan")) == text
+    assert parser_for(list[tp]).write([float("nan"), math.inf]) == '["NaN", "Infinity"]'
 
 
 class Limited(msgspec.Struct):
@@ -492,6 +492,6 @@ class Limited(msgspec.Struct):
     limit: int | msgspec.UnsetType = msgspec.UNSET
 
 
-def test_what_is_unset_is_not_written() -> None:
+def test_an_unset_field_is_not_written() -> None:
     assert parser_for(Limited).write(Limited("a")) == '{"name": "a"}'
     assert parser_for(Limited).write(Limited("a", 3)) == '{"name": "a", "limit": 3}'

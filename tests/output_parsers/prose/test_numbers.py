@@ -1,4 +1,4 @@
-"""What text is read as a number, by which rule, and what is refused."""
+"""Which texts are read as numbers, by which rule, and which are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THOUSANDS = "thousands separators"
 SENTENCE = "number in a sentence"
 
 
-def refusal(text: str) -> str:
+def refusal_of(text: str) -> str:
     with pytest.raises(TextParseError) as error:
         find_number(text)
     return str(error.value)
@@ -152,8 +152,8 @@ def test_the_only_number_of_a_sentence_is_found(text: str, value: str, rule: str
         ("1 " * 30, "30 numbers"),
     ],
 )
-def test_a_text_with_no_number_or_two_readings_is_refused_with_the_reason(text: str, message: str) -> None:
-    assert refusal(text) == message
+def test_a_text_without_one_clear_number_is_refused_with_the_reason(text: str, message: str) -> None:
+    assert refusal_of(text) == message
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,16 @@ def test_english_number_words_are_read_with_text2num(text: str, value: str, rule
 )
 def test_words_that_are_not_one_number_are_refused(text: str, message: str) -> None:
     pytest.importorskip("text_to_num")
-    assert refusal(text) == message
+    assert refusal_of(text) == message
 
 
-def test_without_text2num_number_words_are_refused_and_still_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_text2num_number_words_are_refused_but_still_recognised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
-    said = 'number words are read only with the package text2num: pip install "aiservices[words]"'
-    assert refusal("forty-two") == said
-    assert refusal("42 apples and three pears") == '"three" may be a number too'
+    message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
+    assert refusal_of("forty-two") == message
+    assert refusal_of("42 apples and three pears") == '"three" may be a number too'
 
 
 def test_importing_the_readers_loads_neither_text2num_nor_dateutil() -> None:
@@ -208,37 +210,37 @@ def test_importing_the_readers_loads_neither_text2num_nor_dateutil() -> None:
     assert run.stdout == "[]\n"
 
 
-def same_or_refused(text: str, value: Decimal) -> None:
+def assert_same_or_refused(text: str, value: Decimal) -> None:
     try:
-        found = find_number(text)
+        reading = find_number(text)
     except TextParseError:
         return
-    assert found.value == value, text
+    assert reading.value == value, text
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))
-def test_every_decimal_reads_back_as_itself(value: Decimal) -> None:
+def test_every_decimal_is_read_back(value: Decimal) -> None:
     assert read_number(str(value)) == TextReading(value, None)
     assert str(read_number(str(value)).value) == str(value)
 
 
 @given(st.integers())
-def test_every_integer_reads_back_from_each_grouping(value: int) -> None:
+def test_every_integer_is_read_back_with_each_thousands_separator(value: int) -> None:
     for form in (f"{value}", f"{value:,}", f"{value:_}", f"${value:,}", f"{value:,}.0"):
         assert read_number(form).value == value
     for separator in (" ", ".", "'", "\u00a0"):
         text = f"{value:,}".replace(",", separator)
         if separator != "." or abs(value) >= 1_000_000:  # 1.234 has three decimals
-            same_or_refused(text, Decimal(value))
+            assert_same_or_refused(text, Decimal(value))
 
 
 @given(
     st.decimals(-(10**12), 10**12, places=2), st.sampled_from(["It is {}.", "{} kg", "**{}**", "≈{}", "= {}"])
 )
-def test_a_decimal_in_a_sentence_reads_back_or_is_refused(value: Decimal, frame: str) -> None:
-    same_or_refused(frame.format(value), value)
-    same_or_refused(frame.format(f"{value:,}"), value)
-    same_or_refused(frame.format(f"{value:,}".translate(str.maketrans(",.", ".,"))), value)
+def test_a_decimal_in_a_sentence_is_read_back_or_refused(value: Decimal, frame: str) -> None:
+    assert_same_or_refused(frame.format(value), value)
+    assert_same_or_refused(frame.format(f"{value:,}"), value)
+    assert_same_or_refused(frame.format(f"{value:,}".translate(str.maketrans(",.", ".,"))), value)
 
 
 @given(
@@ -246,7 +248,7 @@ def test_a_decimal_in_a_sentence_reads_back_or_is_refused(value: Decimal, frame:
     st.integers(0, 999_999),
     st.sampled_from([" ", ", ", " and ", " to ", "-", ":", "\n"]),
 )
-def test_two_different_numbers_are_never_one_of_them(one: int, other: int, between: str) -> None:
+def test_two_different_numbers_are_never_read_as_one_of_them(one: int, other: int, between: str) -> None:
     try:
         value = find_number(f"{one}{between}{other}").value
     except TextParseError:
@@ -255,12 +257,12 @@ def test_two_different_numbers_are_never_one_of_them(one: int, other: int, betwe
 
 
 @given(st.text() | st.text("0123456789.,-+%$ eE/:'()*\n½٤onetw"))
-def test_any_text_gives_a_finite_number_or_unreadable(text: str) -> None:
+def test_any_text_gives_a_finite_number_or_a_text_parse_error(text: str) -> None:
     try:
-        found = find_number(text)
+        reading = find_number(text)
     except TextParseError:
         return
-    assert found.value.is_finite()
+    assert reading.value.is_finite()
 
 
 @pytest.mark.parametrize(
@@ -321,8 +323,8 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
         ("$5 off", '"off" after it'),
     ],
 )
-def test_a_limit_is_not_the_number_in_any_of_the_commonest_languages(text: str, word: str) -> None:
-    assert refusal(text) == f"{word} leaves the answer open"
+def test_a_limit_in_a_common_language_is_not_the_number(text: str, word: str) -> None:
+    assert refusal_of(text) == f"{word} leaves the answer open"
 
 
 @pytest.mark.parametrize(
@@ -342,8 +344,8 @@ def test_a_limit_is_not_the_number_in_any_of_the_commonest_languages(text: str, 
         "5 thousands",
     ],
 )
-def test_a_scale_that_is_not_read_refuses_its_number(text: str) -> None:
-    assert refusal(text) == f'"{text[2:].rstrip(".").casefold()}" after it leaves the answer open'
+def test_a_number_with_an_unsupported_scale_word_is_refused(text: str) -> None:
+    assert refusal_of(text) == f'"{text[2:].rstrip(".").casefold()}" after it leaves the answer open'
 
 
 @pytest.mark.parametrize(
@@ -360,5 +362,5 @@ def test_a_scale_that_is_not_read_refuses_its_number(text: str) -> None:
         "From the data, the answer is 5.",
     ],
 )
-def test_words_that_resemble_a_limit_or_a_scale_leave_the_number_as_it_is(text: str) -> None:
+def test_words_that_resemble_a_limit_or_a_scale_do_not_change_the_number(text: str) -> None:
     assert find_number(text).value == 5

@@ -1,4 +1,4 @@
-"""What text is read as a date, a time, both, or a span of time, by which rule, and what is refused."""
+"""Which texts are read as dates, times and durations, by which rule, and which are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENTENCE = "date in a sentence"
 INDIA = timezone(timedelta(hours=5, minutes=30))
 
 
-def refusal(read: Reader, text: str) -> str:
+def refusal_of(read: Reader, text: str) -> str:
     with pytest.raises(TextParseError) as error:
         read(text)
     return str(error.value)
@@ -90,11 +90,11 @@ def test_a_date_is_read(text: str, rule: str | None) -> None:
         ('{"date": "1968-07-04"}', "JSON, markup or a reference is next to it"),
     ],
 )
-def test_a_text_that_is_not_plainly_one_date_is_refused(text: str, message: str) -> None:
-    assert refusal(read_date, text) == message
+def test_a_text_that_is_not_clearly_one_date_is_refused(text: str, message: str) -> None:
+    assert refusal_of(read_date, text) == message
 
 
-def test_the_order_says_how_a_date_of_three_numbers_is_meant() -> None:
+def test_the_order_decides_the_meaning_of_a_date_of_three_numbers() -> None:
     assert read_date("01/02/2024", DateOrder.DMY) == TextReading(date(2024, 2, 1), "day, month, year")
     assert read_date("01/02/2024", DateOrder.MDY) == TextReading(date(2024, 1, 2), "month, day, year")
     assert read_date("2024/02/01", DateOrder.MDY) == TextReading(date(2024, 2, 1), "year, month, day")
@@ -105,7 +105,7 @@ def test_the_order_says_how_a_date_of_three_numbers_is_meant() -> None:
         read_date("01/02/2024", DateOrder.YMD)
 
 
-def test_without_an_order_only_a_date_of_one_meaning_is_read() -> None:
+def test_without_an_order_only_a_date_with_one_meaning_is_read() -> None:
     assert read_date("13/02/2024").value == date(2024, 2, 13)
     assert read_date("02-13-2024").value == date(2024, 2, 13)
     assert read_date("01.01.2024").value == date(2024, 1, 1)
@@ -131,9 +131,9 @@ def test_without_an_order_only_a_date_of_one_meaning_is_read() -> None:
     ],
 )
 def test_a_time_is_read(text: str, value: time, rule: str | None) -> None:
-    found = read_time(text)
-    assert found == TextReading(value, rule)
-    assert found.value.tzinfo == value.tzinfo
+    reading = read_time(text)
+    assert reading == TextReading(value, rule)
+    assert reading.value.tzinfo == value.tzinfo
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_time_is_read(text: str, value: time, rule: str | None) -> None:
         ("after 10:30", '"after" before it leaves the answer open'),
     ],
 )
-def test_a_text_that_is_not_plainly_one_time_is_refused(text: str, message: str) -> None:
-    assert refusal(read_time, text) == message
+def test_a_text_that_is_not_clearly_one_time_is_refused(text: str, message: str) -> None:
+    assert refusal_of(read_time, text) == message
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_a_text_that_is_not_plainly_one_time_is_refused(text: str, message: str)
     ],
 )
 def test_a_date_with_its_time_is_read(text: str, value: datetime, rule: str | None) -> None:
-    found = read_datetime(text)
-    assert found == TextReading(value, rule)
-    assert found.value.tzinfo == value.tzinfo
+    reading = read_datetime(text)
+    assert reading == TextReading(value, rule)
+    assert reading.value.tzinfo == value.tzinfo
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_a_date_with_its_time_is_read(text: str, value: datetime, rule: str | No
         ("01/02/2024 10:30", "01/02/2024 may be 2024-02-01 or 2024-01-02"),
     ],
 )
-def test_a_text_that_is_not_plainly_a_date_with_its_time_is_refused(text: str, message: str) -> None:
-    assert refusal(read_datetime, text) == message
+def test_a_text_that_is_not_clearly_one_date_with_its_time_is_refused(text: str, message: str) -> None:
+    assert refusal_of(read_datetime, text) == message
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_text_that_is_not_plainly_a_date_with_its_time_is_refused(text: str, m
         ("The duration is PT1H30M.", timedelta(minutes=90), "duration in a sentence"),
     ],
 )
-def test_a_span_of_time_is_read(text: str, value: timedelta, rule: str | None) -> None:
+def test_a_duration_is_read(text: str, value: timedelta, rule: str | None) -> None:
     assert read_timedelta(text) == TextReading(value, rule)
 
 
@@ -265,34 +265,34 @@ def test_a_span_of_time_is_read(text: str, value: timedelta, rule: str | None) -
         ("999999999999 weeks", "the duration is too long"),
     ],
 )
-def test_a_text_that_is_not_plainly_one_span_of_time_is_refused(text: str, message: str) -> None:
-    assert refusal(read_timedelta, text) == message
+def test_a_text_that_is_not_clearly_one_duration_is_refused(text: str, message: str) -> None:
+    assert refusal_of(read_timedelta, text) == message
 
 
-def test_spans_of_time_in_words_are_read_with_text2num() -> None:
+def test_durations_in_words_are_read_with_text2num() -> None:
     pytest.importorskip("text_to_num")
     assert read_timedelta("one hour and thirty minutes") == TextReading(
         timedelta(minutes=90), "number in words, units"
     )
-    assert refusal(read_timedelta, "two to three hours") == "a number beside the duration: 'two'"
+    assert refusal_of(read_timedelta, "two to three hours") == "a number beside the duration: 'two'"
 
 
-def test_without_text2num_spans_of_time_in_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_text2num_durations_in_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "text_to_num", None)
     message = 'number words are read only with the package text2num: pip install "aiservices[words]"'
-    assert refusal(read_timedelta, "two hours") == message
+    assert refusal_of(read_timedelta, "two hours") == message
 
 
-def same_or_refused(read: Reader, text: str, value: object) -> None:
+def assert_same_or_refused(read: Reader, text: str, value: object) -> None:
     try:
-        found = read(text)
+        reading = read(text)
     except TextParseError:
         return
-    assert found.value == value, text
+    assert reading.value == value, text
 
 
 @given(st.dates())
-def test_every_date_reads_back_from_each_form(value: date) -> None:
+def test_every_date_is_read_back_from_each_format(value: date) -> None:
     assert read_date(value.isoformat()) == TextReading(value, None)
     year, month, day = f"{value.year:04d}", value.month, value.day
     numeric = (
@@ -303,8 +303,8 @@ def test_every_date_reads_back_from_each_form(value: date) -> None:
     )
     named = ("%d %B {}", "%B %d, {}", "%A, %d %b {}", "{}-%b-%d", "the %dth of %B, {}", "%G-W%V-%u")
     for text in (*numeric, *(value.strftime(form.format(year)) for form in named)):
-        same_or_refused(read_date, text, value)
-        same_or_refused(read_date, f"It was {text}.", value)
+        assert_same_or_refused(read_date, text, value)
+        assert_same_or_refused(read_date, f"It was {text}.", value)
     assert read_date(f"{day}/{month}/{year}", DateOrder.DMY).value == value
     assert read_date(f"{month}/{day}/{year}", DateOrder.MDY).value == value
 
@@ -313,38 +313,38 @@ zones = st.none() | st.integers(-1439, 1439).map(lambda minutes: timezone(timede
 
 
 @given(st.times(timezones=zones))
-def test_every_time_reads_back_from_each_form(value: time) -> None:
+def test_every_time_is_read_back_from_each_format(value: time) -> None:
     assert read_time(value.isoformat()) == TextReading(value, None)
-    same_or_refused(read_time, value.isoformat("minutes"), value.replace(second=0, microsecond=0))
+    assert_same_or_refused(read_time, value.isoformat("minutes"), value.replace(second=0, microsecond=0))
     half = value.replace(second=0, microsecond=0, tzinfo=None)
     assert read_time(half.strftime("%I:%M %p")).value == half
-    same_or_refused(read_time, half.strftime("It is %I:%M %p."), half)
+    assert_same_or_refused(read_time, half.strftime("It is %I:%M %p."), half)
 
 
 @given(st.datetimes(timezones=zones))
-def test_every_datetime_reads_back_from_each_form(value: datetime) -> None:
+def test_every_datetime_is_read_back_from_each_format(value: datetime) -> None:
     for form in (value.isoformat(), str(value)):
         assert read_datetime(form) == TextReading(value, None)
         assert read_datetime(form).value.utcoffset() == value.utcoffset()
     whole = value.replace(second=0, microsecond=0, tzinfo=None)
-    same_or_refused(
+    assert_same_or_refused(
         read_datetime, value.isoformat(timespec="minutes"), value.replace(second=0, microsecond=0)
     )
     for pattern in ("%A, %d %B {} at %I:%M %p", "%H:%M on %B %d, {}", "{}%m%dT%H%M", "%d/%m/{} %H:%M", "%c"):
         text = whole.strftime(pattern.format(f"{value.year:04d}"))
-        same_or_refused(read_datetime, text, whole)
-        same_or_refused(read_datetime, f"It was {text}.", whole)
+        assert_same_or_refused(read_datetime, text, whole)
+        assert_same_or_refused(read_datetime, f"It was {text}.", whole)
 
 
 @given(st.timedeltas())
-def test_every_span_of_time_reads_back_from_each_form(value: timedelta) -> None:
+def test_every_duration_is_read_back_from_each_format(value: timedelta) -> None:
     assert read_timedelta(str(value)).value == value
     seconds, microseconds = divmod(value // timedelta(microseconds=1), 1_000_000)
-    same_or_refused(read_timedelta, f"PT{seconds}.{microseconds:06d}S", value)
-    same_or_refused(read_timedelta, f"{seconds} s {microseconds} us", value)
+    assert_same_or_refused(read_timedelta, f"PT{seconds}.{microseconds:06d}S", value)
+    assert_same_or_refused(read_timedelta, f"{seconds} s {microseconds} us", value)
     whole = timedelta(seconds=seconds)
-    same_or_refused(read_timedelta, f"{seconds} seconds", whole)
-    same_or_refused(read_timedelta, f"It takes {seconds:,} seconds.", whole)
+    assert_same_or_refused(read_timedelta, f"{seconds} seconds", whole)
+    assert_same_or_refused(read_timedelta, f"It takes {seconds:,} seconds.", whole)
 
 
 READERS: list[Reader] = [read_date, read_time, read_datetime, read_timedelta]
@@ -354,7 +354,7 @@ LETTERS = "0123456789-/:.,TZPWDHMS+ ahdmsp\n年月日"
 @given(
     st.text() | st.text(LETTERS) | st.from_regex(r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}[T ]?[0-9:]{0,8}")
 )
-def test_any_text_gives_a_value_or_unreadable(text: str) -> None:
+def test_any_text_gives_a_value_or_a_text_parse_error(text: str) -> None:
     for read in READERS:
         try:
             read(text)
@@ -393,7 +393,7 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "said"),
+    ("read", "text", "message"),
     [
         (read_date, "vor dem 2024-03-15", '"vor" before it leaves the answer open'),
         (read_date, "jusqu'au 2024-03-15", '"jusqu\'au" before it leaves the answer open'),
@@ -405,12 +405,14 @@ def test_a_megabyte_takes_linear_time(unit: str) -> None:
         (read_timedelta, "über 2 hours", '"über" before it leaves the answer open'),
     ],
 )
-def test_the_end_of_a_span_in_another_language_is_not_the_value(read: Reader, text: str, said: str) -> None:
-    assert refusal(read, text) == said
+def test_the_end_of_a_span_in_another_language_is_not_the_value(
+    read: Reader, text: str, message: str
+) -> None:
+    assert refusal_of(read, text) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("an hour and 15 minutes", '"hour" beside the duration may be a part of it'),
         ("2 hours and some minutes", '"minutes" beside the duration may be a part of it'),
@@ -418,16 +420,16 @@ def test_the_end_of_a_span_in_another_language_is_not_the_value(read: Reader, te
         ("2 hours earlier", '"earlier" after the duration may change it'),
     ],
 )
-def test_a_part_that_was_not_counted_is_not_left_out(text: str, said: str) -> None:
-    assert refusal(read_timedelta, text) == said
+def test_a_unit_without_a_number_is_not_ignored(text: str, message: str) -> None:
+    assert refusal_of(read_timedelta, text) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("the Friday following March 15, 2024", '"following" before the date may change it'),
         ("the anniversary of March 15, 2024", '"anniversary" beside the date may change it'),
     ],
 )
-def test_a_day_that_is_named_by_another_is_refused(text: str, said: str) -> None:
-    assert refusal(read_date, text) == said
+def test_a_day_described_by_its_distance_to_a_date_is_refused(text: str, message: str) -> None:
+    assert refusal_of(read_date, text) == message

@@ -1,4 +1,4 @@
-"""Two values are one when they are equal and of the same types all the way down."""
+"""strict_equal: two values are equal if all their parts are equal and of the same types."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from output_parsers.result.reading import strict_equal
 
 @dataclass
 class Plain:
-    of: Any
+    value: Any
 
 
 @dataclass(slots=True)
 class Slotted:
-    of: Any
+    value: Any
 
 
 @dataclass(eq=False)
 class Identical:
-    of: Any
+    value: Any
 
 
 @attrs.define
 class Defined:
-    of: Any
+    value: Any
 
 
 class Struct(msgspec.Struct):
-    of: Any
+    value: Any
 
 
 class Model(BaseModel):
-    of: Any
+    value: Any
 
 
 class Open(BaseModel):
@@ -54,17 +54,17 @@ class Root(RootModel[Any]):
 
 
 class Named(NamedTuple):
-    of: Any
+    value: Any
 
 
 class Bare:
-    def __init__(self, of: Any) -> None:
-        self.of = of
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Equal:
-    def __init__(self, of: Any) -> None:
-        self.of = of
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Equal)
@@ -83,18 +83,18 @@ HOLDERS = [
     Identical,
     Defined,
     Struct,
-    lambda of: Model(of=of),
+    lambda value: Model(value=value),
     Named,
     Bare,
-    lambda of: Root(of),
-    lambda of: Open(**{"other": of}),
-    lambda of: [of],
-    lambda of: (of,),
-    lambda of: {"a": of},
-    lambda of: {of: "a"},
-    lambda of: {of},
-    lambda of: frozenset([(of,)]),
-    lambda of: [{"a": (of,)}],
+    lambda value: Root(value),
+    lambda value: Open(**{"other": value}),
+    lambda value: [value],
+    lambda value: (value,),
+    lambda value: {"a": value},
+    lambda value: {value: "a"},
+    lambda value: {value},
+    lambda value: frozenset([(value,)]),
+    lambda value: [{"a": (value,)}],
 ]
 IDS = [
     *("dataclass slots eq=False attrs Struct model namedtuple bare root".split()),
@@ -104,13 +104,13 @@ holder = pytest.mark.parametrize("holder", HOLDERS, ids=IDS)
 
 
 @holder
-def test_what_holds_the_same_is_the_same(holder: Any) -> None:
+def test_holders_of_equal_values_are_equal(holder: Any) -> None:
     assert strict_equal(holder(1), holder(1))
 
 
 @holder
 @pytest.mark.parametrize("other", [True, 1.0, Decimal(1), 2])
-def test_what_holds_another_type_or_value_is_another(holder: Any, other: Any) -> None:
+def test_holders_of_values_of_another_type_differ(holder: Any, other: Any) -> None:
     assert (strict_equal(holder(1), holder(other)), strict_equal(holder(other), holder(1))) == (False, False)
 
 
@@ -130,24 +130,24 @@ def test_what_holds_another_type_or_value_is_another(holder: Any, other: Any) ->
         (None, 0),
     ],
 )
-def test_other_values_are_not_the_same(one: Any, other: Any) -> None:
+def test_different_values_are_not_equal(one: Any, other: Any) -> None:
     assert (strict_equal(one, other), strict_equal(other, one)) == (False, False)
 
 
 @pytest.mark.parametrize("value", [float("nan"), Colour.RED, None, object(), Plain, []])
-def test_a_value_is_the_same_as_itself(value: Any) -> None:
+def test_a_value_equals_itself(value: Any) -> None:
     assert strict_equal(value, value)
 
 
-def test_the_order_of_a_dict_and_a_set_says_nothing() -> None:
+def test_the_order_of_dicts_and_sets_is_ignored() -> None:
     assert strict_equal({"a": 1, "b": {3, 4}}, {"b": {4, 3}, "a": 1})
 
 
-def test_a_class_that_is_no_record_says_itself_what_is_equal() -> None:
+def test_a_class_that_is_not_a_record_is_compared_with_its_own_eq() -> None:
     assert strict_equal(Equal(1), Equal(2))
 
 
-def test_what_a_record_remembers_beside_its_fields_makes_no_difference() -> None:
+def test_attributes_of_a_record_that_are_not_fields_are_ignored() -> None:
     @dataclass
     class Person:
         name: str
@@ -161,7 +161,7 @@ def test_what_a_record_remembers_beside_its_fields_makes_no_difference() -> None
     assert strict_equal(one, other)
 
 
-def test_two_equal_blocks_are_one_answer_though_their_class_does_not_compare() -> None:
+def test_two_equal_blocks_are_one_answer_even_if_their_class_has_no_eq() -> None:
     """``@dataclass(eq=False)`` compares by identity, and the same value was read twice."""
     text = 'First:\n```json\n{"of": 1}\n```\nand again:\n```json\n{"of": 1}\n```'
-    assert parse(Identical, text).of == 1
+    assert parse(Identical, text).value == 1

@@ -1,4 +1,4 @@
-"""Items of a list are handed over as each is complete, each once, and none that is cut off."""
+"""Items of a list are returned when they are complete, each once, and never an incomplete one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Dog(BaseModel):
     name: str
 
 
-def handed_over(reader: ItemReader[Any], *chunks: str) -> list[list[Any]]:
+def items_by_chunk(reader: ItemReader[Any], *chunks: str) -> list[list[Any]]:
     return [*(reader.feed(chunk) for chunk in chunks), reader.finish()]
 
 
 def all_items(reader: ItemReader[Any], *chunks: str) -> list[Any]:
-    return list(chain.from_iterable(handed_over(reader, *chunks)))
+    return list(chain.from_iterable(items_by_chunk(reader, *chunks)))
 
 
 A, B = Skill(name="a", years=1), Skill(name="b")
@@ -53,22 +53,22 @@ A, B = Skill(name="a", years=1), Skill(name="b")
         '[{"name": "a", "years": "one"}, {"Name": "b", "more": [1, {"x": 2}]}]',
     ],
 )
-def test_items_come_from_a_list_in_any_form(text: str) -> None:
+def test_items_are_read_from_a_list_in_any_form(text: str) -> None:
     for chunks in ([text], list(text), [text[:20], text[20:]]):
         assert all_items(ItemReader(Skill), *chunks) == [A, B]
 
 
-def test_an_item_comes_as_soon_as_it_is_complete() -> None:
+def test_an_item_is_returned_as_soon_as_it_is_complete() -> None:
     reader = ItemReader(Skill)
     chunks = ['[{"name": "a", "ye', 'ars": 1', "}", ', {"name": "b"}', "]"]
-    assert handed_over(reader, *chunks) == [[], [], [A], [B], [], []]
+    assert items_by_chunk(reader, *chunks) == [[], [], [A], [B], [], []]
     numbers = ItemReader(int)
-    assert handed_over(numbers, "[1", "2", ", 3", "4]") == [[], [], [12], [34], []]
+    assert items_by_chunk(numbers, "[1", "2", ", 3", "4]") == [[], [], [12], [34], []]
     texts = ItemReader(str)
-    assert handed_over(texts, '["a', '", ', '"b, c', '"]') == [[], [], ["a"], ["b, c"], []]
+    assert items_by_chunk(texts, '["a', '", ', '"b, c', '"]') == [[], [], ["a"], ["b, c"], []]
 
 
-def test_scalars_and_unions_and_lists_are_items_too() -> None:
+def test_items_may_be_scalars_unions_and_lists() -> None:
     assert all_items(ItemReader(str), '["a", "b" , "say "hi" to"]') == ["a", "b", 'say "hi" to']
     assert all_items(ItemReader(list[int]), "[[1, 2], [3], []]") == [[1, 2], [3], []]
     assert all_items(ItemReader(dict[str, int]), '{"a": 1}\n{"b": 2}') == [{"a": 1}, {"b": 2}]
@@ -76,13 +76,13 @@ def test_scalars_and_unions_and_lists_are_items_too() -> None:
     text = '{"kind": "cat", "name": "T"}\n{"kind": "dog", "name": "R"}'
     items = [Cat(kind="cat", name="T"), Dog(kind="dog", name="R")]
     assert all_items(ItemReader(Cat | Dog), text) == items
-    assert handed_over(ItemReader(Skill), "[]") == [[], []]
+    assert items_by_chunk(ItemReader(Skill), "[]") == [[], []]
 
 
 BAD = '[{"name": "a", "years": 1}, {"years": "x"}, {"name": "b"}]'
 
 
-def test_a_bad_item_is_raised_after_those_before_it() -> None:
+def test_a_bad_item_raises_after_the_items_before_it() -> None:
     reader = ItemReader(Skill)
     assert reader.feed(BAD) == [A]
     with pytest.raises(OutputParsingError) as error:
@@ -93,7 +93,7 @@ def test_a_bad_item_is_raised_after_those_before_it() -> None:
     assert reader.finish() == []
 
 
-def test_finish_raises_for_a_bad_item_that_was_not_told_yet() -> None:
+def test_finish_raises_for_a_bad_item_that_was_not_reported() -> None:
     reader = ItemReader(Skill)
     assert reader.feed(BAD) == [A]
     with pytest.raises(OutputParsingError, match=r"\$\[1\]\.name"):
@@ -119,7 +119,7 @@ def test_a_bad_item_is_skipped_or_kept_by_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "expected"),
     [
         ("", "$: expected a list of items, each an object (Skill); the reply holds none"),
         ("I know of none.", "$: expected a list of items, each an object (Skill); the reply holds none"),
@@ -131,21 +131,21 @@ def test_a_bad_item_is_skipped_or_kept_by_policy() -> None:
         ('{"name": "a"} or rather {"name": "b"}', "$: text stands between the items"),
     ],
 )
-def test_a_list_that_is_not_whole_is_an_error(text: str, problem: str) -> None:
+def test_an_incomplete_list_is_an_error(text: str, expected: str) -> None:
     for chunks in ([text], list(text)):
         reader = ItemReader(Skill, ItemPolicy.SKIP)
         for chunk in chunks:
             reader.feed(chunk)
         with pytest.raises(OutputParsingError) as error:
             reader.finish()
-        assert [str(found) for found in error.value.problems] == [problem]
+        assert [str(problem) for problem in error.value.problems] == [expected]
         assert error.value.text == text == reader.text
 
 
-def test_what_the_scan_leaves_is_read_at_the_end_and_nothing_twice() -> None:
+def test_items_after_the_scanner_gave_up_are_read_by_finish_and_none_twice() -> None:
     text = '[{"name": "a", "years": 1}, {"name": """b"""}, {"name": "c"}]'
     for policy in ItemPolicy:
-        assert handed_over(ItemReader(Skill, policy), *text)[-1] == [B, Skill(name="c")]
+        assert items_by_chunk(ItemReader(Skill, policy), *text)[-1] == [B, Skill(name="c")]
         assert all_items(ItemReader(Skill, policy), *text) == [A, B, Skill(name="c")]
     cut = ItemReader(Skill)
     assert cut.feed(text[:50]) == [A]
@@ -155,7 +155,7 @@ def test_what_the_scan_leaves_is_read_at_the_end_and_nothing_twice() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.builds(Skill, name=st.text(max_size=20), years=st.integers(0, 9))), st.data())
-def test_any_chunks_give_the_items_of_the_whole(items: list[Skill], data: st.DataObject) -> None:
+def test_any_chunks_give_the_items_of_the_whole_text(items: list[Skill], data: st.DataObject) -> None:
     dumped = [item.model_dump() for item in items]
     text = json.dumps(dumped, ensure_ascii=data.draw(st.booleans()))
     text = data.draw(st.sampled_from(["{}", '{{"all": {}}}', "Here:\n```\n{}\n```"])).replace("{}", text)
@@ -168,7 +168,7 @@ def test_any_chunks_give_the_items_of_the_whole(items: list[Skill], data: st.Dat
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet=st.sampled_from('{}[]":,name1 \n'), max_size=40), st.sampled_from([Skill, int, str]))
-def test_no_text_raises_anything_else(text: str, form: Any) -> None:
+def test_no_text_raises_another_error(text: str, form: Any) -> None:
     reader: ItemReader[Any] = ItemReader(form, ItemPolicy.KEEP)
     items = [item for char in text for item in reader.feed(char)]
     try:
@@ -176,10 +176,10 @@ def test_no_text_raises_anything_else(text: str, form: Any) -> None:
     except OutputParsingError:
         return
     whole: ItemReader[Any] = ItemReader(form, ItemPolicy.KEEP)
-    assert _fitting(whole.feed(text) + whole.finish()) == _fitting(items)
+    assert _valid(whole.feed(text) + whole.finish()) == _valid(items)
 
 
-def _fitting(items: list[Any]) -> list[Any]:
+def _valid(items: list[Any]) -> list[Any]:
     return [item for item in items if not isinstance(item, ItemError)]
 
 
@@ -188,7 +188,7 @@ def test_cost_is_linear_in_the_items() -> None:
         text = json.dumps([{"name": "a" * 20, "years": 1}] * count)
         reader = ItemReader(Skill)
         began = time.process_time()
-        assert sum(len(reader.feed(text[at : at + 40])) for at in range(0, len(text), 40)) == count
+        assert sum(len(reader.feed(text[start : start + 40])) for start in range(0, len(text), 40)) == count
         assert reader.finish() == []
         return time.process_time() - began
 

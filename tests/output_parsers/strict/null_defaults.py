@@ -1,4 +1,4 @@
-"""Says which keys may come back as null: those of which a schema says that null is their default."""
+"""Finds the keys whose default is null, which may be decoded as null although they were left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from output_parsers.strict.schema_queries import json_equal
 
 
 def null_by_default(schema: Any) -> set[str]:
-    """The properties of which a schema says that null and being left out are one."""
+    """Return the properties whose default is null."""
     if isinstance(schema, list):
         return set().union(*map(null_by_default, schema))
     if not isinstance(schema, dict):
@@ -19,14 +19,16 @@ def null_by_default(schema: Any) -> set[str]:
     return own.union(*map(null_by_default, schema.values()))
 
 
-def same_but_for(names: set[str], back: Any, value: Any) -> bool:
-    """Whether two values are one, though these keys may have come back as null where they were left out."""
-    if isinstance(back, dict) and isinstance(value, dict):
-        more = back.keys() - value.keys()
-        same = value.keys() <= back.keys() and all(name in names and back[name] is None for name in more)
-        return same and all(same_but_for(names, back[key], value[key]) for key in value)
-    if isinstance(back, list) and isinstance(value, list):
-        return len(back) == len(value) and all(
-            same_but_for(names, one, other) for one, other in zip(back, value, strict=True)
+def equal_except_nulls(names: set[str], decoded: Any, value: Any) -> bool:
+    """Return True if two values are equal, apart from these keys, which may be null instead of missing."""
+    if isinstance(decoded, dict) and isinstance(value, dict):
+        more = decoded.keys() - value.keys()
+        same = value.keys() <= decoded.keys() and all(
+            name in names and decoded[name] is None for name in more
         )
-    return json_equal(back, value)
+        return same and all(equal_except_nulls(names, decoded[key], value[key]) for key in value)
+    if isinstance(decoded, list) and isinstance(value, list):
+        return len(decoded) == len(value) and all(
+            equal_except_nulls(names, one, other) for one, other in zip(decoded, value, strict=True)
+        )
+    return json_equal(decoded, value)

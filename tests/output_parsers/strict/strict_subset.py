@@ -1,4 +1,4 @@
-"""What OpenAI's guide "Structured model outputs" forbids in a strict schema, checked from the guide alone."""
+"""Checks a strict schema against OpenAI's guide "Structured model outputs", independently of the library."""
 
 from __future__ import annotations
 
@@ -20,70 +20,70 @@ BY_TYPE = {
 ANYWHERE = {"type", "enum", "const", "description", "title", "$defs"}
 
 
-def faults(schema: Any) -> list[str]:
-    """What is wrong with a schema, each with its place; empty when strict mode takes it."""
-    found = list(_faults(schema, "#"))
+def problems_of(schema: Any) -> list[str]:
+    """Return what is wrong with a schema, with the path of each problem. Empty if strict mode accepts it."""
+    problems = list(_problems(schema, "#"))
     if not isinstance(schema, dict):
-        return found
+        return problems
     if schema.get("type") != "object":
-        found.append("#: the root is no object")
+        problems.append("#: the root is not an object")
     if "anyOf" in schema:
-        found.append("#: the root is an anyOf")
+        problems.append("#: the root is an anyOf")
     definitions = schema.get("$defs", {})
-    found += [
+    problems += [
         f"#: {reference} leads nowhere"
         for reference in _references(schema)
         if _name(reference) not in definitions
     ]
-    return found + _too_much(schema)
+    return problems + _exceeded_limits(schema)
 
 
-def _faults(schema: Any, at: str) -> Iterator[str]:
+def _problems(schema: Any, path: str) -> Iterator[str]:
     if not isinstance(schema, dict) or not schema:
-        yield f"{at}: it is {schema!r}"
+        yield f"{path}: it is {schema!r}"
         return
     for name, part in schema.get("$defs", {}).items():
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-            yield f"{at}: the name {name!r} holds what providers do not take"
-        yield from _faults(part, f"{at}/$defs/{name}")
-    if "$defs" in schema and at != "#":
-        yield f"{at}: $defs are not at the root"
+            yield f"{path}: the name {name!r} has characters that providers reject"
+        yield from _problems(part, f"{path}/$defs/{name}")
+    if "$defs" in schema and path != "#":
+        yield f"{path}: $defs is not path the root"
     if "$ref" in schema:
         if set(schema) != {"$ref"}:
-            yield f"{at}: a $ref has neighbours"
+            yield f"{path}: a $ref has keywords beside it"
     elif "anyOf" in schema:
         if unknown := set(schema) - {"anyOf", "description", "title", "$defs"}:
-            yield f"{at}: beside anyOf stand {sorted(unknown)}"
+            yield f"{path}: beside anyOf: {sorted(unknown)}"
         for index, option in enumerate(schema["anyOf"]):
-            yield from _faults(option, f"{at}/anyOf/{index}")
+            yield from _problems(option, f"{path}/anyOf/{index}")
     else:
-        yield from _typed_faults(schema, at)
+        yield from _typed_problems(schema, path)
 
 
-def _typed_faults(schema: dict[str, Any], at: str) -> Iterator[str]:
+def _typed_problems(schema: dict[str, Any], path: str) -> Iterator[str]:
     kind = schema.get("type")
     if kind not in TYPES:
-        yield f"{at}: its type is {kind!r}"
+        yield f"{path}: its type is {kind!r}"
         return
     if unknown := set(schema) - ANYWHERE - BY_TYPE[kind]:
-        yield f"{at}: a {kind} with {sorted(unknown)}"
+        yield f"{path}: a {kind} with {sorted(unknown)}"
     if "format" in schema and schema["format"] not in FORMATS:
-        yield f"{at}: the format {schema['format']!r}"
+        yield f"{path}: the format {schema['format']!r}"
     if kind == "array":
         if "items" not in schema:
-            yield f"{at}: an array without items"
+            yield f"{path}: an array without items"
         else:
-            yield from _faults(schema["items"], f"{at}/items")
+            yield from _problems(schema["items"], f"{path}/items")
     if kind == "object":
         properties = schema.get("properties", {})
         if schema.get("additionalProperties") is not False:
-            yield f"{at}: additionalProperties is {schema.get('additionalProperties')!r}"
+            yield f"{path}: additionalProperties is {schema.get('additionalProperties')!r}"
         if sorted(schema.get("required", [])) != sorted(properties):
-            yield f"{at}: not all properties are required"
+            yield f"{path}: not all properties are required"
         for key, part in properties.items():
-            yield from _faults(part, f"{at}/properties/{key}")
+            yield from _problems(part, f"{path}/properties/{key}")
     if any(isinstance(value, (dict, list)) for value in schema.get("enum", [])):
-        yield f"{at}: an enum of objects or arrays"
+        yield f"{path}: an enum of objects or arrays"
 
 
 def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -105,33 +105,33 @@ def _name(reference: str) -> str:
     return reference.removeprefix("#/$defs/")
 
 
-def _too_much(schema: dict[str, Any]) -> list[str]:
-    """5000 properties, 10 levels, 1000 enum values, 120000 characters of names, 15000 in an enum of 250."""
+def _exceeded_limits(schema: dict[str, Any]) -> list[str]:
+    """Check the limits: 5000 properties, 10 levels, 1000 enum values, 120000 characters, 15000 in a long enum."""
     parts = list(_parts(schema))
     enums = [part["enum"] for part in parts if "enum" in part]
     texts = [key for part in parts for key in part.get("properties", {})]
     texts += [value for enum in enums for value in enum if isinstance(value, str)]
-    found = []
+    problems = []
     if (count := sum(len(part.get("properties", {})) for part in parts)) > 5000:
-        found.append(f"#: {count} properties")
+        problems.append(f"#: {count} properties")
     if (count := sum(map(len, enums))) > 1000:
-        found.append(f"#: {count} enum values")
+        problems.append(f"#: {count} enum values")
     if (count := sum(map(len, [*texts, *schema.get("$defs", {})]))) > 120_000:
-        found.append(f"#: {count} characters")
+        problems.append(f"#: {count} characters")
     for enum in enums:
         length = sum(len(value) for value in enum if isinstance(value, str))
         if len(enum) > 250 and length > 15_000:
-            found.append(f"#: an enum of {length} characters")
+            problems.append(f"#: an enum of {length} characters")
     if (count := _levels(schema, schema.get("$defs", {}), ())) > 10:
-        found.append(f"#: {count} levels of objects")
-    return found
+        problems.append(f"#: {count} levels of objects")
+    return problems
 
 
-def _levels(schema: dict[str, Any], definitions: dict[str, Any], within: tuple[str, ...]) -> int:
+def _levels(schema: dict[str, Any], definitions: dict[str, Any], entered: tuple[str, ...]) -> int:
     if "$ref" in schema:
         name = _name(schema["$ref"])
-        return 0 if name in within else _levels(definitions[name], definitions, (*within, name))
+        return 0 if name in entered else _levels(definitions[name], definitions, (*entered, name))
     below = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
     below += [schema["items"]] if isinstance(schema.get("items"), dict) else []
     own = 1 if schema.get("type") == "object" else 0
-    return own + max((_levels(part, definitions, within) for part in below), default=0)
+    return own + max((_levels(part, definitions, entered) for part in below), default=0)

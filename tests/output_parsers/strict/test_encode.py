@@ -1,4 +1,4 @@
-"""What strict mode cannot say is said in another way, and brought back."""
+"""Schemas that strict mode does not support are sent in another form, and the values are translated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 
 def record(**properties: Any) -> dict[str, Any]:
-    """An object with properties that may be left out."""
+    """Return the schema of an object whose properties are all optional."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
@@ -28,20 +28,20 @@ INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"
 LEFT_OUT = {"description": "null: left out"}
 
 
-def goes_and_comes(schema: Any, plain: Any, encoded: Any) -> None:
+def check_round_trip(schema: Any, plain: Any, encoded: Any) -> None:
     encoding = encode(schema, OPENAI)
     assert encoding.encode(plain) == encoded
     assert encoding.decode(encoded) == plain
 
 
-def test_a_strict_schema_is_sent_as_it_is() -> None:
+def test_a_strict_schema_is_sent_unchanged() -> None:
     schema = closed(name=STRING, ages={"type": "array", "items": INTEGER, "minItems": 1})
     encoding = encode(schema, OPENAI)
     assert (encoding.schema, encoding.findings) == (schema, ())
     assert (encoding.identity, encoding.lossless) == (True, True)
 
 
-def test_what_may_be_left_out_is_null_then() -> None:
+def test_an_optional_property_is_null_when_it_is_left_out() -> None:
     encoding = encode(record(age=INTEGER), OPENAI)
     assert encoding.schema == closed(age={"anyOf": [INTEGER, NULL], **LEFT_OUT})
     assert encoding.decode({"age": None}) == {}
@@ -50,16 +50,16 @@ def test_what_may_be_left_out_is_null_then() -> None:
     assert not encoding.identity
 
 
-def test_a_value_that_may_be_null_itself_stands_in_a_box_where_it_may_be_left_out() -> None:
+def test_an_optional_property_that_may_be_null_is_wrapped() -> None:
     schema = record(age={"type": ["integer", "null"]})
-    boxed = closed(value={"anyOf": [INTEGER, NULL]})
-    assert encode(schema, OPENAI).schema == closed(age={"anyOf": [boxed, NULL], **LEFT_OUT})
-    goes_and_comes(schema, {}, {"age": None})
-    goes_and_comes(schema, {"age": None}, {"age": {"value": None}})
-    goes_and_comes(schema, {"age": 3}, {"age": {"value": 3}})
+    wrapped = closed(value={"anyOf": [INTEGER, NULL]})
+    assert encode(schema, OPENAI).schema == closed(age={"anyOf": [wrapped, NULL], **LEFT_OUT})
+    check_round_trip(schema, {}, {"age": None})
+    check_round_trip(schema, {"age": None}, {"age": {"value": None}})
+    check_round_trip(schema, {"age": 3}, {"age": {"value": 3}})
 
 
-def test_null_by_default_stays_null() -> None:
+def test_null_stays_null_if_it_is_the_default() -> None:
     encoding = encode(record(age={"anyOf": [INTEGER, NULL], "default": None}), OPENAI)
     assert encoding.schema == closed(age={"anyOf": [INTEGER, NULL]})
     assert encoding.identity
@@ -67,31 +67,31 @@ def test_null_by_default_stays_null() -> None:
     assert encoding.encode({}) == {"age": None}
 
 
-def test_a_default_is_said_in_words_and_left_to_the_reader() -> None:
+def test_a_default_is_described_and_filled_in_by_the_reader() -> None:
     encoding = encode(record(age={"type": "integer", "default": 3, "description": "in years"}), OPENAI)
-    said = "null: left out, which means 3 (in years)"
-    assert encoding.schema == closed(age={"anyOf": [INTEGER, NULL], "description": said})
+    description = "null: left out, which means 3 (in years)"
+    assert encoding.schema == closed(age={"anyOf": [INTEGER, NULL], "description": description})
     assert encoding.decode({"age": None}) == {}
 
 
-def test_a_map_is_a_list_of_keys_and_values() -> None:
+def test_a_dict_is_sent_as_a_list_of_pairs() -> None:
     schema = closed(ages={"type": "object", "additionalProperties": INTEGER, "minProperties": 1})
     pairs = {"type": "array", "items": closed(key=STRING, value=INTEGER), "minItems": 1}
-    said = {"description": "as a list of keys and values, each key once"}
-    assert encode(schema, OPENAI).schema == closed(ages={**pairs, **said})
-    goes_and_comes(
+    description = {"description": "as a list of keys and values, each key once"}
+    assert encode(schema, OPENAI).schema == closed(ages={**pairs, **description})
+    check_round_trip(
         schema, {"ages": {"a": 1, "b": 2}}, {"ages": [{"key": "a", "value": 1}, {"key": "b", "value": 2}]}
     )
 
 
-def test_a_key_that_stands_twice_is_an_error() -> None:
+def test_a_repeated_key_in_a_list_of_pairs_is_an_error() -> None:
     decode = encode({"type": "object", "additionalProperties": INTEGER}, OPENAI).decode
     with pytest.raises(EncodingError) as caught:
         decode({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]})
     assert str(caught.value) == '$.value[1].key: the key stands twice, found "a"'
 
 
-def test_further_properties_have_a_list_of_their_own_whose_name_is_free() -> None:
+def test_additional_properties_are_sent_under_a_name_that_no_property_has() -> None:
     schema = {
         "type": "object",
         "properties": {"additional_properties": INTEGER},
@@ -100,7 +100,7 @@ def test_further_properties_have_a_list_of_their_own_whose_name_is_free() -> Non
     }
     encoding = encode(schema, OPENAI)
     assert list(encoding.schema["properties"]) == ["additional_properties", "additional_properties_"]
-    goes_and_comes(
+    check_round_trip(
         schema,
         {"additional_properties": 1, "b": "x"},
         {"additional_properties": 1, "additional_properties_": [{"key": "b", "value": "x"}]},
@@ -113,13 +113,13 @@ def test_further_properties_have_a_list_of_their_own_whose_name_is_free() -> Non
     )
 
 
-def test_keys_by_pattern_have_a_list_for_each() -> None:
+def test_each_key_pattern_has_a_list_of_its_own() -> None:
     schema = {
         "type": "object",
         "patternProperties": {"^i_": INTEGER, "^s_": STRING},
         "additionalProperties": False,
     }
-    goes_and_comes(
+    check_round_trip(
         schema,
         {"i_a": 1, "s_a": "x"},
         {
@@ -129,41 +129,43 @@ def test_keys_by_pattern_have_a_list_for_each() -> None:
     )
 
 
-def test_a_tuple_is_an_object_with_numbered_items() -> None:
+def test_a_tuple_is_sent_as_an_object_with_numbered_items() -> None:
     schema = closed(at={"type": "array", "prefixItems": [INTEGER, STRING], "items": False, "minItems": 2})
-    said = {"description": "items by their position"}
-    assert encode(schema, OPENAI).schema == closed(at={**closed(item_0=INTEGER, item_1=STRING), **said})
-    goes_and_comes(schema, {"at": [1, "x"]}, {"at": {"item_0": 1, "item_1": "x"}})
+    description = {"description": "items by their position"}
+    assert encode(schema, OPENAI).schema == closed(
+        at={**closed(item_0=INTEGER, item_1=STRING), **description}
+    )
+    check_round_trip(schema, {"at": [1, "x"]}, {"at": {"item_0": 1, "item_1": "x"}})
 
 
-def test_a_tuple_may_be_short_and_may_go_on() -> None:
+def test_a_tuple_may_have_optional_and_further_items() -> None:
     schema = {"type": "array", "prefixItems": [INTEGER, STRING], "items": {"type": "boolean"}, "minItems": 1}
-    goes_and_comes(schema, [1], {"item_0": 1, "item_1": None, "rest": []})
-    goes_and_comes(schema, [1, "x", True], {"item_0": 1, "item_1": "x", "rest": [True]})
+    check_round_trip(schema, [1], {"item_0": 1, "item_1": None, "rest": []})
+    check_round_trip(schema, [1, "x", True], {"item_0": 1, "item_1": "x", "rest": [True]})
     with pytest.raises(EncodingError) as caught:
         encode(schema, OPENAI).decode({"item_0": 1, "item_1": None, "rest": [True]})
     assert str(caught.value) == "$.rest: an item before it is left out, found an array of 1"
 
 
-def test_any_json_is_its_text() -> None:
+def test_any_json_is_sent_as_its_text() -> None:
     schema = closed(data=True)
-    said = "any JSON value, written as JSON text in this string"
-    assert encode(schema, OPENAI).schema == closed(data={"type": "string", "description": said})
-    goes_and_comes(schema, {"data": {"a": [1, None]}}, {"data": '{"a": [1, null]}'})
-    goes_and_comes(schema, {"data": "1"}, {"data": '"1"'})
+    description = "any JSON value, written as JSON text in this string"
+    assert encode(schema, OPENAI).schema == closed(data={"type": "string", "description": description})
+    check_round_trip(schema, {"data": {"a": [1, None]}}, {"data": '{"a": [1, null]}'})
+    check_round_trip(schema, {"data": "1"}, {"data": '"1"'})
     with pytest.raises(EncodingError) as caught:
         encode(schema, OPENAI).decode({"data": "{"})
     assert caught.value.path == "$.data"
     assert caught.value.message.startswith("expected JSON text in a string")
 
 
-def test_one_of_is_any_of() -> None:
+def test_one_of_is_sent_as_any_of() -> None:
     encoding = encode(closed(a={"oneOf": [INTEGER, STRING]}), OPENAI)
     assert encoding.schema == closed(a={"anyOf": [INTEGER, STRING]})
     assert encoding.identity
 
 
-def test_all_of_is_one() -> None:
+def test_all_of_is_merged() -> None:
     schema = {
         "allOf": [
             {"type": "object", "properties": {"a": {"minimum": 1}}, "required": ["a"]},
@@ -173,7 +175,7 @@ def test_all_of_is_one() -> None:
     assert encode(schema, OPENAI).schema == closed(a={"type": "integer", "minimum": 1}, b=STRING)
 
 
-def test_mixed_enums_are_told_apart_by_type_and_objects_are_their_text() -> None:
+def test_a_mixed_enum_has_a_branch_for_each_type_and_objects_as_text() -> None:
     schema = closed(a={"enum": ["x", 1, None, {"b": 1}, True]})
     sent = [
         {"type": "string", "enum": ["x", '{"b": 1}']},
@@ -183,10 +185,10 @@ def test_mixed_enums_are_told_apart_by_type_and_objects_are_their_text() -> None
     ]
     assert encode(schema, OPENAI).schema == closed(a={"anyOf": sent})
     for plain, encoded in (("x", "x"), (1, 1), (None, None), ({"b": 1}, '{"b": 1}'), (True, True)):
-        goes_and_comes(schema, {"a": plain}, {"a": encoded})
+        check_round_trip(schema, {"a": plain}, {"a": encoded})
 
 
-def test_branches_that_look_alike_are_put_apart() -> None:
+def test_branches_that_look_alike_are_wrapped() -> None:
     schema = {"anyOf": [{"type": "array", "items": True}, {"type": "object"}]}
     encoding = encode(schema, OPENAI)
     assert encoding.encode([]) == {"value": []}

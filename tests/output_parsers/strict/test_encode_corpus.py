@@ -1,4 +1,4 @@
-"""Schemas from the wild keep their language when they are encoded for OpenAI's strict mode."""
+"""Real schemas accept the same values after they are encoded for OpenAI's strict mode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(name: str) -> Any:
     return module
 
 
-faults = load("strict_subset").faults
+problems_of = load("strict_subset").problems_of
 nulls = load("null_defaults")
 
 
@@ -38,7 +38,7 @@ class Outcome(Enum):
 
 
 def exact(value: Any) -> Any:
-    """The same JSON with its numbers digit by digit, as the parsers read it."""
+    """Return the same JSON with exact numbers, as the parsers read it."""
     return json.loads(json.dumps(value, default=float), parse_float=Decimal)
 
 
@@ -47,46 +47,48 @@ def validator(schema: Any) -> Any:
     return chosen(exact(schema))
 
 
-def trouble(case: dict[str, Any], encoding: Encoding) -> list[str]:
-    """In what way the instances of a schema do not keep what they are."""
-    asked, sent = validator(case["schema"]), validator(encoding.schema)
+def round_trip_problems(case: dict[str, Any], encoding: Encoding) -> list[str]:
+    """Return which instances of a schema are not encoded and decoded faithfully."""
+    original, sent = validator(case["schema"]), validator(encoding.schema)
     names = nulls.null_by_default(case["schema"])
-    found = []
+    problems = []
     for number, test in enumerate(case["tests"]):
         value = exact(test["data"])
         try:
-            written = encoding.encode(value)
-        except EncodingError as fault:
-            if asked.is_valid(value):
-                found.append(f"{number}: a valid instance is refused: {fault}")
+            encoded = encoding.encode(value)
+        except EncodingError as error:
+            if original.is_valid(value):
+                problems.append(f"{number}: a valid instance is refused: {error}")
             continue
-        back = encoding.decode(exact(written))
-        if not asked.is_valid(value):
-            if sent.is_valid(exact(written)) and asked.is_valid(back):
-                found.append(f"{number}: an invalid instance becomes a valid one")
+        decoded = encoding.decode(exact(encoded))
+        if not original.is_valid(value):
+            if sent.is_valid(exact(encoded)) and original.is_valid(decoded):
+                problems.append(f"{number}: an invalid instance becomes a valid one")
             continue
-        if not sent.is_valid(exact(written)):
-            found.append(f"{number}: a valid instance does not fit the schema that is sent")
-        if not nulls.same_but_for(names, back, value) or not asked.is_valid(back):
-            found.append(f"{number}: a valid instance comes back as something else")
-    return found
+        if not sent.is_valid(exact(encoded)):
+            problems.append(f"{number}: a valid instance does not fit the schema that is sent")
+        if not nulls.equal_except_nulls(names, decoded, value) or not original.is_valid(decoded):
+            problems.append(f"{number}: a valid instance is decoded as something else")
+    return problems
 
 
-def judged(case: dict[str, Any]) -> tuple[Outcome, list[str]]:
+def judge(case: dict[str, Any]) -> tuple[Outcome, list[str]]:
     encoding = encode(case["schema"], OPENAI)
     if not encoding.lossless:
         lost = [str(finding) for finding in encoding.findings if not finding.lossless]
         return (Outcome.GIVEN_UP if lost else Outcome.WRONG), lost
-    found = [*faults(encoding.schema), *trouble(case, encoding)]
-    return (Outcome.WRONG if found else Outcome.KEPT), found
+    problems = [*problems_of(encoding.schema), *round_trip_problems(case, encoding)]
+    return (Outcome.WRONG if problems else Outcome.KEPT), problems
 
 
-def test_schemas_from_the_wild_keep_their_language() -> None:
+def test_real_schemas_keep_their_values() -> None:
     if not CORPUS.exists():
-        pytest.skip(f"the corpus of schemas is not here: {CORPUS}")
+        pytest.skip(f"the corpus of schemas is missing: {CORPUS}")
     cases = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
-    outcomes = {case["id"]: judged(case) for case in cases}
+    outcomes = {case["id"]: judge(case) for case in cases}
     counts = {kind.value: sum(kind is outcome for outcome, _ in outcomes.values()) for kind in Outcome}
     print(f"\n{len(cases)} schemas: {counts}")
-    assert {name: said for name, (outcome, said) in outcomes.items() if outcome is Outcome.WRONG} == {}
+    assert {
+        name: problems for name, (outcome, problems) in outcomes.items() if outcome is Outcome.WRONG
+    } == {}
     assert counts["kept"] >= 0.95 * len(cases)

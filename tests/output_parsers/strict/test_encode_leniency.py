@@ -1,4 +1,4 @@
-"""A reply in the encoded form is read as leniently as one in the plain form, and never as something else."""
+"""A reply in the encoded form is read as leniently as a plain one, and never as another value."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ANN = Person(name="A", age=42, tags={"x": 1})
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value", "steps"),
+    ("form", "text", "value", "coercions"),
     [
         (Person, f'{{"name": "A", "age": "42", "tags": {PAIRS}}}', ANN, ["$.age: number as text"]),
         (Person, f'{{"Name": "A", "age": 42, "tags": {PAIRS}}}', ANN, ["$.Name: key in another form"]),
@@ -109,10 +109,10 @@ ANN = Person(name="A", age=42, tags={"x": 1})
         ),
     ],
 )
-def test_it_is_read_and_noted(form: Any, text: str, value: Any, steps: list[str]) -> None:
+def test_a_deviation_is_read_and_recorded(form: Any, text: str, value: Any, coercions: list[str]) -> None:
     reading = parser_of(form).read(text)
     assert reading.value == value
-    assert [f"{step.path}: {step.rule}" for step in reading.coercions] == steps
+    assert [f"{step.path}: {step.rule}" for step in reading.coercions] == coercions
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_it_is_read_and_noted(form: Any, text: str, value: Any, steps: list[str]
         ),
     ],
 )
-def test_what_does_not_fit_is_told_together_each_with_its_path(
+def test_all_problems_are_reported_together_with_their_paths(
     form: Any, text: str, problems: list[str]
 ) -> None:
     with pytest.raises(OutputParsingError) as caught:

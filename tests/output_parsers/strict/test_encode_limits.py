@@ -1,4 +1,4 @@
-"""References, drafts, words for what is not enforced, and what is done where a schema does not fit."""
+"""References, drafts, remarks for keywords that are not enforced, and schemas that exceed a limit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_schema_may_refer_to_itself() -> None:
     assert encoding.identity
 
 
-def test_what_is_not_enforced_is_said_in_words() -> None:
+def test_keywords_that_are_not_enforced_are_described() -> None:
     schema = closed(
         name={"type": "string", "minLength": 2, "format": "uri", "description": "a place"},
         ids={"type": "array", "items": INTEGER, "uniqueItems": True},
@@ -78,7 +78,7 @@ def test_what_is_not_enforced_is_said_in_words() -> None:
     assert encoding.identity
 
 
-def test_a_pattern_that_looks_around_is_not_sent() -> None:
+def test_a_pattern_with_lookaround_is_not_sent() -> None:
     encoding = encode(closed(a={"type": "string", "pattern": "^(?!x)"}), OPENAI)
     assert encoding.schema == closed(a={"type": "string", "description": "matching ^(?!x)"})
 
@@ -87,11 +87,11 @@ def test_a_reference_out_of_the_document_gives_strict_mode_up() -> None:
     schema = closed(a={"$ref": "https://example.org/other.json"})
     encoding = encode(schema, OPENAI)
     assert (encoding.schema, encoding.lossless, encoding.identity) == (schema, False, True)
-    what = "a reference out of the document (https://example.org/other.json)"
-    assert Finding("#/properties/a", what, "strict mode is given up", lossless=False) in encoding.findings
+    feature = "a reference out of the document (https://example.org/other.json)"
+    assert Finding("#/properties/a", feature, "strict mode is given up", lossless=False) in encoding.findings
 
 
-def test_nothing_at_all_gives_strict_mode_up() -> None:
+def test_a_schema_that_no_value_fits_gives_strict_mode_up() -> None:
     encoding = encode({"not": {}, "enum": []}, OPENAI)
     assert not encoding.lossless
 
@@ -104,7 +104,7 @@ def test_too_many_properties_give_strict_mode_up() -> None:
     ]
 
 
-def test_a_long_enum_is_left_to_the_reader() -> None:
+def test_a_long_enum_is_not_sent() -> None:
     schema = closed(a={"type": "string", "enum": [f"value {number}" for number in range(1001)]})
     encoding = encode(schema, OPENAI)
     assert encoding.lossless
@@ -114,7 +114,7 @@ def test_a_long_enum_is_left_to_the_reader() -> None:
     )
 
 
-def test_what_lies_too_deep_is_json_text() -> None:
+def test_an_object_that_is_nested_too_deeply_is_sent_as_json_text() -> None:
     schema: dict[str, Any] = INTEGER
     value: Any = 1
     for _ in range(12):
@@ -124,14 +124,14 @@ def test_what_lies_too_deep_is_json_text() -> None:
     assert encoding.decode(encoding.encode(value)) == value
 
 
-def test_draft_4_says_some_things_otherwise() -> None:
+def test_draft_4_keywords_are_rewritten() -> None:
     schema = {
         "$schema": "http://json-schema.org/draft-04/schema#",
         "type": "object",
         "properties": {
             "a": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
             "b": {"type": "array", "items": [INTEGER], "additionalItems": False, "minItems": 1},
-            "c": {"type": "string", "const": "no keyword of this draft"},
+            "c": {"type": "string", "const": "not a keyword of this draft"},
         },
         "required": ["a", "b", "c"],
         "additionalProperties": False,
@@ -142,7 +142,7 @@ def test_draft_4_says_some_things_otherwise() -> None:
     assert sent["c"] == STRING
 
 
-def test_a_profile_that_takes_more_is_sent_more() -> None:
+def test_a_profile_that_supports_more_gets_more_unchanged() -> None:
     schema = {
         "type": "object",
         "properties": {"age": INTEGER, "at": {"type": "array", "prefixItems": [INTEGER], "items": False}},
@@ -155,7 +155,7 @@ def test_a_profile_that_takes_more_is_sent_more() -> None:
     assert not encode(schema, LLAMA_CPP).identity  # it has no tuples
 
 
-def test_an_enum_of_booleans_is_not_sent_where_enums_are_of_texts_and_numbers() -> None:
+def test_an_enum_of_booleans_is_not_sent_to_a_profile_without_them() -> None:
     encoding = encode(closed(a={"enum": [True, "x"]}), GEMINI)
     sent = [{"type": "boolean"}, {"type": "string", "enum": ["x"]}]
     assert encoding.schema["properties"]["a"] == {"anyOf": sent, "description": 'one of [true, "x"]'}
@@ -164,12 +164,12 @@ def test_an_enum_of_booleans_is_not_sent_where_enums_are_of_texts_and_numbers() 
     )
 
 
-def test_unevaluated_properties_are_additional_where_nothing_evaluates_them() -> None:
+def test_unevaluated_properties_become_additional_properties() -> None:
     schema = {"allOf": [{"properties": {"a": INTEGER}, "required": ["a"]}], "type": "object"}
     assert encode({**schema, "unevaluatedProperties": False}, OPENAI).schema == closed(a=INTEGER)
 
 
-def test_where_there_is_no_recursion_it_ends_in_json_text() -> None:
+def test_recursion_becomes_json_text_for_a_profile_without_recursion() -> None:
     schema = closed(kids={"type": "array", "items": {"$ref": "#"}})
     encoding = encode(schema, ANTHROPIC)
     value = {"kids": [{"kids": [{"kids": []}]}]}
@@ -189,6 +189,6 @@ def test_where_there_is_no_recursion_it_ends_in_json_text() -> None:
         {"items": 1},
     ],
 )
-def test_what_is_no_schema_is_refused_in_words_or_taken_for_less(schema: Any) -> None:
+def test_an_invalid_schema_gives_strict_mode_up_or_is_ignored_in_part(schema: Any) -> None:
     encoding = encode(schema, OPENAI)
     assert encoding.lossless or any(not finding.lossless for finding in encoding.findings)

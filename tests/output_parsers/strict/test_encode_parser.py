@@ -1,4 +1,4 @@
-"""A parser that asks for the encoded form, and understands the plain one."""
+"""An encoded parser asks for the encoded form and also reads the plain one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parser_of(form: Any) -> TypeParser[Any]:
     return parser
 
 
-def test_the_encoded_form_is_read_without_a_step() -> None:
+def test_the_encoded_form_is_read_without_coercions() -> None:
     parser, encoding = encode_parser(parser_of(Person), OPENAI)
     reading = parser.read('{"name": "Ann", "tags": [{"key": "a", "value": 1}], "nick": null}')
     assert reading.value == Person(name="Ann", tags={"a": 1})
@@ -48,14 +48,14 @@ def test_the_encoded_form_is_read_without_a_step() -> None:
     assert not encoding.identity
 
 
-def test_the_plain_form_is_understood_and_noted() -> None:
+def test_the_plain_form_is_read_and_recorded() -> None:
     parser, _ = encode_parser(parser_of(Pair), OPENAI)
     reading = parser.read('{"both": [1, "x"]}')
     assert reading.value == Pair((1, "x"))
     assert reading.coercions == (Coercion("$.both", "encoding left out", "", ""),)
 
 
-def test_what_is_neither_is_refused_with_what_was_expected() -> None:
+def test_a_reply_in_neither_form_is_an_error() -> None:
     parser, _ = encode_parser(parser_of(Pair), OPENAI)
     with pytest.raises(OutputParsingError) as caught:
         parser.parse('{"both": {"item_0": 1}}')
@@ -64,13 +64,13 @@ def test_what_is_neither_is_refused_with_what_was_expected() -> None:
     ]
 
 
-def test_what_the_schema_does_not_enforce_the_reader_does() -> None:
+def test_the_reader_enforces_keywords_that_are_not_sent() -> None:
     parser, _ = encode_parser(parser_of(Person), OPENAI)
     with pytest.raises(OutputParsingError, match=r"\$\.name: string should have at least 2 characters"):
         parser.parse('{"name": "A", "tags": [], "nick": null}')
 
 
-def test_a_type_that_decoding_does_not_change_keeps_its_clean_path() -> None:
+def test_a_type_whose_encoding_is_the_identity_keeps_its_fast_reader() -> None:
     parser, encoding = encode_parser(parser_of(Plain), OPENAI)
     assert encoding.identity
     assert not isinstance(parser.node, EncodedNode)
@@ -80,7 +80,7 @@ def test_a_type_that_decoding_does_not_change_keeps_its_clean_path() -> None:
     assert parser.parse('{"name": "a", "nick": null, "kids": []}') == Plain(name="a", kids=[])
 
 
-def test_what_is_no_object_travels_in_an_envelope() -> None:
+def test_a_type_that_is_not_an_object_is_sent_in_an_envelope() -> None:
     parser, encoding = encode_parser(parser_of(list[int]), OPENAI)
     assert encoding.identity
     assert parser.parse('{"value": [1, 2]}') == [1, 2]
@@ -88,14 +88,14 @@ def test_what_is_no_object_travels_in_an_envelope() -> None:
     assert text.parse('{"value": "a"}') == "a"
 
 
-def test_the_hint_shows_what_is_to_be_written() -> None:
+def test_the_hint_shows_the_encoded_form() -> None:
     parser, _ = encode_parser(parser_of(Person), OPENAI)
     assert parser.hint == (
         '{"name": string, "tags": [{"key": string, "value": integer}, ...], "nick": string | null}'
     )
 
 
-def test_a_schema_that_is_given_up_leaves_the_parser_as_it_is() -> None:
+def test_a_parser_is_unchanged_if_strict_mode_is_given_up() -> None:
     class Wide(BaseModel):
         __annotations__ = {f"field_{number}": int for number in range(5001)}
 
@@ -105,7 +105,7 @@ def test_a_schema_that_is_given_up_leaves_the_parser_as_it_is() -> None:
     assert not encoding.lossless
 
 
-def test_an_encoded_parser_is_encoded_no_further() -> None:
+def test_an_encoded_parser_is_not_encoded_again() -> None:
     parser, _ = encode_parser(parser_of(Pair), OPENAI)
     again, encoding = encode_parser(parser, OPENAI)
     assert encoding.identity
@@ -113,9 +113,11 @@ def test_an_encoded_parser_is_encoded_no_further() -> None:
     assert again.parse(json.dumps({"both": {"item_0": 1, "item_1": "x"}})) == Pair((1, "x"))
 
 
-def test_the_parsers_load_no_encoding() -> None:
+def test_using_a_parser_does_not_import_the_strict_package() -> None:
     program = (
-        "import sys, output_parsers\nprint([n for n in sys.modules if 'encoding' in n and 'output' in n])"
+        "import sys, output_parsers\n"
+        "output_parsers.parser_for(int).parse('1')\n"
+        "print([name for name in sys.modules if name.startswith('output_parsers.strict')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""For schemas of all shapes: what is valid is encoded, fits what is sent, and comes back as it was."""
+"""For schemas of all kinds: a valid value is encoded, fits the schema that is sent, and is decoded again."""
 
 from __future__ import annotations
 
@@ -117,56 +117,58 @@ SCHEMAS = st.recursive(LEAVES, compound, max_leaves=6).map(
 
 
 def is_valid(schema: Any, value: Any) -> bool | None:
-    """What jsonschema says; None where it has no answer, as when a schema refers to itself alone."""
+    """Validate with jsonschema. Returns None if it cannot decide, as for a schema that only refers to itself."""
     try:
         return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
     except RecursionError:
         return None
 
 
-def shows(schema: Any, value: Any, profile: Profile) -> None:
+def check_round_trip(schema: Any, value: Any, profile: Profile) -> None:
     encoding = encode(schema, profile)
     if not encoding.lossless:
-        lost = [finding.feature for finding in encoding.findings if not finding.lossless]
-        assert lost
-        assert not any("an invalid JSON Schema" in what for what in lost)
+        features = [finding.feature for finding in encoding.findings if not finding.lossless]
+        assert features
+        assert not any("an invalid JSON Schema" in feature for feature in features)
         return
     valid = is_valid(schema, value)
     try:
-        written = encoding.encode(value)
+        encoded = encoding.encode(value)
     except EncodingError:
         assert not valid, f"a valid value is refused: {json.dumps(encoding.schema)}"
         return
-    assert is_valid(encoding.schema, written), f"{written} does not fit {json.dumps(encoding.schema)}"
-    back = encoding.decode(json.loads(json.dumps(written)))
+    assert is_valid(encoding.schema, encoded), f"{encoded} does not fit {json.dumps(encoding.schema)}"
+    decoded = encoding.decode(json.loads(json.dumps(encoded)))
     names = nulls.null_by_default(schema)
-    assert nulls.same_but_for(names, back, value), f"{written} came back as {back}"
+    assert nulls.equal_except_nulls(names, decoded, value), f"{encoded} was decoded as {decoded}"
     if valid:
-        assert is_valid(schema, back) is not False, f"{written} came back as {back}, which is not valid"
+        assert is_valid(schema, decoded) is not False, (
+            f"{encoded} was decoded as {decoded}, which is not valid"
+        )
     if encoding.identity:
-        assert nulls.same_but_for(names, written, value)
+        assert nulls.equal_except_nulls(names, encoded, value)
 
 
 @THOROUGH
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
-def test_what_is_valid_goes_there_and_back(schema: Any, values: list[Any]) -> None:
+def test_a_valid_value_survives_encoding_and_decoding(schema: Any, values: list[Any]) -> None:
     for value in values:
-        shows(schema, value, OPENAI)
+        check_round_trip(schema, value, OPENAI)
 
 
 @THOROUGH
 @given(SCHEMAS)
-def test_what_is_sent_lies_in_the_strict_subset(schema: Any) -> None:
+def test_the_schema_that_is_sent_lies_in_the_strict_subset(schema: Any) -> None:
     encoding = encode(schema, OPENAI)
-    assert not encoding.lossless or strict_subset.faults(encoding.schema) == []
+    assert not encoding.lossless or strict_subset.problems_of(encoding.schema) == []
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 @settings(THOROUGH, max_examples=150)
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=5))
-def test_it_is_so_for_each_profile(profile: Profile, schema: Any, values: list[Any]) -> None:
+def test_a_valid_value_survives_for_each_profile(profile: Profile, schema: Any, values: list[Any]) -> None:
     for value in values:
-        shows(schema, value, profile)
+        check_round_trip(schema, value, profile)
 
 
 @settings(THOROUGH, max_examples=200)
@@ -179,28 +181,28 @@ def test_any_json_is_decoded_or_refused(schema: Any, value: Any) -> None:
         return
 
 
-def written_by_a_model(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
-    """Values that fit a schema of the strict subset, as a model held to it would write them."""
+def values_for(schema: Any, definitions: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
+    """Return values that fit a schema of the strict subset, as a constrained model would write them."""
     if "$ref" in schema:
-        return written_by_a_model(definitions[schema["$ref"].rpartition("/")[2]], definitions, depth + 1)
+        return values_for(definitions[schema["$ref"].rpartition("/")[2]], definitions, depth + 1)
     if "anyOf" in schema:
-        every = schema["anyOf"]
-        if len(every) == 2 and {"type": "null"} in every:  # what is said of both is said of the value
-            every = [part if part == {"type": "null"} else {**schema, **part} for part in every]
-            every = [{key: part[key] for key in part if key != "anyOf"} for part in every]
-        options = [option for option in every if option == {"type": "null"}] if depth > 6 else []
-        return st.one_of([written_by_a_model(part, definitions, depth + 1) for part in options or every])
+        parts = schema["anyOf"]
+        if len(parts) == 2 and {"type": "null"} in parts:  # keywords beside anyOf apply to the value
+            parts = [part if part == {"type": "null"} else {**schema, **part} for part in parts]
+            parts = [{key: part[key] for key in part if key != "anyOf"} for part in parts]
+        options = [option for option in parts if option == {"type": "null"}] if depth > 6 else []
+        return st.one_of([values_for(part, definitions, depth + 1) for part in options or parts])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema["type"] == "array":
-        least, most = schema.get("minItems", 0), schema.get("maxItems", 2 if depth < 4 else 0)
-        if most == 0:
+        min_items, max_items = schema.get("minItems", 0), schema.get("maxItems", 2 if depth < 4 else 0)
+        if max_items == 0:
             return st.just([])
-        items = written_by_a_model(schema["items"], definitions, depth + 1)
-        return st.lists(items, min_size=least, max_size=max(least, most))
+        items = values_for(schema["items"], definitions, depth + 1)
+        return st.lists(items, min_size=min_items, max_size=max(min_items, max_items))
     if schema["type"] == "object":
         return st.fixed_dictionaries(
-            {key: written_by_a_model(p, definitions, depth + 1) for key, p in schema["properties"].items()}
+            {key: values_for(p, definitions, depth + 1) for key, p in schema["properties"].items()}
         )
     if schema["type"] == "string" and JSON_TEXT in schema.get("description", ""):
         return json_texts(schema["description"])
@@ -213,48 +215,50 @@ def written_by_a_model(schema: Any, definitions: dict[str, Any], depth: int = 0)
     }[schema["type"]]
 
 
-# What no schema says: that a key stands once in a list of pairs, and that what is left out stands last.
-REFUSALS = {
+# Rules that a schema cannot express: keys of pairs are unique, and optional items of a tuple come last.
+INEXPRESSIBLE = {
     "the key stands twice",
     "an item before it is left out",
     "no item of this name is expected",  # the same, where a branch of a union has fewer items
 }
-JSON_TEXT = "written as JSON text in this string"
+JSON_TEXT = "encoded as JSON text in this string"
 
 
 def json_texts(description: str) -> st.SearchStrategy[str]:
-    """JSON texts of the kinds of value that a description asks for."""
+    """Return JSON texts of the types that a description asks for."""
     kinds = set(description.split(f", {JSON_TEXT}")[0].rpartition("(")[2].split(" or "))
     wanted = VALUES if "any JSON value" in kinds else VALUES.filter(lambda value: kind_of(value) in kinds)
     return wanted.map(json.dumps)
 
 
-def has_twins(written: Any) -> bool:
-    """Whether a key stands twice in a list of pairs, anywhere."""
-    if isinstance(written, dict):
-        return any(map(has_twins, written.values()))
-    if not isinstance(written, list):
+def has_repeated_key(encoded: Any) -> bool:
+    """Return True if a list of pairs, anywhere in the value, has a key twice."""
+    if isinstance(encoded, dict):
+        return any(map(has_repeated_key, encoded.values()))
+    if not isinstance(encoded, list):
         return False
-    keys = [item["key"] for item in written if isinstance(item, dict) and item.keys() == {"key", "value"}]
-    return len(keys) > len(set(map(str, keys))) or any(map(has_twins, written))
+    keys = [item["key"] for item in encoded if isinstance(item, dict) and item.keys() == {"key", "value"}]
+    return len(keys) > len(set(map(str, keys))) or any(map(has_repeated_key, encoded))
 
 
 @THOROUGH
 @given(SCHEMAS, st.data())
-def test_what_a_model_may_write_is_decoded_to_one_value(schema: Any, data: st.DataObject) -> None:
+def test_every_reply_that_fits_the_sent_schema_is_decoded_to_one_value(
+    schema: Any, data: st.DataObject
+) -> None:
     encoding = encode(schema, OPENAI)
     assume(encoding.lossless)
     try:
-        values = written_by_a_model(encoding.schema, encoding.schema.get("$defs", {}))
-    except RecursionError:  # an object that holds itself without end
+        values = values_for(encoding.schema, encoding.schema.get("$defs", {}))
+    except RecursionError:  # a type whose values would be infinite
         assume(False)
-    written = data.draw(values)
+    encoded = data.draw(values)
     try:
-        back = encoding.decode(written)
-    except EncodingError as fault:
-        # of a key that stands twice, a union may tell what is wrong with its next branch instead
-        refusal = "" if has_twins(written) else fault.message.partition(", found ")[0]
+        decoded = encoding.decode(encoded)
+    except EncodingError as error:
+        # for a repeated key, a union may report what is wrong with another branch instead
+        reason = "" if has_repeated_key(encoded) else error.message.partition(", found ")[0]
     else:
-        refusal = ""
-        assert not is_valid(schema, back) or json_equal(encoding.decode(encoding.encode(back)), back)
-    assert refusal in {"", *REFUSALS}
+        reason = ""
+        assert not is_valid(schema, decoded) or json_equal(encoding.decode(encoding.encode(decoded)), decoded)
+    assert reason in {"", *INEXPRESSIBLE}

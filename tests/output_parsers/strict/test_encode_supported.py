@@ -1,4 +1,4 @@
-"""What can be said as it stands is sent as it is, just as if it had been taken apart."""
+"""The quick check for supported schemas agrees with building their codecs."""
 
 from __future__ import annotations
 
@@ -64,19 +64,24 @@ def schema_of(form: Any, profile: Profile) -> Any:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_one_look_and_taking_apart_agree(form: Any, profile: Profile) -> None:
+def test_a_supported_schema_is_sent_unchanged_by_its_codecs_too(form: Any, profile: Profile) -> None:
     schema = schema_of(form, profile)
     if is_supported(schema, profile):
-        whole = build_encoding(schema, profile, SchemaLocation("#", of_type=False))
-        assert (whole.schema, whole.identity, whole.lossless, whole.findings) == (schema, True, True, ())
+        encoding = build_encoding(schema, profile, SchemaLocation("#", of_type=False))
+        assert (encoding.schema, encoding.identity, encoding.lossless, encoding.findings) == (
+            schema,
+            True,
+            True,
+            (),
+        )
 
 
-def test_one_look_is_enough_for_closed_records() -> None:
+def test_closed_records_are_supported() -> None:
     assert [form for form in FORMS if not is_supported(schema_of(form, OPENAI), OPENAI)] == []
-    assert not is_supported(schema_of(Person, OPENAI), ANTHROPIC)  # it has no recursion, and no bounds
+    assert not is_supported(schema_of(Person, OPENAI), ANTHROPIC)  # it supports neither recursion nor bounds
 
 
-def test_values_are_checked_all_the_same() -> None:
+def test_values_of_a_supported_schema_are_checked() -> None:
     parser = ParserRegistry().parser_for(Address)
     assert isinstance(parser, TypeParser)
     encoding = encode_parser(parser, OPENAI)[1]

@@ -1,4 +1,4 @@
-"""For types and values of all shapes: what a model writes in the encoded form is the value that it means."""
+"""Values of all kinds of types survive encoding, writing and reading."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def parser_of(form: Any) -> TypeParser[Any]:
 
 
 def plain(value: Any) -> Any:
-    """The JSON of a value without any encoding."""
+    """Return the JSON of a value without any encoding."""
     if isinstance(value, BaseModel):
         return {name: plain(item) for name, item in value}
     if hasattr(value, "_asdict"):
@@ -207,8 +207,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def carried(form: Any, value: Any, profile: Profile) -> Any:
-    """The plain JSON of a value, in the envelope that the profile wants around what is no object."""
+def plain_reply(form: Any, value: Any, profile: Profile) -> Any:
+    """Return the plain JSON of a value, in an envelope if the profile requires an object."""
     parser = parser_of(form)
     bare = parser.plain_text or (profile.object_root and "properties" not in (parser.schema or {}))
     return {"value": plain(value)} if bare else plain(value)
@@ -216,13 +216,13 @@ def carried(form: Any, value: Any, profile: Profile) -> Any:
 
 @QUICK
 @given(typed_values())
-def test_what_is_written_in_the_encoded_form_is_read_back(typed: tuple[Any, Any]) -> None:
+def test_an_encoded_value_is_read_back(typed: tuple[Any, Any]) -> None:
     form, value = typed
     parser, encoding = encode_parser(parser_of(form), OPENAI)
     assert encoding.lossless
-    assert strict_subset.faults(encoding.schema) == []
+    assert strict_subset.problems_of(encoding.schema) == []
     assert parser.schema == encoding.schema
-    text = json.dumps(encoding.encode(carried(form, value, OPENAI)))
+    text = json.dumps(encoding.encode(plain_reply(form, value, OPENAI)))
     reading = parser.read(text)
     assert reading.value == value
     assert type(reading.value) is type(value)
@@ -232,14 +232,14 @@ def test_what_is_written_in_the_encoded_form_is_read_back(typed: tuple[Any, Any]
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 @settings(QUICK, max_examples=80)
 @given(typed_values())
-def test_it_is_so_for_each_profile(profile: Profile, typed: tuple[Any, Any]) -> None:
+def test_an_encoded_value_is_read_back_for_each_profile(profile: Profile, typed: tuple[Any, Any]) -> None:
     form, value = typed
     parser, encoding = encode_parser(parser_of(form), profile)
     if not encoding.lossless:
         assert any(not finding.lossless for finding in encoding.findings)
         return
     assert set(keywords_of(encoding.schema)) <= profile.keywords
-    text = json.dumps(encoding.encode(carried(form, value, profile)))
+    text = json.dumps(encoding.encode(plain_reply(form, value, profile)))
     assert parser.read(text).value == value
 
 
@@ -258,7 +258,7 @@ def keywords_of(schema: Any) -> list[str]:
 
 @QUICK
 @given(typed_values())
-def test_what_is_written_in_the_plain_form_is_understood_or_refused(typed: tuple[Any, Any]) -> None:
+def test_a_plain_reply_is_read_as_its_value_or_refused(typed: tuple[Any, Any]) -> None:
     form, value = typed
     parser, encoding = encode_parser(parser_of(form), OPENAI)
     try:

@@ -1,4 +1,4 @@
-"""Only the parts of a reply that do not fit are written anew, and put where they belong."""
+"""A patch asks only for the invalid parts of a reply and puts the new ones in their place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def patch_of(of: Any, text: str) -> Patch[Any] | None:
     return patch_for(parser, text, caught.value.problems)
 
 
-def mended(of: Any, text: str, parts: str) -> Any:
+def patched(of: Any, text: str, parts: str) -> Any:
     patch = patch_of(of, text)
     assert patch is not None
     return patch.read(patch.parts.parse(parts)).value
@@ -96,18 +96,18 @@ def mended(of: Any, text: str, parts: str) -> Any:
         (Aliased, '{"firstName": 5.5e1000, "sizes": ["x"]}', '{"firstName": "A", "sizes_0": 1}', None),
     ],
 )
-def test_the_parts_are_put_into_the_reply(of: Any, text: str, parts: str, value: Any) -> None:
+def test_new_parts_are_put_into_the_reply(of: Any, text: str, parts: str, value: Any) -> None:
     if value is None:
         value = Aliased(firstName="A", sizes=[1])
         text = text.replace("5.5e1000", "[]")
-    assert mended(of, text, parts) == value
+    assert patched(of, text, parts) == value
 
 
-def test_an_enveloped_reply_is_mended_inside_of_its_envelope() -> None:
-    assert mended(parser_for(list[int]).with_envelope(), '{"value": [1, "x"]}', '{"value_1": 2}') == [1, 2]
+def test_a_reply_in_an_envelope_is_patched_inside_of_it() -> None:
+    assert patched(parser_for(list[int]).with_envelope(), '{"value": [1, "x"]}', '{"value_1": 2}') == [1, 2]
 
 
-def test_an_encoded_reply_is_mended_in_the_form_of_the_type() -> None:
+def test_an_encoded_reply_is_patched_in_its_plain_form() -> None:
     parser, _ = encode_parser(parser_for(dict[str, Person]), OPENAI)
     pair = '{"key": "a", "value": {"name": "Ann", "age": %s, "born": null, "paid": null}}'
     patch = patch_of(parser, '{"value": [' + pair % '"x"' + "]}")
@@ -131,7 +131,7 @@ def test_the_parts_are_asked_for_with_their_schemas() -> None:
     assert patch.paths == ["$.firstName", "$.sizes[1]"]
 
 
-def test_the_parts_have_a_hint_for_prompts() -> None:
+def test_the_parts_have_format_instructions() -> None:
     patch = patch_of(Person, '{"name": "Ann", "age": "old"}')
     assert patch is not None
     assert patch.parts.format_instructions() == (
@@ -139,7 +139,7 @@ def test_the_parts_have_a_hint_for_prompts() -> None:
     )
 
 
-def test_the_definitions_go_with_a_part_that_refers_to_them() -> None:
+def test_the_schema_of_the_parts_has_the_definitions_they_refer_to() -> None:
     patch = patch_of(Tree, '{"size": 1, "children": [5]}')
     assert patch is not None
     assert patch.parts.schema is not None
@@ -147,26 +147,26 @@ def test_the_definitions_go_with_a_part_that_refers_to_them() -> None:
     assert patch.read(patch.parts.parse('{"children_0": {"size": 2}}')).value == Tree(1, [Tree(2)])
 
 
-def test_what_is_inside_of_a_part_that_is_asked_for_is_not_asked_for_twice() -> None:
+def test_a_part_inside_of_another_one_is_not_asked_for_twice() -> None:
     patch = patch_of(Team, '{"people": [5, {"name": [], "age": 1}], "places": 5}')
     assert patch is not None
     assert patch.paths == ["$.places", "$.people[0]", "$.people[1].name"]
 
 
-def test_a_number_keeps_all_of_its_digits() -> None:
+def test_a_number_in_a_part_keeps_all_digits() -> None:
     text = '{"name": "Ann", "age": 1, "paid": "much"}'
     paid = Decimal("0.10000000000000000000000000001")
-    assert mended(Person, text, f'{{"paid": {paid}}}') == Person("Ann", 1, None, paid)
+    assert patched(Person, text, f'{{"paid": {paid}}}') == Person("Ann", 1, None, paid)
 
 
-def test_what_was_read_leniently_in_the_parts_is_noted_at_its_place_in_the_whole() -> None:
+def test_coercions_in_the_parts_have_their_paths_in_the_reply() -> None:
     patch = patch_of(Team, '{"people": [{"name": "Ann", "age": "x"}]}')
     assert patch is not None
     reading = patch.read(patch.parts.parse('{"people_0_age": "31"}'))
     assert [str(step) for step in reading.coercions] == ['$.people[0].age: number as text: "31" → 31']
 
 
-def test_parts_that_do_not_fit_either_are_told_with_their_places_in_the_whole() -> None:
+def test_problems_of_new_parts_have_their_paths_in_the_reply() -> None:
     patch = patch_of(Person, '{"name": "Ann", "age": "old"}')
     assert patch is not None
     with pytest.raises(OutputParsingError) as caught:
@@ -176,22 +176,22 @@ def test_parts_that_do_not_fit_either_are_told_with_their_places_in_the_whole() 
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "problem"),
     [
         ("{}", "$.age: this part is missing"),
         ("[1]", "$: expected an object with age, found an array of 1"),
         ('{"age": 1, "Age": 2}', '$.Age: expected each key once; another key means the same, found "Age"'),
     ],
 )
-def test_parts_that_are_none_are_refused(parts: str, said: str) -> None:
+def test_a_reply_without_the_parts_is_an_error(parts: str, problem: str) -> None:
     patch = patch_of(Person, '{"name": "Ann", "age": "old"}')
     assert patch is not None
     with pytest.raises(OutputParsingError) as caught:
         patch.parts.parse(parts)
-    assert [str(p) for p in caught.value.problems] == [said]
+    assert [str(p) for p in caught.value.problems] == [problem]
 
 
-def test_the_names_of_parts_are_read_in_another_form_too() -> None:
+def test_the_keys_of_parts_may_be_spelled_differently() -> None:
     patch = patch_of(Team, '{"people": [{"name": "Ann", "age": "x"}]}')
     assert patch is not None
     reading = patch.parts.read('{"people0Age": 31, "more": 1}')
@@ -214,17 +214,17 @@ def test_the_names_of_parts_are_read_in_another_form_too() -> None:
         (list[int], "5"),
         (int | list[int], '["x"]'),
         (dict[str, int], '{"a b": "x", "a_b": "y"}'),  # both would have the same name
-        (dict[str, int], '{"' + "long " * 30 + '": "x"}'),  # a path does not hold it whole
+        (dict[str, int], '{"' + "long " * 30 + '": "x"}'),  # the path has a shortened key
     ],
 )
-def test_the_whole_is_asked_for_where_parts_cannot_be_told(of: Any, text: str) -> None:
+def test_there_is_no_patch_if_the_invalid_parts_cannot_be_identified(of: Any, text: str) -> None:
     try:
         parser_for(of).parse(text)
     except OutputParsingError:
         assert patch_of(of, text) is None
 
 
-def test_a_list_that_is_too_long_is_a_part() -> None:
+def test_a_list_that_is_too_long_is_replaced_as_a_whole() -> None:
     patch = patch_of(Aliased, '{"firstName": "A", "sizes": [1, 2, 3]}')
     assert patch is not None
     assert patch.paths == ["$.sizes"]
@@ -248,24 +248,24 @@ def of_person(reference: str, **more: Any) -> dict[str, Any]:
     ],
     ids=["$defs", "definitions", "escaped", "two steps", "or null"],
 )
-def test_a_reference_is_followed_wherever_it_leads(schema: Mapping[str, Any]) -> None:
+def test_references_in_a_schema_are_followed(schema: Mapping[str, Any]) -> None:
     patch = patch_of(schema_parser(schema), '{"p": {"age": "old"}}')
     assert patch is not None
     assert patch.paths == ["$.p.age"]
     assert patch.read(patch.parts.parse('{"p_age": 31}')).value == {"p": {"age": 31}}
 
 
-def test_a_schema_inside_of_itself_is_followed() -> None:
+def test_a_recursive_schema_is_followed() -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
         "required": ["n"],
     }
-    value = mended(schema_parser(schema), '{"n": 1, "kids": [{"n": "x"}]}', '{"kids_0_n": 4}')
+    value = patched(schema_parser(schema), '{"n": 1, "kids": [{"n": "x"}]}', '{"kids_0_n": 4}')
     assert value == {"n": 1, "kids": [{"n": 4}]}
 
 
-def test_a_reference_by_an_anchor_has_all_that_it_stands_for_written_anew() -> None:
+def test_a_value_behind_an_anchor_is_replaced_as_a_whole() -> None:
     schema = of_person("#P", **{"$defs": {"P": {**AGE, "$anchor": "P"}}})
     patch = patch_of(schema_parser(schema), '{"p": {"age": "old"}}')
     assert patch is not None

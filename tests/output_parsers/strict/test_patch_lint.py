@@ -1,4 +1,4 @@
-"""What a provider cannot say of a type is told by field, with what is done about it."""
+"""lint reports unsupported features by field, with what is done about each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Person(BaseModel):
     nick: str = "joe"
 
 
-ABOUT_PERSON = [
+PERSON_FINDINGS = [
     Finding("Address.zip", "minLength", "not sent; enforced when read"),
     Finding("Person.tags", "additional properties", "sent as a list of keys and values"),
     Finding("Person.at", "items by position", "sent as an object with item_0 and so on"),
@@ -35,11 +35,11 @@ ABOUT_PERSON = [
 
 
 def test_the_findings_of_a_type_name_its_fields() -> None:
-    assert lint(Person) == ABOUT_PERSON
+    assert lint(Person) == PERSON_FINDINGS
 
 
-def test_a_parser_and_the_name_of_a_profile_do_as_well() -> None:
-    assert lint(ParserRegistry().parser_for(Person), "openai") == ABOUT_PERSON
+def test_lint_accepts_a_parser_and_the_name_of_a_profile() -> None:
+    assert lint(ParserRegistry().parser_for(Person), "openai") == PERSON_FINDINGS
 
 
 def test_the_findings_of_a_schema_name_its_parts() -> None:
@@ -47,22 +47,22 @@ def test_the_findings_of_a_schema_name_its_parts() -> None:
     assert lint(schema)[0] == Finding("#/properties/a~1b", "not", "not sent; enforced when read")
 
 
-def test_a_type_that_can_be_said_has_no_findings() -> None:
+def test_a_supported_type_has_no_findings() -> None:
     assert lint(list[int]) == []
 
 
-def test_a_finding_reads_as_a_line() -> None:
+def test_a_finding_is_written_as_a_line() -> None:
     assert str(lint(dict[str, int], OPENAI)[0]) == (
         "dict[str, int]: additional properties: sent as a list of keys and values"
     )
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
-def test_every_profile_keeps_the_type(profile: Any) -> None:
+def test_no_profile_gives_strict_mode_up_for_the_type(profile: Any) -> None:
     assert all(finding.lossless for finding in lint(Person, profile))
 
 
-def test_too_many_optional_fields_are_told() -> None:
+def test_too_many_optional_fields_give_strict_mode_up() -> None:
     wide = {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(25)}}
     closed = {**wide, "additionalProperties": False}
     assert lint(closed, ANTHROPIC) == [
@@ -70,7 +70,7 @@ def test_too_many_optional_fields_are_told() -> None:
     ]
 
 
-def test_an_unknown_profile_is_refused() -> None:
+def test_an_unknown_profile_is_an_error() -> None:
     with pytest.raises(ValueError, match="there is no profile named 'opena'") as caught:
         lint(int, "opena")
     assert str(caught.value) == (

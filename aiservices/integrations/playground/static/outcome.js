@@ -9,7 +9,7 @@ import { valueElement } from "./values.js";
 export class Outcome {
   constructor() {
     this.value = undefined;
-    this.snapshot = null; // the JSON text of a snapshot; parsed only when it is drawn, since many snapshots are never drawn
+    this.snapshot = null; // JSON text; parsed only when it is drawn, and many snapshots are never drawn
     this.problem = null;
     this.account = null;
     this.itemErrors = []; // items that could not be read

@@ -74,7 +74,7 @@ def test_an_error_has_its_status_and_tells_no_secret(
     error: Any, status: int, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    desk = create(Desk, ScriptedChatModel([error] * 4), budget=Budget(attempts=1))
+    desk = create(Desk, ScriptedChatModel([error] * 4), budget=Budget(max_attempts=1))
     here = TestClient(app(desk))
     for method in ("number", "anumber", "numbers", "growing"):
         answer = here.post(f"/{method}", json={"it": "x"})
@@ -88,7 +88,9 @@ def test_an_error_has_its_status_and_tells_no_secret(
 
 
 def test_a_problem_says_when_to_come_again() -> None:
-    desk = create(Desk, ScriptedChatModel([RateLimitError("", retry_after=2.1)]), budget=Budget(attempts=1))
+    desk = create(
+        Desk, ScriptedChatModel([RateLimitError("", retry_after=2.1)]), budget=Budget(max_attempts=1)
+    )
     answer = TestClient(app(desk)).post("/number", json={"it": "x"})
     assert answer.headers["retry-after"] == "3"
     assert answer.json()["retry_after"] == 2.1
@@ -97,7 +99,7 @@ def test_a_problem_says_when_to_come_again() -> None:
 @pytest.mark.parametrize("wait", [math.inf, math.nan, -1.0])
 def test_a_wait_that_is_none_is_not_told(wait: float) -> None:
     error = RateLimitError("", retry_after=wait)
-    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(attempts=1))
+    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(max_attempts=1))
     answer = TestClient(app(desk)).post("/number", json={"it": "x"})
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
@@ -112,7 +114,7 @@ def test_a_budget_that_was_spent_on_a_busy_provider_says_when_to_come_again() ->
 
 
 def test_a_problem_tells_what_was_spent() -> None:
-    desk = create(Desk, ScriptedChatModel(["x", "y z"]), budget=Budget(attempts=2))
+    desk = create(Desk, ScriptedChatModel(["x", "y z"]), budget=Budget(max_attempts=2))
     told = Problem.model_validate(TestClient(app(desk)).post("/number", json={"it": "x"}).json())
     assert told.detail == "2 requests were made to models"
     usages = [attempt.usage for attempt in told.attempts]
@@ -120,7 +122,7 @@ def test_a_problem_tells_what_was_spent() -> None:
 
 
 def test_an_error_amid_a_stream_is_an_event() -> None:
-    desk = create(Desk, ScriptedChatModel([f'[1, "{SECRET}"]']), budget=Budget(attempts=1))
+    desk = create(Desk, ScriptedChatModel([f'[1, "{SECRET}"]']), budget=Budget(max_attempts=1))
     answer = TestClient(app(desk)).post("/numbers", json={"it": "x"})
     first, last = answer.text.strip().split("\n\n")
     assert answer.status_code == 200

@@ -220,7 +220,7 @@ def test_headers_go_with_each_request(serve: Callable[[Any], str]) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_errors_come_back_as_their_classes(error: Any, serve: Callable[[Any], str]) -> None:
-    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(attempts=1))
+    desk = create(Desk, ScriptedChatModel([error]), budget=Budget(max_attempts=1))
     with pytest.raises(type(error)) as caught:
         client(Desk, serve(app(desk))).number("it")
     assert type(caught.value) is type(error)
@@ -368,7 +368,7 @@ def test_a_reply_without_usage_is_told_from_a_request_without_a_reply(serve: Cal
     unread = ChatReply(AiMessage("no idea"))
     down = ModelServerError("down", retryable=True)
     here = create(
-        Till, ScriptedChatModel([down, unread, '{"value": 3}']), budget=Budget(attempts=3, first_wait=0)
+        Till, ScriptedChatModel([down, unread, '{"value": 3}']), budget=Budget(max_attempts=3, first_wait=0)
     )
     result = client(Till, serve(app(here))).total("1 + 2")
     replies = [attempt.reply for attempt in result.attempts]

@@ -156,7 +156,7 @@ def test_a_result_has_its_account(make: Make) -> None:
     assert (result.model, result.finish_reason, result.strategy) == ("scripted", "stop", "json_schema")
     assert [attempt.model for attempt in result.attempts] == ["scripted", "scripted"]
     assert result.usage.output_tokens == 2 + 4
-    assert result.reasons == ("scripted takes a JSON Schema",)
+    assert result.reasons == ("scripted supports JSON Schema",)
     assert result.seconds > 0
 
 
@@ -277,7 +277,7 @@ def test_roles_arrive(make: Make) -> None:
 
 
 def test_a_reply_that_cannot_be_read_is_the_same_error(make: Make) -> None:
-    clerk = make(ScriptedChatModel(["perhaps", "who knows"]), budget=Budget(attempts=2))
+    clerk = make(ScriptedChatModel(["perhaps", "who knows"]), budget=Budget(max_attempts=2))
     with pytest.raises(ServiceOutputError) as caught:
         clerk.good("This")
     assert caught.value.qualname == "Clerk.good"
@@ -294,7 +294,7 @@ def test_a_reply_that_cannot_be_read_is_the_same_error(make: Make) -> None:
     ],
 )
 def test_the_errors_of_a_model_are_the_same(make: Make, error: Exception) -> None:
-    clerk = make(ScriptedChatModel([error]), budget=Budget(attempts=1))
+    clerk = make(ScriptedChatModel([error]), budget=Budget(max_attempts=1))
     with pytest.raises(type(error)) as caught:
         clerk.good("This")
     assert isinstance(caught.value, RateLimitError | ModelTimeoutError)
@@ -304,7 +304,7 @@ def test_the_errors_of_a_model_are_the_same(make: Make, error: Exception) -> Non
 
 def test_a_stream_that_fails_raises_where_it_does(make: Make) -> None:
     clerk = make(
-        ScriptedChatModel(['[{"name": "Ann", "age": 3}, {"name": "Bob"}]']), budget=Budget(attempts=1)
+        ScriptedChatModel(['[{"name": "Ann", "age": 3}, {"name": "Bob"}]']), budget=Budget(max_attempts=1)
     )
     people = clerk.people("Rome")
     assert next(people) == Person("Ann", 3)

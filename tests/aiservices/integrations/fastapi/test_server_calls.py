@@ -195,7 +195,7 @@ def test_five_hundred_clients_of_a_model_that_fails_all_get_an_answer(serve: Cal
         said = "some text" if request.response_format is None else None
         return said or '{"value": 1}'
 
-    desk = create(Desk, ScriptedChatModel(reply), budget=Budget(attempts=1))
+    desk = create(Desk, ScriptedChatModel(reply), budget=Budget(max_attempts=1))
     url = serve(app(desk))
 
     async def one(http: httpx2.AsyncClient, method: str) -> str:

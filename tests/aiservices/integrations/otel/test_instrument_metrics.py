@@ -38,7 +38,7 @@ class Counter(Protocol):
 
 def counter(recorded: Recorded, *script: Any, prices: Any = None, **settings: Any) -> Counter:
     around = [recorded.telemetry(content=False, prices=prices)]
-    budget = Budget(attempts=9, first_wait=0)
+    budget = Budget(max_attempts=9, first_wait=0)
     return create(Counter, ScriptedChatModel(script), interceptors=around, budget=budget, **settings)
 
 

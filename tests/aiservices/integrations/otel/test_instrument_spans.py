@@ -84,7 +84,7 @@ def counter(
     recorded: Recorded, *script: Any, before: Any = (), content: bool = False, **settings: Any
 ) -> Counter:
     around = [recorded.telemetry(content=content), *before]
-    settings = {"budget": Budget(attempts=9, first_wait=0), **settings}
+    settings = {"budget": Budget(max_attempts=9, first_wait=0), **settings}
     return create(Counter, ScriptedChatModel(script), interceptors=around, **settings)
 
 
@@ -531,7 +531,7 @@ class Slow(ScriptedChatModel):
 
 @pytest.mark.parametrize("kind", ["acount", "grow"])
 def test_a_request_that_took_too_long_says_so(recorded: Recorded, kind: str) -> None:
-    budget = Budget(attempts=1, seconds=0.05)
+    budget = Budget(max_attempts=1, seconds=0.05)
     service = create(Counter, Slow([]), interceptors=[recorded.telemetry()], budget=budget)
     with pytest.raises(Exception):  # noqa: B017, PT011  # which one is told elsewhere
         KINDS[kind](service)

@@ -167,7 +167,7 @@ def test_the_account_of_a_method_that_gives_a_bare_value_is_told() -> None:
     assert (result, name) == (("result", {"value": True}), "end")
     assert account == {
         "strategy": "json_schema",
-        "reasons": ["scripted takes a JSON Schema", "the value travels in an object, under the key 'value'"],
+        "reasons": ["scripted supports JSON Schema", "the value is sent in an object, under the key 'value'"],
         "input_tokens": account["input_tokens"],
         "output_tokens": 6,
         "cached_tokens": 0,

@@ -88,7 +88,7 @@ def test_a_service_asks_again_where_a_kept_connection_broke() -> None:
         RudeServer(sends(whole()), hangs_up(), resets(), sends(whole())) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
-        greeter = create(Greeter, model, budget=Budget(attempts=3, first_wait=0))
+        greeter = create(Greeter, model, budget=Budget(max_attempts=3, first_wait=0))
         assert [greeter.greet(), greeter.greet()] == ["Hi", "Hi"]
         assert len(server.requests) == 4
 
@@ -124,7 +124,7 @@ def test_a_request_is_sent_as_often_as_the_sdk_sends_it(
         openai.OpenAI(base_url=server.base_url, api_key="k", max_retries=2) as client,
     ):
         with pytest.raises(ModelError):
-            create(Greeter, model, budget=Budget(attempts=3, first_wait=0)).greet()
+            create(Greeter, model, budget=Budget(max_attempts=3, first_wait=0)).greet()
         ours = len(server.requests)
         with pytest.raises(openai.OpenAIError):
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Greet"}])
