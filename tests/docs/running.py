@@ -96,7 +96,7 @@ def run_page(
 
 def _answer_with(script: Iterator[Reply], ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each model that a page names take its replies from one script, in the order of the requests."""
-    find = base._factory
+    find = base._find_factory
 
     def answer(request: ChatRequest) -> Reply:
         ran.requests.append(request)
@@ -114,7 +114,7 @@ def _answer_with(script: Iterator[Reply], ran: Ran, monkeypatch: pytest.MonkeyPa
         return made
 
     monkeypatch.setattr(base, "_find_factory", factory)
-    monkeypatch.setattr(base, "_embedded", lambda: "local")
+    monkeypatch.setattr(base, "_embedded_model", lambda: "local")
 
 
 def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:

@@ -103,7 +103,7 @@ def test_the_extras_are_those_of_the_package() -> None:
 
 
 def test_the_errors_are_all_in_their_index() -> None:
-    for module in ("guardrails", "integrations.mcp", "memory", "models.weights.pull", "moderation"):
+    for module in ("guardrails", "integrations.mcp", "memory", "models.local.download", "moderation"):
         import_module(f"aiservices.{module}")
     import_module("aiservices.integrations.fastapi.remote_client")
     shown = set(re.findall(r"[├└]── (\w+)", path_of("errors.md").read_text("utf-8")))
