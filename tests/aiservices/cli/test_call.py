@@ -98,8 +98,8 @@ def test_all_problems_of_the_arguments_are_reported_together(run: CommandRun, sh
         'found "04.05.2026"\n'
         '  - size: case or punctuation is not accepted, found "SMALL"\n'
         '  - order: expected an object (Order), found "lamp"; write it as JSON\n'
-        "  - note: what follows := must be JSON, found 'oops'\n"
-        "  - flag: it is given 2 times, and takes one value\n"
+        "  - note: the value after := must be JSON, found 'oops'\n"
+        "  - flag: it is given 2 times, but takes one value\n"
         "  - text is missing: text=… (str)\n"
         "  - ratio is missing: ratio=… (float)\n",
     )

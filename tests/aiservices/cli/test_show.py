@@ -13,7 +13,7 @@ SENTIMENT = """\
 SentimentAnalyzer.sentiment_of(text: str) -> Sentiment
 
 model: openai:gpt-5-mini
-strategy: json_schema (openai:gpt-5-mini supports JSON Schema; the value travels in an object, \
+strategy: json_schema (openai:gpt-5-mini supports JSON Schema; the value is sent in an object, \
 under the key 'value')
 
 [user]
@@ -232,6 +232,6 @@ def test_all_problems_of_a_definition_are_reported(run: CommandRun, shop: Path) 
 
 def test_arguments_need_one_method(run: CommandRun) -> None:
     assert run("show", "samples.sentiment:SentimentAnalyzer", "text=x").err == (
-        "error: arguments are those of one method; put .METHOD behind samples.sentiment:SentimentAnalyzer: "
+        "error: arguments are for one method; name it, as samples.sentiment:SentimentAnalyzer.METHOD: "
         "is_positive, sentiment_of\n"
     )
