@@ -255,11 +255,13 @@ def _perform(effect: Effect) -> Any:
                 raise TypeError(f"{name} is async and cannot run in a blocking call: use async def")
             return outcome
         case Gather(effects, max_concurrency):
-            if len(effects) < 2 or max_concurrency == 1:
+            if len(effects) == 1:
+                return [_perform(effects[0])]
+            if max_concurrency == 1:
                 return [_perform(one) for one in effects]
             from concurrent.futures import ThreadPoolExecutor  # few calls need threads
 
-            with ThreadPoolExecutor(min(len(effects), max_concurrency or len(effects))) as pool:
+            with ThreadPoolExecutor(min(len(effects), max_concurrency or len(effects)) or 1) as pool:
                 futures = [pool.submit(copy_context().run, _perform, one) for one in effects]
                 return [future.result() for future in futures]
         case Sleep(seconds):

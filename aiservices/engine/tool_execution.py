@@ -52,12 +52,12 @@ def tool_effect(
     except OutputParsingError as error:
         text = "The arguments cannot be read:\n" + "\n".join(f"- {problem}" for problem in error.problems)
         return _failed(call, None, text, error, errors.arguments)
-    missing = [name for name in tool.injected if name not in injected]
-    if missing:
-        raise ToolError(
-            f"the tool {tool.name} needs {', '.join(missing)}, which the call does not provide", call=call
-        )
-    context = {name: injected[name] for name in tool.injected}
+    context = {}
+    for name in tool.injected:
+        if name not in injected:
+            message = f"the tool {tool.name} needs {name}, which the call does not provide"
+            raise ToolError(message, call=call)
+        context[name] = injected[name]
     return _run(call, tool, arguments, context, errors.execution, timeout)
 
 
@@ -121,6 +121,8 @@ def _run(
     def work() -> ToolRun:
         started_at = time.monotonic()
         try:
+            if timeout is None:
+                return succeeded(function(**arguments, **context), started_at)
             result = _call_with_timeout(timeout, lambda: function(**arguments, **context))
             return succeeded(result, started_at)
         except Exception as error:
@@ -159,10 +161,8 @@ def _from_cancellation(error: BaseException) -> Exception:
     return failure
 
 
-def _call_with_timeout(timeout: float | None, function: Callable[[], Any]) -> Any:
+def _call_with_timeout(timeout: float, function: Callable[[], Any]) -> Any:
     """Call a function. Raises TimeoutError if it takes too long; it then continues in its thread."""
-    if timeout is None:
-        return function()
     outcome: list[Any] = []
 
     def run() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -83,8 +83,9 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
             request = invocation.request.plus(*messages[messages_sent:])
             response = yield from request_model(invocation, request, toolbox)
             check_finish(response.reply, invocation.plan.qualname)
-            if _is_final(response):
-                return ToolLoopResult(_without_other_calls(response), response.output_format)
+            final_reply = _final_reply(response)
+            if final_reply is not None:
+                return ToolLoopResult(final_reply, response.output_format)
             state.set_purpose(AttemptPurpose.TOOL_ROUND, len(state.attempts) - 1)
             message = _with_unique_ids(response.reply.message, messages)
             messages.append(message)
@@ -206,30 +207,31 @@ def check_finish(reply: ChatReply, qualname: str) -> None:
     raise error
 
 
-def _is_final(response: ModelResponse) -> bool:
-    """Return True if the model calls no tool, or the tool whose arguments are the answer."""
-    calls, answer_tool = response.reply.message.tool_calls, _answer_tool(response)
-    return not calls or any(call.name == answer_tool for call in calls)
+def _final_reply(response: ModelResponse) -> ChatReply | None:
+    """Return the reply that has the answer; None if the model called other tools than the one that gives it.
 
-
-def _answer_tool(response: ModelResponse) -> str | None:
-    tooling = response.output_format.tooling
-    return None if tooling is None else tooling.choice
-
-
-def _without_other_calls(response: ModelResponse) -> ChatReply:
-    """Remove calls beside the answer from the reply: they are not run, and the attempt still has them."""
-    message, answer_tool = response.reply.message, _answer_tool(response)
-    calls = tuple(call for call in message.tool_calls if call.name == answer_tool)
-    if calls == message.tool_calls:
-        return response.reply
-    return replace(response.reply, message=replace(message, tool_calls=calls))
+    Calls beside the answer are removed: they are not run, and the attempt still has them.
+    """
+    reply, tooling = response.reply, response.output_format.tooling
+    calls = reply.message.tool_calls
+    if not calls:
+        return reply
+    if tooling is None:
+        return None
+    answer_calls = tuple([call for call in calls if call.name == tooling.choice])
+    if not answer_calls:
+        return None
+    if len(answer_calls) == len(calls):
+        return reply
+    return replace(reply, message=replace(reply.message, tool_calls=answer_calls))
 
 
 def _with_unique_ids(message: AiMessage, earlier: Sequence[Message]) -> AiMessage:
     """Give each call an id of its own: some servers send none, or the same ones in every reply."""
-    used = {message.call_id for message in earlier if isinstance(message, ToolMessage)}
-    calls = []
+    used, calls = set(), []
+    for earlier_message in earlier:
+        if isinstance(earlier_message, ToolMessage):
+            used.add(earlier_message.call_id)
     for call in message.tool_calls:
         call_id, number = call.id, len(used)
         while not call_id or call_id in used:
@@ -252,10 +254,12 @@ def _run_round(
     _check_approvals(calls, toolbox, invocation, messages_sent)
     for call in calls:
         yield Emit(ToolStarted(call))
-    effects = tuple([_tool_effect(call, toolbox, invocation) for call in calls])
-    full_runs: list[ToolRun] = yield Gather(effects, limits.max_concurrency)
-    runs = [limit_text(run, limits.max_characters) for run in full_runs]
-    for run in runs:
+    effects = []
+    for call in calls:
+        effects.append(_tool_effect(call, toolbox, invocation))
+    runs: list[ToolRun] = yield Gather(tuple(effects), limits.max_concurrency)
+    for index, run in enumerate(runs):
+        runs[index] = run = limit_text(run, limits.max_characters)
         state.tool_runs.append(run)
         state.tool_messages.append(run.message)
     for run in runs:
@@ -302,12 +306,9 @@ def _tool_effect(call: ToolCall, toolbox: Toolbox, invocation: Invocation) -> Ru
     tool = toolbox.tools.get(call.name)
     timeout = None if tool is None else _tool_timeout(tool, toolbox.limits, invocation)
     errors = invocation.plan.tool_errors
-    return tool_effect(call, toolbox.tools, parsers, _injectable(invocation), errors, timeout)
-
-
-def _injectable(invocation: Invocation) -> Mapping[str, Any]:
-    """Return the values for tool parameters that the model does not see, by name."""
-    return {**invocation.arguments, **invocation.tool_context}
+    # What tools may get beside what the model writes, by parameter name.
+    injected = {**invocation.arguments, **invocation.tool_context}
+    return tool_effect(call, toolbox.tools, parsers, injected, errors, timeout)
 
 
 def _tool_timeout(tool: Tool, limits: ToolLimits, invocation: Invocation) -> float | None:
@@ -334,7 +335,10 @@ def _with_provided_tools(toolbox: Toolbox, invocation: Invocation) -> Flow[Toolb
     problems: list[DefinitionProblem] = []
     for tool in tools:
         problems += tool_problems(
-            tool, _injectable(invocation), is_async=plan.is_async, qualname=plan.qualname
+            tool,
+            {**invocation.arguments, **invocation.tool_context},
+            is_async=plan.is_async,
+            qualname=plan.qualname,
         )
         if any(tool.name in route.strategies.answer_tools() for route in plan.routes):
             message = f"the tool {tool.name} has the name of the tool that gives the answer; rename it"

@@ -1,4 +1,4 @@
-"""Create a type and a text from any bytes: raw text, or a reply that is broken in the ways models break it."""
+"""Create a type and a text from any bytes: raw text, or a reply broken in the ways models break it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from fuzz_types import SUBJECTS, Subject
 
-__all__ = ["LONGEST", "Draws", "case_of"]
+__all__ = ["MAX_LENGTH", "Draws", "case_of"]
 
 MAX_LENGTH = 64 * 1024  # characters
 

@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from output_parsers import Leniency, OutputParsingError, Reading, parse, parser_for, read
 
-__all__ = ["BrokenPromiseError", "check", "fuzz_one", "same"]
+__all__ = ["BrokenPromiseError", "check", "fuzz_one", "strict_same"]
 
-_SECONDS = 2.0  # of the processor, for a text of LONGEST: atheris slows what it watches to half its speed
+_SECONDS = 2.0  # of processor time, for a text of MAX_LENGTH; atheris halves the speed
 _MARKS = ("```", "~~~", "<")  # a fence inside a fence, and reasoning inside one, are content
 _SPACES = (" ", "\n", "\t\r\n ", "\n\n\n")
 

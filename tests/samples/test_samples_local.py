@@ -65,7 +65,7 @@ def test_a_time_has_the_type_that_was_declared(method: str, wanted: type) -> Non
     assert type(getattr(extractor, method)(dates_and_times.EVENING)) is wanted
 
 
-def test_a_feeling_is_a_bool_and_a_member_of_the_enum() -> None:
+def test_a_sentiment_is_a_bool_or_a_member_of_the_enum() -> None:
     analyzer = create(sentiment.SentimentAnalyzer, MODEL)
     assert type(analyzer.is_positive("This is great!")) is bool
     assert analyzer.sentiment_of("This is great!") in sentiment.Sentiment
@@ -87,7 +87,7 @@ def test_the_fields_of_a_person_have_their_types(
     assert list(map(type, astuple(record))) == wanted  # type: ignore[call-overload]
 
 
-def test_a_recipe_keeps_its_limits() -> None:
+def test_a_recipe_satisfies_its_constraints() -> None:
     made = create(recipe.Chef, MODEL).recipe_from(*recipe.INGREDIENTS)
     assert type(made) is recipe.Recipe
     assert len(made.title.split()) <= 3
@@ -104,7 +104,7 @@ def test_a_film_comes_with_its_usage() -> None:
     assert result.model == "smollm2"
 
 
-def test_topics_that_are_asked_for_at_once_are_topics() -> None:
+def test_concurrent_calls_return_topics() -> None:
     desk = create(async_calls.Desk, MODEL)
     topics = asyncio.run(async_calls.topics_of(desk, async_calls.TICKETS))
     assert len(topics) == 3
@@ -117,7 +117,7 @@ def test_text_comes_in_pieces() -> None:
     assert all(type(piece) is str for piece in pieces)
 
 
-def test_money_is_read_by_the_parser_of_ones_own() -> None:
+def test_money_is_read_by_the_custom_parser() -> None:
     bookkeeper = create(custom_parser.Bookkeeper, MODEL, parsers=[custom_parser.money])
     assert type(bookkeeper.price(custom_parser.PRICE)) is custom_parser.Money
     assert (

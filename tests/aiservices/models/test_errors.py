@@ -1,4 +1,4 @@
-"""The tree of errors: what is caught by what, what each holds, and that each survives pickling."""
+"""The classes of errors, their attributes, and pickling."""
 
 from __future__ import annotations
 
@@ -68,10 +68,6 @@ def test_every_error_is_an_ai_service_error(kind: type[AiServiceError]) -> None:
     assert issubclass(kind, AiServiceError)
 
 
-def test_a_definition_error_is_a_type_error() -> None:
-    assert issubclass(DefinitionError, TypeError)
-
-
 def test_a_definition_error_is_a_value_error_and_a_type_error() -> None:
     assert issubclass(DefinitionError, ValueError)
     assert issubclass(DefinitionError, TypeError)
@@ -81,34 +77,34 @@ def test_a_service_output_error_is_an_output_parsing_error() -> None:
     assert issubclass(ServiceOutputError, OutputParsingError)
 
 
-def test_one_fault_is_the_whole_message() -> None:
+def test_a_single_problem_is_the_message() -> None:
     assert str(DefinitionError([DefinitionProblem("P.m", "it is wrong")])) == "P.m: it is wrong"
 
 
-def test_several_faults_are_counted_and_listed() -> None:
+def test_several_problems_are_counted_and_listed() -> None:
     error = DefinitionError(
         [DefinitionProblem("P.m", "it is wrong"), DefinitionProblem("P.n", "it is worse")]
     )
     assert str(error) == "2 problems:\n  - P.m: it is wrong\n  - P.n: it is worse"
 
 
-def test_a_definition_error_holds_its_faults() -> None:
+def test_a_definition_error_has_its_problems() -> None:
     assert DefinitionError([DefinitionProblem("P.m", "a")]).problems == (DefinitionProblem("P.m", "a"),)
 
 
-def test_a_service_output_error_says_where_why_and_what_came() -> None:
+def test_the_message_of_a_service_output_error_has_method_problem_and_reply() -> None:
     error = ServiceOutputError("P.m", "maybe", [Problem("$", "expected true or false", '"maybe"')])
     assert str(error) == (
         "P.m: cannot read the reply: $: expected true or false, found \"maybe\" (the reply: 'maybe')"
     )
 
 
-def test_a_service_output_error_holds_text_problems_and_place() -> None:
+def test_a_service_output_error_has_text_problems_and_method() -> None:
     error = ServiceOutputError("P.m", "maybe", [Problem("$", "wrong")])
     assert (error.text, error.problems, error.qualname) == ("maybe", (Problem("$", "wrong"),), "P.m")
 
 
-def test_a_model_error_holds_what_the_provider_said() -> None:
+def test_a_model_error_has_the_details_of_the_response() -> None:
     error = RateLimitError(
         "slow down", status=429, request_id="r1", retryable=True, retry_after=3.0, body="{}"
     )
@@ -125,18 +121,18 @@ def test_an_error_before_any_request_has_no_attempts_and_no_usage() -> None:
 
 def test_usage_of_an_error_is_summed_over_its_attempts() -> None:
     reply = ChatReply(AiMessage("x"), usage=Usage(3, 1))
-    silent = ChatReply(AiMessage("x"))
+    without_usage = ChatReply(AiMessage("x"))
     error = AiServiceError("failed")
     error.attempts = (
         Attempt("m", reply, None, 0.1),
         Attempt("m", None, ModelServerError("500"), 0.1),
-        Attempt("m", silent, None, 0.1),
+        Attempt("m", without_usage, None, 0.1),
         Attempt("m", reply, None, 0.1),
     )
     assert error.usage == Usage(6, 2)
 
 
-def test_usage_of_an_error_is_unknown_when_no_attempt_reported_any() -> None:
+def test_usage_of_an_error_is_none_if_no_attempt_reported_it() -> None:
     error = AiServiceError("failed")
     error.attempts = (Attempt("m", None, ModelServerError("500"), 0.1),)
     assert error.usage is None

@@ -1,4 +1,4 @@
-"""A FallbackChatModel asked by itself: each member once, in their order, and the last error is told."""
+"""A FallbackChatModel without a service: each member is tried once, and the last error is raised."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @every_kind
-def test_the_first_member_that_answers_is_the_last_to_be_asked(kind: str) -> None:
+def test_members_after_the_first_that_answers_are_not_called(kind: str) -> None:
     members = [member(ModelError("a"), name="a"), member("hello", name="b"), member(name="c")]
     assert KINDS[kind](FallbackChatModel(*members)).text == "hello"
     assert [len(one.requests) for one in members] == [1, 1, 0]
@@ -63,7 +63,7 @@ def test_the_first_member_that_answers_is_the_last_to_be_asked(kind: str) -> Non
 
 
 @every_kind
-def test_when_all_fail_the_error_is_that_of_the_last(kind: str) -> None:
+def test_if_all_members_fail_the_error_of_the_last_is_raised(kind: str) -> None:
     members = [member(RateLimitError("first")), member(ModelServerError("last"))]
     with pytest.raises(ModelServerError, match=r"^last$"):
         KINDS[kind](FallbackChatModel(*members))
@@ -71,7 +71,7 @@ def test_when_all_fail_the_error_is_that_of_the_last(kind: str) -> None:
 
 
 @every_kind
-def test_an_error_that_is_not_the_models_is_not_passed_over(kind: str) -> None:
+def test_only_model_errors_lead_to_the_next_member(kind: str) -> None:
     members = [member(ZeroDivisionError("ours")), member("hello")]
     with pytest.raises(ZeroDivisionError, match=r"^ours$"):
         KINDS[kind](FallbackChatModel(*members))
@@ -86,16 +86,16 @@ def test_a_fallback_is_a_chat_model() -> None:
     assert isinstance(FallbackChatModel(member()), ChatModel)
 
 
-def test_its_name_is_those_of_its_members() -> None:
+def test_its_name_consists_of_the_names_of_its_members() -> None:
     assert FallbackChatModel(member(name="a"), member(name="b")).name == "a | b"
 
 
-def test_a_fallback_in_a_fallback_stands_for_its_members() -> None:
+def test_a_fallback_in_a_fallback_is_replaced_by_its_members() -> None:
     a, b, c = (member(name=name) for name in "abc")
     assert FallbackChatModel(FallbackChatModel(a, b), c).members == (a, b, c)
 
 
-def test_it_can_what_all_can() -> None:
+def test_its_capabilities_are_those_that_all_members_have() -> None:
     both = Capabilities(json_schema=True, tools=True, json_mode=True, strict_schema=True, profile="gemini")
     one = Capabilities(json_schema=True, tools=False, json_mode=True, constrained=True)
     model = FallbackChatModel(member(capabilities=both), member(capabilities=one))
@@ -103,21 +103,21 @@ def test_it_can_what_all_can() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         ("nope:x", "the model 'nope:x' is unknown: its provider must be one of "),
         (5, "int is not a ChatModel: it needs name, capabilities, complete, acomplete, stream and astream"),
         (ScriptedChatModel, "ScriptedChatModel is a class; pass an object of it"),
     ],
 )
-def test_what_stands_for_no_model_is_told(model: Any, said: str) -> None:
+def test_an_argument_that_is_not_a_model_is_a_definition_error(model: Any, message: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         FallbackChatModel(member(), model)
-    assert str(caught.value).startswith(f"FallbackChatModel: {said}")
+    assert str(caught.value).startswith(f"FallbackChatModel: {message}")
 
 
-class Breaking:
-    """Streams a piece, and breaks."""
+class BreakingModel:
+    """A model whose stream yields one piece and then fails."""
 
     name = "breaking"
     capabilities = Capabilities()
@@ -141,16 +141,16 @@ class Breaking:
 
 
 @pytest.mark.parametrize("kind", ["stream", "astream"])
-def test_a_stream_that_breaks_is_not_begun_anew_by_another(kind: str) -> None:
-    """The pieces of two answers would stand one after the other."""
+def test_a_stream_that_breaks_after_its_first_piece_is_not_repeated(kind: str) -> None:
+    """The caller would get the pieces of two replies."""
     other = member("whole")
     with pytest.raises(ModelError, match=r"^broken$"):
-        KINDS[kind](FallbackChatModel(Breaking(), other))
+        KINDS[kind](FallbackChatModel(BreakingModel(), other))
     assert other.requests == []
 
 
-class Held(Breaking):
-    """Streams without an end, and knows whether the request is still running."""
+class EndlessModel(BreakingModel):
+    """A model with an endless stream that counts the open requests."""
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
         self.open += 1
@@ -170,29 +170,30 @@ class Held(Breaking):
 
 
 def test_closing_a_stream_ends_the_request() -> None:
-    held = Held()
-    kept = held.stream(REQUEST)  # that nobody else refers to it is not what ends it
-    held.stream = lambda request: kept  # type: ignore[method-assign]
-    deltas = FallbackChatModel(held).stream(REQUEST)
+    model = EndlessModel()
+    # This reference keeps the stream alive, so that garbage collection cannot close it.
+    stream = model.stream(REQUEST)
+    model.stream = lambda request: stream  # type: ignore[method-assign]
+    deltas = FallbackChatModel(model).stream(REQUEST)
     assert next(deltas) == ReplyDelta("more")
     deltas.close()
-    assert held.open == 0
+    assert model.open == 0
 
 
 def test_closing_an_async_stream_ends_the_request_at_once() -> None:
-    held = Held()
+    model = EndlessModel()
 
     async def begin_and_close() -> int:
-        deltas = FallbackChatModel(held).astream(REQUEST)
+        deltas = FallbackChatModel(model).astream(REQUEST)
         assert await anext(deltas) == ReplyDelta("more")
         await deltas.aclose()
-        return held.open
+        return model.open
 
     assert asyncio.run(begin_and_close()) == 0
 
 
-class Listed(Breaking):
-    """A stream need not be a generator."""
+class IteratorModel(BreakingModel):
+    """A model whose streams are iterators without a close method."""
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
         return iter([ReplyDelta("a"), ReplyDelta(reply=ChatReply(AiMessage("a")))])
@@ -216,4 +217,4 @@ class ReplyPieces:
 
 @pytest.mark.parametrize("kind", ["stream", "astream"])
 def test_a_stream_that_cannot_be_closed_is_read_to_its_end(kind: str) -> None:
-    assert KINDS[kind](FallbackChatModel(Listed())).text == "a"
+    assert KINDS[kind](FallbackChatModel(IteratorModel())).text == "a"

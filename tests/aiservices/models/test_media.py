@@ -1,4 +1,4 @@
-"""Images, sound and files are arguments like others, and stand in the user message where they belong."""
+"""Images, audio and files as values, as arguments of methods, and as parts of messages."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ VOICE, PAPER = Audio.from_bytes(WAV), File.from_bytes(PDF, name="paper.pdf")
         (PDF, "application/pdf"),
     ],
 )
-def test_the_type_of_bytes_is_known_by_how_they_begin(data: bytes, media_type: str) -> None:
+def test_the_media_type_is_detected_from_the_first_bytes(data: bytes, media_type: str) -> None:
     assert File.from_bytes(data).media_type == media_type
 
 
-def test_an_image_is_read_from_a_path_and_known_by_what_it_holds(tmp_path: Path) -> None:
+def test_the_content_of_an_image_decides_its_type_before_the_extension(tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     path.write_bytes(JPEG)
     assert Image.from_path(path) == Image(JPEG, "image/jpeg", None, "cat.png")
     assert Image.from_path(str(path), "image/webp").media_type == "image/webp"
 
 
-def test_a_file_is_known_by_its_name_before_what_it_holds(tmp_path: Path) -> None:
+def test_the_extension_of_a_file_decides_its_type_before_the_content(tmp_path: Path) -> None:
     path = tmp_path / "table.CSV"
     path.write_bytes(b"ID3,age\n1,2\n")
     assert File.from_path(path) == File(b"ID3,age\n1,2\n", "text/csv", None, "table.CSV")
 
 
-def test_a_given_type_is_written_as_everybody_writes_it() -> None:
+def test_a_given_media_type_is_normalized() -> None:
     assert Audio.from_bytes(b"x", "Audio/X-WAV; codecs=1").media_type == "audio/wav"
     assert Image.from_bytes(b"x", "image/jpg").media_type == "image/jpeg"
 
 
-def test_an_address_is_not_fetched_and_a_data_url_is_read() -> None:
+def test_a_url_is_not_fetched_and_a_data_url_is_decoded() -> None:
     assert Image.from_url("https://a.example/b/cat.PNG?size=1") == Image(
         None, "image/png", "https://a.example/b/cat.PNG?size=1", "cat.PNG"
     )
@@ -82,24 +82,24 @@ def test_an_address_is_not_fetched_and_a_data_url_is_read() -> None:
     assert File.from_url("data:text/plain,a%20b") == File(b"a b", "text/plain")
 
 
-def test_what_is_shown_of_media_holds_neither_their_data_nor_secrets() -> None:
+def test_the_text_of_media_contains_neither_data_nor_secrets() -> None:
     assert str(Image.from_bytes(bytes(12 * 1024), "image/png")) == "[image/png, 12 KB]"
     assert str(Image.from_bytes(bytes(3_000_000), "image/png")) == "[image/png, 2.9 MB]"
     assert repr(CAT) == "<Image image/png, 12 bytes>"
     assert str(Image.from_url("https://me:pass@a.example/x?key=1")) == "[an image, https://a.example/x]"
 
 
-def test_detail_is_changed_by_copy() -> None:
+def test_with_detail_returns_a_copy() -> None:
     assert CAT.with_detail("low") == replace(CAT, detail="low")
     assert CAT.detail is None
 
 
-def test_a_file_without_a_name_has_one_that_fits_its_type() -> None:
+def test_a_file_without_a_name_gets_one_with_the_right_extension() -> None:
     assert (PAPER.file_name, File.from_bytes(PDF).file_name) == ("paper.pdf", "file.pdf")
     assert File.from_bytes(b"x", "application/x-own").file_name == "file"
 
 
-FAULTY: list[tuple[Callable[[Path], object], type[Exception], str]] = [
+WRONG_MEDIA: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (
         lambda folder: Image.from_path("no/cat.png"),
         FileNotFoundError,
@@ -149,22 +149,22 @@ FAULTY: list[tuple[Callable[[Path], object], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "kind", "said"), FAULTY)
-def test_what_is_wrong_with_media_is_told(
-    make: Callable[[Path], object], kind: type[Exception], said: str, tmp_path: Path
+@pytest.mark.parametrize(("make", "error_type", "message"), WRONG_MEDIA)
+def test_wrong_media_raise_an_error_with_the_reason(
+    make: Callable[[Path], object], error_type: type[Exception], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.qqq").write_bytes(b"abc")
     (tmp_path / "a.pdf").write_bytes(PDF)
-    with pytest.raises(kind) as caught:
+    with pytest.raises(error_type) as caught:
         make(tmp_path)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 # --- the message of a call ---
 
 
-def told(interface: Any, *args: Any, **kwargs: Any) -> UserMessage:
-    """The user message of a call of the one method, ``look``."""
+def user_message_of(interface: Any, *args: Any, **kwargs: Any) -> UserMessage:
+    """Return the user message that a call of the method ``look`` sends."""
     model = ScriptedChatModel(["fine"])
     create(interface, model).look(*args, **kwargs)
     (message,) = model.requests[0].messages
@@ -177,23 +177,23 @@ def test_media_come_after_the_text_in_the_order_of_their_parameters() -> None:
         @user_message("What is it, {{name}}?")
         def look(self, first: Image, name: str, paper: File, *more: Image) -> str: ...
 
-    message = told(Looker, CAT, "Ada", PAPER, DOG, CAT)
+    message = user_message_of(Looker, CAT, "Ada", PAPER, DOG, CAT)
     assert message == UserMessage("What is it, Ada?", contents=(CAT, PAPER, DOG, CAT))
     assert message.parts == ("What is it, Ada?", CAT, PAPER, DOG, CAT)
 
 
-def test_a_template_puts_media_where_it_names_them() -> None:
+def test_media_are_sent_where_the_template_names_them() -> None:
     class Looker(Protocol):
         @user_message("Compare {{b}}\nwith {{ a }}, {{how}}.")
         def look(self, a: Image, b: Image, how: str, voice: Audio) -> str: ...
 
-    message = told(Looker, CAT, DOG, "briefly", VOICE)
+    message = user_message_of(Looker, CAT, DOG, "briefly", VOICE)
     assert message.text == "Compare \nwith , briefly."
     assert message.contents == ("Compare ", DOG, "\nwith ", CAT, ", briefly.", VOICE)
     assert message.parts == ("Compare ", DOG, "with ", CAT, ", briefly.", VOICE)
 
 
-def test_a_template_may_loop_over_media_and_ask_what_they_are() -> None:
+def test_a_template_can_loop_over_media_and_read_their_attributes() -> None:
     class Looker(Protocol):
         @user_message(
             "{% for image in images %}{{loop.index}} ({{image.media_type}}): {{image}}\n{% endfor %}"
@@ -201,7 +201,7 @@ def test_a_template_may_loop_over_media_and_ask_what_they_are() -> None:
         )
         def look(self, images: list[Image], paper: File | None = None) -> str: ...
 
-    assert told(Looker, [CAT, DOG]).parts == (
+    assert user_message_of(Looker, [CAT, DOG]).parts == (
         "1 (image/png): ",
         CAT,
         "2 (image/jpeg): ",
@@ -210,42 +210,42 @@ def test_a_template_may_loop_over_media_and_ask_what_they_are() -> None:
         CAT,
         DOG,
     )
-    assert told(Looker, [], PAPER).parts == ("And ", PAPER, "0 in all: ")
+    assert user_message_of(Looker, [], PAPER).parts == ("And ", PAPER, "0 in all: ")
 
 
-def test_what_a_template_names_of_a_list_is_there_and_the_rest_after_the_text() -> None:
+def test_items_of_a_list_that_the_template_does_not_name_follow_the_text() -> None:
     class Looker(Protocol):
         @user_message("First {{images[0]}}, now what follows.")
         def look(self, images: list[Image]) -> str: ...
 
-    assert told(Looker, [CAT, DOG]).parts == ("First ", CAT, ", now what follows.", DOG)
+    assert user_message_of(Looker, [CAT, DOG]).parts == ("First ", CAT, ", now what follows.", DOG)
 
 
-def test_none_and_an_empty_list_are_nothing() -> None:
+def test_none_and_an_empty_list_add_no_media() -> None:
     class Looker(Protocol):
         @user_message("Look: {{image}}!")
         def look(self, image: Image | None = None, *more: Image) -> str: ...
 
-    assert told(Looker) == UserMessage("Look: !")
-    assert told(Looker, None, CAT).parts == ("Look: !", CAT)
+    assert user_message_of(Looker) == UserMessage("Look: !")
+    assert user_message_of(Looker, None, CAT).parts == ("Look: !", CAT)
 
 
-def test_media_beside_the_only_other_argument_need_no_template() -> None:
+def test_media_and_one_text_need_no_template() -> None:
     class Looker(Protocol):
         def look(self, question: str, image: Image) -> str: ...
 
-    assert told(Looker, "What is it?", CAT) == UserMessage("What is it?", contents=(CAT,))
+    assert user_message_of(Looker, "What is it?", CAT) == UserMessage("What is it?", contents=(CAT,))
 
 
-def test_media_alone_are_the_message() -> None:
+def test_media_without_text_are_the_whole_message() -> None:
     class Looker(Protocol):
         def look(self, image: Image) -> str: ...
 
-    message = told(Looker, CAT)
+    message = user_message_of(Looker, CAT)
     assert (message, message.parts) == (UserMessage("", contents=(CAT,)), (CAT,))
 
 
-def test_the_only_argument_is_it_and_so_is_the_only_one_beside_media() -> None:
+def test_it_is_the_only_argument_or_the_only_one_that_is_not_media() -> None:
     class Alone(Protocol):
         @user_message("See {{it}}.")
         def look(self, image: Image) -> str: ...
@@ -254,29 +254,29 @@ def test_the_only_argument_is_it_and_so_is_the_only_one_beside_media() -> None:
         @user_message("Answer {{it}}.")
         def look(self, image: Image, question: str) -> str: ...
 
-    assert told(Alone, CAT).parts == ("See ", CAT, ".")
-    assert told(Beside, CAT, "why").parts == ("Answer why.", CAT)
+    assert user_message_of(Alone, CAT).parts == ("See ", CAT, ".")
+    assert user_message_of(Beside, CAT, "why").parts == ("Answer why.", CAT)
 
 
-def test_a_user_message_brings_its_contents_and_others_follow() -> None:
+def test_the_contents_of_a_user_message_come_before_other_media() -> None:
     class Looker(Protocol):
         def look(self, message: UserMessage, image: Image | None = None) -> str: ...
 
-    said = UserMessage("See  and tell.", contents=("See ", CAT, " and tell."))
-    assert told(Looker, said).parts == ("See ", CAT, " and tell.")
-    assert told(Looker, said, DOG).parts == ("See ", CAT, " and tell.", DOG)
+    message = UserMessage("See  and tell.", contents=("See ", CAT, " and tell."))
+    assert user_message_of(Looker, message).parts == ("See ", CAT, " and tell.")
+    assert user_message_of(Looker, message, DOG).parts == ("See ", CAT, " and tell.", DOG)
 
 
-def test_no_text_of_a_user_puts_media_anywhere() -> None:
+def test_text_of_a_user_cannot_place_media() -> None:
     class Looker(Protocol):
         @user_message("{{text}} {{image}}")
         def look(self, text: str, image: Image) -> str: ...
 
     text = "{{image}} \ue000:0\ue001 \ue0000\ue001 \ufffc [image/png, 12 bytes]"
-    assert told(Looker, text, CAT).parts == (f"{text} ", CAT)
+    assert user_message_of(Looker, text, CAT).parts == (f"{text} ", CAT)
 
 
-def test_instructions_go_to_their_place_beside_media() -> None:
+def test_format_instructions_keep_their_place_between_media() -> None:
     class Looker(Protocol):
         @user_message("In {{image}}: {{format_instructions}} Of {{other}} nothing.")
         def look(self, image: Image, other: Image) -> int: ...
@@ -298,7 +298,7 @@ def test_instructions_go_to_their_place_beside_media() -> None:
     assert str(second.parts[2]).startswith(" how many?\n\n")
 
 
-def test_a_system_callable_may_ask_what_media_are() -> None:
+def test_a_system_message_function_can_read_the_attributes_of_media() -> None:
     def system(image: Image) -> str:
         return f"You are shown {image.media_type}."
 
@@ -322,19 +322,19 @@ def test_messages_with_contents_go_to_a_structured_model() -> None:
     assert message.contents == (CAT,)
 
 
-def test_a_preview_shows_what_media_are() -> None:
+def test_a_preview_shows_the_type_and_size_of_media() -> None:
     class Looker(Protocol):
         @user_message("See {{image}}\nand tell.")
         def look(self, image: Image, paper: File) -> str: ...
 
-    shown = preview(create(Looker, ScriptedChatModel([])).look, CAT, PAPER)
-    assert str(shown).partition("[user]\n")[2] == (
+    text = preview(create(Looker, ScriptedChatModel([])).look, CAT, PAPER)
+    assert str(text).partition("[user]\n")[2] == (
         "See \n[image/png, 12 bytes]\nand tell.\n[application/pdf, 8 bytes]"
     )
 
 
 @pytest.mark.parametrize("wrong", ["cat.png", PNG, {"image": CAT}, 3])
-def test_an_argument_that_is_no_media_is_a_type_error(wrong: Any) -> None:
+def test_an_argument_that_is_not_media_is_a_type_error(wrong: Any) -> None:
     class Looker(Protocol):
         def look(self, image: Image) -> str: ...
 
@@ -346,7 +346,7 @@ def test_an_argument_that_is_no_media_is_a_type_error(wrong: Any) -> None:
     )
 
 
-def test_media_that_are_not_given_are_an_error_where_they_are_not_optional() -> None:
+def test_none_for_media_that_are_not_optional_is_a_type_error() -> None:
     class Viewer(Protocol):
         @user_message("What is in {{pic}}?")
         def seen(self, pic: Image) -> str: ...
@@ -360,7 +360,7 @@ def test_media_that_are_not_given_are_an_error_where_they_are_not_optional() -> 
     assert model.requests == []
 
 
-def test_media_inside_of_a_value_are_refused_and_not_written_as_text() -> None:
+def test_media_inside_a_value_are_an_error() -> None:
     class Looker(Protocol):
         @user_message("See {{things}}")
         def look(self, things: dict[str, Any]) -> str: ...
@@ -373,7 +373,7 @@ def test_media_inside_of_a_value_are_refused_and_not_written_as_text() -> None:
     )
 
 
-# --- what is wrong with a declaration ---
+# --- problems of a declaration ---
 
 
 def problems(interface: Any) -> list[str]:
@@ -382,16 +382,16 @@ def problems(interface: Any) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_media_among_other_types_are_a_fault() -> None:
+def test_a_parameter_for_media_or_something_else_is_a_problem() -> None:
     class Looker(Protocol):
         @user_message("Look")
         def look(self, a: Image | str, b: dict[str, Image], c: list[Image | int] | None) -> str: ...
 
-    may = "takes media and something else; it can take an Image, Audio or File, a list of them, or None"
-    assert problems(Looker) == [f"Looker.look: the parameter {name} {may}" for name in "abc"]
+    message = "takes media and something else; it can take an Image, Audio or File, a list of them, or None"
+    assert problems(Looker) == [f"Looker.look: the parameter {name} {message}" for name in "abc"]
 
 
-def test_media_by_any_name_are_a_fault() -> None:
+def test_keyword_media_are_a_problem() -> None:
     class Looker(Protocol):
         @user_message("Look")
         def look(self, **images: Image) -> str: ...
@@ -401,7 +401,7 @@ def test_media_by_any_name_are_a_fault() -> None:
     ]
 
 
-def test_a_system_message_cannot_show_media() -> None:
+def test_a_system_message_cannot_contain_media() -> None:
     class Looker(Protocol):
         @system_message("You see {{image}} and {{it}}.")
         def look(self, image: Image) -> str: ...
@@ -412,7 +412,7 @@ def test_a_system_message_cannot_show_media() -> None:
     ]
 
 
-def test_a_misspelt_image_is_told_with_the_closest_parameter() -> None:
+def test_a_misspelt_image_is_a_problem_with_a_suggestion() -> None:
     class Looker(Protocol):
         @user_message("See {{imge}}")
         def look(self, image: Image) -> str: ...
@@ -422,7 +422,7 @@ def test_a_misspelt_image_is_told_with_the_closest_parameter() -> None:
     ]
 
 
-def test_several_texts_beside_media_need_a_template() -> None:
+def test_several_texts_with_media_need_a_template() -> None:
     class Looker(Protocol):
         def look(self, image: Image, a: str, b: str) -> str: ...
 
@@ -431,10 +431,10 @@ def test_several_texts_beside_media_need_a_template() -> None:
     ]
 
 
-# --- texts that were changed since ---
+# --- texts that interceptors changed ---
 
 
-def test_media_stay_beside_the_text_that_stayed() -> None:
+def test_media_keep_their_place_when_the_text_is_changed() -> None:
     message = UserMessage("Compare  with , please.", contents=("Compare ", CAT, " with ", DOG, ", please."))
 
     def parts(text: str) -> tuple[str | Media, ...]:
@@ -475,21 +475,19 @@ contents = st.lists(texts | images | addresses | sounds, max_size=5).map(tuple)
 
 
 @given(texts, contents)
-def test_no_text_and_no_media_are_lost_whatever_became_of_the_text(
-    text: str, parts: tuple[str | Media, ...]
-) -> None:
-    found = list(interleave(text, parts))
-    assert "".join(part for part in found if isinstance(part, str)) == text
-    assert _media(found) == _media(parts)
+def test_interleaving_loses_neither_text_nor_media(text: str, parts: tuple[str | Media, ...]) -> None:
+    pieces = list(interleave(text, parts))
+    assert "".join(part for part in pieces if isinstance(part, str)) == text
+    assert _media(pieces) == _media(parts)
 
 
 @given(contents)
-def test_contents_that_hold_the_text_are_the_parts(parts: tuple[str | Media, ...]) -> None:
+def test_contents_with_the_text_are_the_parts(parts: tuple[str | Media, ...]) -> None:
     text = "".join(part for part in parts if isinstance(part, str))
     message = UserMessage(text, contents=parts)
     trimmed = [part.strip("\n") if isinstance(part, str) else part for part in _joined(parts)]
-    shown = [part for part in trimmed if not isinstance(part, str) or part.strip()]
-    assert message.parts == tuple(shown)
+    expected = [part for part in trimmed if not isinstance(part, str) or part.strip()]
+    assert message.parts == tuple(expected)
 
 
 def _media(parts: Any) -> list[Media]:
@@ -512,11 +510,11 @@ def _joined(parts: tuple[str | Media, ...]) -> Iterator[str | Media]:
 
 
 @given(st.lists(st.builds(UserMessage, texts, st.none() | texts, contents), max_size=3))
-def test_messages_come_back_from_json_as_they_were(messages: list[Message]) -> None:
+def test_messages_with_media_survive_a_round_trip_through_json(messages: list[Message]) -> None:
     assert messages_from_json(messages_to_json(messages)) == messages
 
 
-def test_a_message_without_contents_is_written_as_ever() -> None:
+def test_the_json_of_a_message_without_contents_has_no_contents() -> None:
     assert json.loads(messages_to_json([UserMessage("Hi")])) == [{"type": "user", "text": "Hi"}]
 
 
@@ -545,7 +543,7 @@ def test_media_are_written_in_base_64() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         ({"type": "film"}, "unknown type of content in a message: 'film'"),
         (3, "unknown type of content in a message: None"),
@@ -554,7 +552,7 @@ def test_media_are_written_in_base_64() -> None:
         ({"type": "image"}, "create an image with Image.from_path, Image.from_bytes or Image.from_url"),
     ],
 )
-def test_contents_that_are_none_are_a_value_error(part: Any, said: str | None) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # of some the words are the standard library's
+def test_wrong_contents_are_a_value_error(part: Any, message: str | None) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # some messages are from the standard library
         message_from_dict({"type": "user", "text": "", "contents": [part]})
-    assert said is None or str(caught.value) == said
+    assert message is None or str(caught.value) == message

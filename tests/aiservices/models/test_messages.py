@@ -1,4 +1,4 @@
-"""The values that travel to a model and back add up, merge and say what is wrong with them."""
+"""Options, usage, requests and messages."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from aiservices import (
 )
 
 
-def test_a_nearer_option_wins_field_by_field() -> None:
-    near = ChatOptions(temperature=0.0, seed=7)
-    far = ChatOptions(temperature=1.0, max_tokens=5)
-    assert near.with_defaults(far) == ChatOptions(temperature=0.0, max_tokens=5, seed=7)
+def test_defaults_are_used_for_options_that_are_not_set() -> None:
+    options = ChatOptions(temperature=0.0, seed=7)
+    defaults = ChatOptions(temperature=1.0, max_tokens=5)
+    assert options.with_defaults(defaults) == ChatOptions(temperature=0.0, max_tokens=5, seed=7)
 
 
-def test_options_over_nothing_are_themselves() -> None:
+def test_without_defaults_options_are_unchanged() -> None:
     options = ChatOptions(seed=1)
     assert options.with_defaults(None) is options
 
 
-def test_options_over_empty_options_are_themselves() -> None:
+def test_with_empty_defaults_options_are_unchanged() -> None:
     options = ChatOptions(seed=1)
     assert options.with_defaults(ChatOptions()) is options
 
 
 def test_extra_body_and_headers_are_merged_key_by_key() -> None:
-    near = ChatOptions(extra_body={"a": 1, "b": 2}, extra_headers={"x": "near"})
-    far = ChatOptions(extra_body={"b": 3, "c": 4}, extra_headers={"x": "far", "y": "far"})
-    assert near.with_defaults(far) == ChatOptions(
-        extra_body={"a": 1, "b": 2, "c": 4}, extra_headers={"x": "near", "y": "far"}
+    options = ChatOptions(extra_body={"a": 1, "b": 2}, extra_headers={"x": "option"})
+    defaults = ChatOptions(extra_body={"b": 3, "c": 4}, extra_headers={"x": "default", "y": "default"})
+    assert options.with_defaults(defaults) == ChatOptions(
+        extra_body={"a": 1, "b": 2, "c": 4}, extra_headers={"x": "option", "y": "default"}
     )
 
 
-def test_extra_body_of_one_side_is_kept() -> None:
-    far = ChatOptions(extra_body={"a": 1})
-    assert ChatOptions(seed=1).with_defaults(far) == ChatOptions(seed=1, extra_body={"a": 1})
+def test_an_extra_body_in_the_defaults_is_used() -> None:
+    defaults = ChatOptions(extra_body={"a": 1})
+    assert ChatOptions(seed=1).with_defaults(defaults) == ChatOptions(seed=1, extra_body={"a": 1})
 
 
-def test_options_within_their_ranges_have_no_faults() -> None:
+def test_options_within_their_ranges_have_no_problems() -> None:
     assert ChatOptions(temperature=2.0, top_p=0.0, max_tokens=1, timeout=0.1).problems("here") == []
 
 
-def test_each_option_out_of_range_is_a_fault() -> None:
+def test_each_option_out_of_range_is_a_problem() -> None:
     assert ChatOptions(temperature=2.5, top_p=-0.1, max_tokens=0, timeout=-1.0).problems("here") == [
         DefinitionProblem("here", "temperature is 2.5; it must be from 0 to 2"),
         DefinitionProblem("here", "top_p is -0.1; it must be from 0 to 1"),
@@ -63,7 +63,7 @@ def test_each_option_out_of_range_is_a_fault() -> None:
     ]
 
 
-def test_a_temperature_that_is_no_number_is_a_fault() -> None:
+def test_a_temperature_of_nan_is_a_problem() -> None:
     assert ChatOptions(temperature=math.nan).problems("here") == [
         DefinitionProblem("here", "temperature is nan; it must be from 0 to 2")
     ]
@@ -97,9 +97,9 @@ def test_messages_are_added_to_a_copy_of_a_request() -> None:
     )
 
 
-def test_a_request_holds_the_form_that_the_answer_must_have() -> None:
-    form = JsonObjectFormat()
-    assert ChatRequest.of("hello", response_format=form).response_format is form
+def test_a_request_has_a_response_format() -> None:
+    response_format = JsonObjectFormat()
+    assert ChatRequest.of("hello", response_format=response_format).response_format is response_format
 
 
 def test_the_text_of_a_reply_is_that_of_its_message() -> None:

@@ -1,4 +1,4 @@
-"""Messages as JSON: every message comes back as it was, and what is none is told."""
+"""Messages as JSON: every message survives the round trip, and other JSON is an error."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ messages = st.one_of(
 
 
 @given(st.lists(messages, max_size=5))
-def test_messages_are_what_they_were_when_they_are_read_back(said: list[Message]) -> None:
-    assert messages_from_json(messages_to_json(said)) == said
+def test_messages_survive_a_round_trip_through_json(messages: list[Message]) -> None:
+    assert messages_from_json(messages_to_json(messages)) == messages
 
 
 @given(messages)
-def test_the_types_of_what_is_read_back_are_those_of_messages(message: Message) -> None:
+def test_a_message_from_json_has_the_same_types_and_hash(message: Message) -> None:
     read = message_from_dict(json.loads(json.dumps(message_to_dict(message))))
     assert (type(read), hash(read)) == (type(message), hash(message))
     if isinstance(read, AiMessage):
@@ -44,7 +44,7 @@ def test_the_types_of_what_is_read_back_are_those_of_messages(message: Message) 
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "data"),
     [
         (SystemMessage("Be brief."), {"type": "system", "text": "Be brief."}),
         (UserMessage("Hi"), {"type": "user", "text": "Hi"}),
@@ -62,24 +62,24 @@ def test_the_types_of_what_is_read_back_are_those_of_messages(message: Message) 
         (ToolMessage("c1", "add", "3"), {"type": "tool", "call_id": "c1", "name": "add", "text": "3"}),
     ],
 )
-def test_a_message_is_its_type_and_the_fields_that_say_something(message: Message, said: Any) -> None:
-    assert message_to_dict(message) == said
-    assert message_from_dict(said) == message
+def test_the_json_of_a_message_has_its_type_and_the_fields_that_are_set(message: Message, data: Any) -> None:
+    assert message_to_dict(message) == data
+    assert message_from_dict(data) == message
 
 
-def test_reading_leaves_what_it_reads_as_it_was() -> None:
-    said = message_to_dict(AiMessage("", (ToolCall("c1", "add", "{}"),)))
-    before = json.dumps(said)
-    message_from_dict(said)
-    assert json.dumps(said) == before
+def test_message_from_dict_does_not_change_its_argument() -> None:
+    data = message_to_dict(AiMessage("", (ToolCall("c1", "add", "{}"),)))
+    before = json.dumps(data)
+    message_from_dict(data)
+    assert json.dumps(data) == before
 
 
-def test_text_of_all_scripts_is_written_as_it_is() -> None:
+def test_text_in_any_script_is_written_without_escapes() -> None:
     assert messages_to_json([UserMessage("张三 €")]) == '[{"type": "user", "text": "张三 €"}]'
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("data", "error"),
     [
         ({}, "unknown type of message: None"),
         ({"type": "bot", "text": "x"}, "unknown type of message: 'bot'"),
@@ -96,14 +96,14 @@ def test_text_of_all_scripts_is_written_as_it_is() -> None:
         ),
     ],
 )
-def test_a_dict_that_is_no_message_says_why(said: Any, told: str) -> None:
+def test_the_error_for_a_wrong_dict_has_the_reason(data: Any, error: str) -> None:
     with pytest.raises(ValueError, match="message") as caught:
-        message_from_dict(said)
-    assert str(caught.value) == told
+        message_from_dict(data)
+    assert str(caught.value) == error
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         {"type": "ai", "text": "", "tool_calls": [{"id": "c1"}]},
         {"type": "ai", "text": "", "tool_calls": [5]},
@@ -114,12 +114,12 @@ def test_a_dict_that_is_no_message_says_why(said: Any, told: str) -> None:
         {"type": "ai", "text": None},
     ],
 )
-def test_fields_of_another_shape_are_a_value_error(said: Any) -> None:
+def test_fields_of_a_wrong_type_are_a_value_error(data: Any) -> None:
     with pytest.raises(ValueError, match="message"):
-        message_from_dict(said)
+        message_from_dict(data)
 
 
 @pytest.mark.parametrize("text", ["", "{", "5", "null", '"text"', "[5]", '["text"]', '{"type": "user"}'])
-def test_text_that_holds_no_messages_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011  # each says something else
+def test_text_without_messages_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # each has another message
         messages_from_json(text)

@@ -1,4 +1,4 @@
-"""ScriptedChatModel says what it is told to, in every way of asking, and keeps what it was sent."""
+"""ScriptedChatModel returns its script from all methods and records the requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_replies_come_in_order() -> None:
     assert [model.complete(ChatRequest.of("?")).text for _ in range(2)] == ["one", "two"]
 
 
-def test_requests_are_kept_in_order() -> None:
+def test_requests_are_recorded_in_order() -> None:
     model = ScriptedChatModel(["one", "two"])
     requests = [ChatRequest.of("first"), ChatRequest.of("second")]
     for request in requests:
@@ -38,12 +38,12 @@ def test_requests_are_kept_in_order() -> None:
     assert model.requests == requests
 
 
-def test_usage_is_counted_in_words_and_the_model_named() -> None:
+def test_a_reply_has_its_usage_in_words_and_the_name_of_the_model() -> None:
     reply = ScriptedChatModel(["to be sure"], name="parrot").complete(ChatRequest.of("is it so"))
     assert reply == ChatReply(AiMessage("to be sure"), usage=Usage(3, 3), model="parrot")
 
 
-def test_a_whole_reply_is_given_as_it_is() -> None:
+def test_a_chat_reply_is_returned_unchanged() -> None:
     reply = ChatReply(AiMessage("cut"), FinishReason.LENGTH)
     assert ScriptedChatModel([reply]).complete(ChatRequest.of("?")) is reply
 
@@ -55,21 +55,21 @@ def test_an_exception_is_raised() -> None:
     assert caught.value is error
 
 
-def test_a_function_makes_the_reply_from_the_request() -> None:
+def test_a_function_returns_the_reply_to_a_request() -> None:
     model = ScriptedChatModel(lambda request: request.messages[0].text.upper())
     assert model.complete(ChatRequest.of("hush")).text == "HUSH"
 
 
-def test_a_function_may_ask_the_same_model() -> None:
+def test_a_function_may_call_the_same_model() -> None:
     def script(request: ChatRequest) -> str:
-        said = request.messages[0].text
-        return said if said == "inner" else model.complete(ChatRequest.of("inner")).text
+        text = request.messages[0].text
+        return text if text == "inner" else model.complete(ChatRequest.of("inner")).text
 
     model = ScriptedChatModel(script)
     assert model.complete(ChatRequest.of("outer")).text == "inner"
 
 
-def test_the_end_of_a_script_is_told() -> None:
+def test_a_request_after_the_last_reply_is_a_lookup_error() -> None:
     model = ScriptedChatModel(["only"], name="parrot")
     model.complete(ChatRequest.of("?"))
     with pytest.raises(LookupError) as caught:
@@ -82,7 +82,7 @@ def test_an_awaited_reply_is_the_same() -> None:
     assert asyncio.run(model.acomplete(ChatRequest.of("?"))).text == "one"
 
 
-def test_a_stream_gives_the_reply_word_by_word_and_whole_at_last() -> None:
+def test_a_stream_yields_words_and_then_the_complete_reply() -> None:
     model = ScriptedChatModel(["  to be  sure"])
     *pieces, last = model.stream(ChatRequest.of("?"))
     assert [piece.text for piece in pieces] == ["  ", "to ", "be  ", "sure"]
@@ -91,14 +91,14 @@ def test_a_stream_gives_the_reply_word_by_word_and_whole_at_last() -> None:
     )
 
 
-def test_an_async_stream_gives_the_same() -> None:
+def test_an_async_stream_yields_the_same() -> None:
     async def texts() -> list[str]:
         return [delta.text async for delta in ScriptedChatModel(["to be"]).astream(ChatRequest.of("?"))]
 
     assert asyncio.run(texts()) == ["to ", "be", ""]
 
 
-def test_without_a_say_it_can_be_asked_for_json_in_every_way_but_grammar() -> None:
+def test_by_default_it_has_all_capabilities_but_constrained() -> None:
     assert ScriptedChatModel([]).capabilities == Capabilities(
         json_schema=True, strict_schema=True, json_mode=True, tools=True
     )
@@ -109,7 +109,7 @@ def test_capabilities_and_name_can_be_set() -> None:
     assert (model.capabilities, model.name) == (Capabilities(constrained=True), "tiny")
 
 
-def test_each_reply_is_given_once_to_many_threads() -> None:
+def test_many_threads_get_each_reply_once() -> None:
     model = ScriptedChatModel([str(number) for number in range(200)])
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: model.complete(ChatRequest.of("?")).text, range(200)))

@@ -36,7 +36,7 @@ VARIANTS: dict[str, Callable[[TypeParser[Any]], TypeParser[Any]]] = {
     "enveloped": lambda parser: parser.with_envelope(),
     "encoded": lambda parser: encode_parser(parser, OPENAI)[0],
 }
-every_form = pytest.mark.parametrize("variant", VARIANTS)
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def check(tp: Any, value: Any, variant: str) -> None:
@@ -47,22 +47,22 @@ def check(tp: Any, value: Any, variant: str) -> None:
     assert reading.coercions == (), text
 
 
-@every_form
+@every_variant
 @pytest.mark.parametrize("case", [*CASES, *TEXTS], ids=lambda case: case.name)
 def test_a_value_of_each_type_is_read_back(case: Case, variant: str) -> None:
-    check(case.variant, case.value, variant)
+    check(case.form, case.value, variant)
 
 
-# what is tested below: texts that look alike, and a secret, which is never shown; and what has no parser
+# Tested below: texts that look alike, and a secret, which is never written. pydantic types have no parser.
 _SKIPPED = ("Literal, text and number alike", "pydantic types", "msgspec.Struct, unset")
 
 
-@every_form
+@every_variant
 @pytest.mark.parametrize(
     "case", [case for case in CORNERS if case.name not in _SKIPPED], ids=lambda case: case.name
 )
 def test_an_unusual_value_is_read_back(case: Case, variant: str) -> None:
-    check(case.variant, case.value, variant)
+    check(case.form, case.value, variant)
 
 
 class Colour(Enum):
@@ -193,7 +193,7 @@ VALUES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 }
 
 
-@every_form
+@every_variant
 @pytest.mark.parametrize("name", VALUES)
 def test_any_value_of_a_type_is_read_back(name: str, variant: str) -> None:
     tp, values = VALUES[name]
@@ -206,7 +206,7 @@ def test_any_value_of_a_type_is_read_back(name: str, variant: str) -> None:
     comes_back()
 
 
-@every_form
+@every_variant
 @QUICK
 @given(text=TEXT)
 def test_text_is_read_back_or_refused(text: str, variant: str) -> None:
@@ -231,7 +231,7 @@ ANYTHING = st.one_of(
 )
 
 
-@every_form
+@every_variant
 @THOROUGH
 @given(name=st.sampled_from(list(VALUES)), value=ANYTHING)
 def test_any_object_is_read_back_or_refused(name: str, value: Any, variant: str) -> None:
@@ -267,7 +267,7 @@ def deep() -> Any:
     return found
 
 
-@every_form
+@every_variant
 @pytest.mark.parametrize(
     ("tp", "value"),
     [
@@ -327,7 +327,7 @@ def test_a_value_of_another_type_is_refused(tp: Any, value: Any, variant: str) -
         VARIANTS[variant](parser_for(tp)).write(value)
 
 
-@every_form
+@every_variant
 @pytest.mark.parametrize("make", [circle, deep])
 def test_a_value_that_contains_itself_is_refused(make: Callable[[], Any], variant: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011

@@ -117,7 +117,7 @@ SCHEMAS = st.recursive(LEAVES, compound, max_leaves=6).map(
 
 
 def is_valid(schema: Any, value: Any) -> bool | None:
-    """Validate with jsonschema. Returns None if it cannot decide, as for a schema that only refers to itself."""
+    """Validate with jsonschema. Returns None if it cannot decide, as for ``{"$ref": "#"}``."""
     try:
         return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
     except RecursionError:
@@ -221,7 +221,7 @@ INEXPRESSIBLE = {
     "an item before it is left out",
     "no item of this name is expected",  # the same, where a branch of a union has fewer items
 }
-JSON_TEXT = "encoded as JSON text in this string"
+JSON_TEXT = "written as JSON text in this string"
 
 
 def json_texts(description: str) -> st.SearchStrategy[str]:

@@ -31,7 +31,7 @@ export function record(fields) {
     text: () => {
       const texts = collect([...fields].map(([name, field]) => () => [name, field.text()]));
       const present = texts.filter(([, text]) => text !== null);
-      return `{${given.map(([name, text]) => `${JSON.stringify(name)}: ${text}`).join(", ")}}`;
+      return `{${present.map(([name, text]) => `${JSON.stringify(name)}: ${text}`).join(", ")}}`;
     },
     fill: (value) => {
       for (const [name, field] of fields) {

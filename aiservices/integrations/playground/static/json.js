@@ -36,7 +36,7 @@ export function write(value, indent = "") {
   return JSON.stringify(value);
 }
 
-function checked(token) {
+function checkNumber(token) {
   // NaN and Infinity are not JSON, but the server sends them in unfinished values.
   if (!NUMBER.test(token) && !/^(?:NaN|-?Infinity)$/.test(token)) throw new SyntaxError(`${token} is not a JSON number`);
   return token;

@@ -270,7 +270,7 @@ def test_the_prompt_is_shown_as_it_would_be_sent_and_no_model_is_asked(page: Any
     ]
     assert page.locator("#prompt .facts > div").all_inner_texts() == [
         "Model\nscripted",
-        "Strategy\njson_schema: scripted supports JSON Schema; the value travels in an object, under the key "
+        "Strategy\njson_schema: scripted supports JSON Schema; the value is sent in an object, under the key "
         "'value'",
     ]
     assert page.locator("#prompt h3").last.inner_text() == "Schema, strict"

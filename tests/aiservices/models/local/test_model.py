@@ -1,4 +1,4 @@
-"""The embedded model answers requests of every form, can be stopped, and keeps its port shut."""
+"""The embedded model answers requests of all kinds, can be stopped, and protects its port."""
 
 import asyncio
 import json
@@ -34,12 +34,12 @@ from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectForma
 
 SMALL = weights_named("smollm2")
 
-# find_spec and not importorskip: how the runtime is imported for the first time matters to its speed.
+# Not importorskip: the runtime must be imported by the package, which sets an environment variable first.
 needs_weights = [
     pytest.mark.local_model,
     pytest.mark.skipif(find_spec("xllamacpp") is None, reason='pip install "aiservices[local]" first'),
     pytest.mark.skipif(
-        not is_ready(SMALL), reason="no SmolLM2 here: python -m aiservices.models.local pull smollm2"
+        not is_ready(SMALL), reason="SmolLM2 is not here: python -m aiservices.models.local pull smollm2"
     ),
 ]
 
@@ -49,9 +49,9 @@ def schema(**properties: Any) -> JsonSchemaFormat:
     return JsonSchemaFormat("answer", {"type": "object", "properties": properties, **required})
 
 
-# Without its sign of the end the model writes on to the limit, however fast the machine is.
-ON_AND_ON = ChatOptions(max_tokens=900, extra_body={"ignore_eos": True})
-LONG = ChatRequest.of("Count from 1 to 500, one number a line.", options=ON_AND_ON)
+# Without its end token the model generates until the limit, however fast the machine is.
+ENDLESS = ChatOptions(max_tokens=900, extra_body={"ignore_eos": True})
+LONG_REQUEST = ChatRequest.of("Count from 1 to 500, one number a line.", options=ENDLESS)
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +84,10 @@ class TestAnswers:
         assert 0 < reply.usage.output_tokens <= 40
 
     def test_the_same_request_gets_the_same_answer(self, model: LocalChatModel) -> None:
-        asked = ChatRequest.of("Name a colour.", options=ChatOptions(max_tokens=20))
-        assert model.complete(asked).text == model.complete(asked).text
+        request = ChatRequest.of("Name a colour.", options=ChatOptions(max_tokens=20))
+        assert model.complete(request).text == model.complete(request).text
 
-    def test_an_answer_cut_off_says_so(self, model: LocalChatModel) -> None:
+    def test_a_truncated_answer_has_the_finish_reason_length(self, model: LocalChatModel) -> None:
         reply = model.complete(ChatRequest.of("Tell a long story.", options=ChatOptions(max_tokens=5)))
         assert reply.finish_reason is FinishReason.LENGTH
 
@@ -98,13 +98,13 @@ class TestAnswers:
         assert reply.finish_reason is FinishReason.STOP
 
     def test_a_conversation_is_read(self, model: LocalChatModel) -> None:
-        said = [
+        messages = [
             SystemMessage("Be brief."),
             UserMessage("Hi", name="Ada"),
             AiMessage("Hello."),
             UserMessage("Bye"),
         ]
-        assert model.complete(ChatRequest.of(said, options=ChatOptions(max_tokens=10, seed=1))).text
+        assert model.complete(ChatRequest.of(messages, options=ChatOptions(max_tokens=10, seed=1))).text
 
     def test_extra_body_reaches_the_runtime(self, model: LocalChatModel) -> None:
         options = ChatOptions(max_tokens=10, extra_body={"grammar": 'root ::= "forty-two"'})
@@ -138,17 +138,17 @@ class TestConstrainedAnswers:
         reply = model.complete(ChatRequest.of("Fill it in.", options=blanks, response_format=wanted))
         assert reply.text == json.dumps(json.loads(reply.text))
 
-    def test_any_json_object_can_be_asked_for(self, model: LocalChatModel) -> None:
-        asked = ChatRequest.of('Copy this JSON: {"a": 1}', response_format=JsonObjectFormat())
-        assert isinstance(json.loads(model.complete(asked).text), dict)
+    def test_an_answer_in_json_mode_is_an_object(self, model: LocalChatModel) -> None:
+        request = ChatRequest.of('Copy this JSON: {"a": 1}', response_format=JsonObjectFormat())
+        assert isinstance(json.loads(model.complete(request).text), dict)
 
-    def test_a_schema_that_the_fast_grammar_cannot_say_still_holds(self, model: LocalChatModel) -> None:
-        # No regular language has a lookahead: llguidance refuses it, and would constrain nothing.
+    def test_a_schema_that_llguidance_does_not_support_is_enforced(self, model: LocalChatModel) -> None:
+        # llguidance does not support a lookahead and would not constrain the answer.
         wanted = schema(value={"enum": ["red", "blue"], "pattern": "^(?!x)[a-z]+$"})
         reply = model.complete(ChatRequest.of("Invent an example.", response_format=wanted))
         assert json.loads(reply.text)["value"] in ("red", "blue")
 
-    def test_a_schema_that_means_nothing_is_a_bad_request(self, model: LocalChatModel) -> None:
+    def test_an_invalid_schema_is_a_bad_request(self, model: LocalChatModel) -> None:
         wanted = JsonSchemaFormat("answer", {"type": "nonsense"})
         with pytest.raises(BadRequestError) as caught:
             model.complete(ChatRequest.of("Hi", response_format=wanted))
@@ -170,15 +170,15 @@ class TestStreams:
         assert reply.usage is not None
 
     def test_closing_it_stops_the_model_and_leaves_no_thread(self, model: LocalChatModel) -> None:
-        stream = model.stream(LONG)
+        stream = model.stream(LONG_REQUEST)
         assert isinstance(next(stream), ReplyDelta)
         stream.close()  # type: ignore[attr-defined]
         assert [t.name for t in threading.enumerate() if t.name == "aiservices-local"] == []
 
-    def test_an_async_stream_joins_too(self, model: LocalChatModel) -> None:
+    def test_the_deltas_of_an_async_stream_join_to_the_reply(self, model: LocalChatModel) -> None:
         async def read() -> list[ReplyDelta]:
-            asked = ChatRequest.of("Say hello.", options=ChatOptions(max_tokens=40))
-            return [delta async for delta in model.astream(asked)]
+            request = ChatRequest.of("Say hello.", options=ChatOptions(max_tokens=40))
+            return [delta async for delta in model.astream(request)]
 
         deltas = asyncio.run(read())
         assert deltas[-1].reply is not None
@@ -186,7 +186,7 @@ class TestStreams:
 
     def test_leaving_an_async_stream_stops_the_model(self, model: LocalChatModel) -> None:
         async def leave() -> None:
-            async with aclosing(model.astream(LONG)) as stream:  # type: ignore[type-var]
+            async with aclosing(model.astream(LONG_REQUEST)) as stream:  # type: ignore[type-var]
                 async for _ in stream:
                     break
 
@@ -194,7 +194,7 @@ class TestStreams:
         assert threads_left() == []
 
 
-class TestSideBySide:
+class TestConcurrency:
     pytestmark = needs_weights
 
     def test_four_threads_get_their_own_answers(self, model: LocalChatModel) -> None:
@@ -223,7 +223,7 @@ class TestSideBySide:
 
     def test_a_cancelled_call_stops_the_model(self, model: LocalChatModel) -> None:
         async def cancel() -> None:
-            task = asyncio.create_task(model.acomplete(LONG))
+            task = asyncio.create_task(model.acomplete(LONG_REQUEST))
             await asyncio.sleep(0.1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -232,7 +232,7 @@ class TestSideBySide:
         asyncio.run(cancel())
         assert threads_left() == []
 
-    def test_models_of_the_same_weights_share_what_is_loaded(self, model: LocalChatModel) -> None:
+    def test_models_with_the_same_weights_share_a_runtime(self, model: LocalChatModel) -> None:
         other = LocalChatModel("smollm2", context_tokens=1024, system_message="Be brief.")
         assert load_runtime(other._settings) is load_runtime(model._settings)
 
@@ -240,7 +240,7 @@ class TestSideBySide:
 class TestFailures:
     pytestmark = needs_weights
 
-    def test_a_request_that_is_too_long_says_what_to_raise(self, model: LocalChatModel) -> None:
+    def test_the_error_for_a_request_that_is_too_long_names_the_setting(self, model: LocalChatModel) -> None:
         with pytest.raises(BadRequestError) as caught:
             model.complete(ChatRequest.of("word " * 2000))
         assert str(caught.value) == (
@@ -251,19 +251,19 @@ class TestFailures:
 
     def test_a_timeout_stops_the_model(self, model: LocalChatModel) -> None:
         model.complete(ChatRequest.of("Hi", options=ChatOptions(max_tokens=1)))
-        asked = ChatRequest(LONG.messages, replace(ON_AND_ON, timeout=0.2))
+        request = ChatRequest(LONG_REQUEST.messages, replace(ENDLESS, timeout=0.2))
         with pytest.raises(ModelTimeoutError) as caught:
-            model.complete(asked)
+            model.complete(request)
         assert str(caught.value) == (
             "the embedded model did not finish within 0.2 s: raise timeout, lower max_tokens, "
             "or use smaller weights"
         )
         assert threads_left() == []
         with pytest.raises(ModelTimeoutError):
-            asyncio.run(model.acomplete(asked))
+            asyncio.run(model.acomplete(request))
         assert threads_left() == []
 
-    def test_a_file_that_is_no_gguf_is_told_at_the_first_request(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_not_gguf_is_an_error_at_the_first_request(self, tmp_path: Path) -> None:
         wrong = tmp_path / "wrong.gguf"
         wrong.write_text("this is no model")
         with pytest.raises(ModelError) as caught:
@@ -274,7 +274,7 @@ class TestFailures:
             "AISERVICES_LOCAL_LOG=1 shows the log of llama.cpp"
         )
 
-    def test_other_weights_named_in_the_options_must_be_there(self, model: LocalChatModel) -> None:
+    def test_unknown_weights_in_the_options_are_an_error(self, model: LocalChatModel) -> None:
         with pytest.raises(ModelNotFoundError) as caught:
             model.complete(ChatRequest.of("Hi", options=ChatOptions(model="nope")))
         assert str(caught.value) == (
@@ -287,7 +287,7 @@ class TestTheProcess:
     pytestmark = needs_weights
 
     @pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/v1/chat/completions"])
-    def test_its_port_answers_nobody_without_the_key(self, model: LocalChatModel, path: str) -> None:
+    def test_its_port_rejects_requests_without_the_key(self, model: LocalChatModel, path: str) -> None:
         address = load_runtime(model._settings).address
         assert address.startswith("http://127.0.0.1:")
         body = b'{"messages": []}' if path.endswith("completions") else None
@@ -296,7 +296,7 @@ class TestTheProcess:
         assert caught.value.code == 401
         caught.value.close()
 
-    def test_it_is_silent_and_a_stream_left_open_does_not_keep_it_from_ending(self) -> None:
+    def test_a_process_with_an_open_stream_exits_without_output(self) -> None:
         script = (
             "from aiservices.models.requests import ChatRequest\n"
             "from aiservices.models.local import LocalChatModel\n"
@@ -325,7 +325,7 @@ class TestTheProcess:
 
 
 class TestNames:
-    def test_a_model_string_finds_it(self, tmp_path: Path) -> None:
+    def test_a_model_string_names_it(self, tmp_path: Path) -> None:
         mine = tmp_path / "mine.gguf"
         mine.write_bytes(b"GGUF")
         found = find_model(f"local:{mine}")
@@ -336,7 +336,7 @@ class TestNames:
             json_schema=True, json_mode=True, constrained=True, tools=True
         )
 
-    def test_an_unknown_name_is_told_with_the_names(self) -> None:
+    def test_the_error_for_an_unknown_name_lists_the_names(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named("gpt-9")
         assert str(caught.value) == (
@@ -344,7 +344,7 @@ class TestNames:
             "qwen2.5-coder-0.5b, smollm2, or give the path of a .gguf file"
         )
 
-    def test_a_path_where_nothing_is_is_told(self, tmp_path: Path) -> None:
+    def test_a_path_without_a_file_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(DefinitionError) as caught:
             LocalChatModel.named(str(tmp_path / "none.gguf"))
         assert str(caught.value) == (
@@ -352,7 +352,7 @@ class TestNames:
             ".gguf file, or one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, smollm2"
         )
 
-    def test_weights_that_were_not_pulled_are_told_with_the_command(
+    def test_the_error_for_weights_that_are_not_here_has_the_command(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path))

@@ -43,9 +43,9 @@ TIMES = ToolSpecification("times", "The product.", arguments(a={"type": "integer
 BOTH = Tooling((WEATHER, TIMES))
 NUMBER = JsonSchemaFormat("answer", arguments(value={"type": "integer", "maximum": 99}))
 PARIS = '{"city": "Paris"}'
-ASKED = UserMessage("How is it in Paris?")
-CALLED = AiMessage("", (ToolCall("c1", "weather", PARIS),))
-TOLD = ToolMessage("c1", "weather", "rain")
+QUESTION = UserMessage("How is it in Paris?")
+TOOL_CALL = AiMessage("", (ToolCall("c1", "weather", PARIS),))
+RESULT = ToolMessage("c1", "weather", "rain")
 
 
 def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
@@ -53,9 +53,9 @@ def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str,
     return [(message["role"], message["content"]) for message in body["messages"]]
 
 
-class TestWhatIsTold:
+class TestMessages:
     def test_the_system_message_has_the_tools_and_how_to_call_them(self) -> None:
-        assert turns(ASKED, tooling=Tooling((WEATHER,))) == [
+        assert turns(QUESTION, tooling=Tooling((WEATHER,))) == [
             (
                 "system",
                 "Be brief.\n\nYou can call functions:\n"
@@ -69,20 +69,20 @@ class TestWhatIsTold:
             ("user", "How is it in Paris?"),
         ]
 
-    def test_the_tools_stand_behind_a_system_message_of_ones_own(self) -> None:
-        (role, system), _ = turns(SystemMessage("Be kind."), ASKED)
+    def test_the_tools_follow_the_system_message_of_the_request(self) -> None:
+        (role, system), _ = turns(SystemMessage("Be kind."), QUESTION)
         assert role == "system"
         assert system.startswith("Be kind.\n\nYou can call functions:\n")
 
-    def test_a_tool_that_must_be_called_leaves_no_word_of_an_answer(self) -> None:
-        system = turns(ASKED, tooling=Tooling((WEATHER,), "weather"))[0][1]
+    def test_if_a_tool_must_be_called_the_instructions_mention_no_answer(self) -> None:
+        system = turns(QUESTION, tooling=Tooling((WEATHER,), "weather"))[0][1]
         assert system.endswith(
             'Call one now: reply with\nCall: {"name": <function name>, "arguments": {<its arguments>}}'
         )
         assert "Answer: " not in system
 
-    def test_after_a_result_the_model_is_told_to_answer_when_it_knows_enough(self) -> None:
-        system, *rest = turns(ASKED, CALLED, TOLD)
+    def test_after_a_result_the_instructions_ask_for_an_answer(self) -> None:
+        system, *rest = turns(QUESTION, TOOL_CALL, RESULT)
         assert system[1].endswith("When you know enough, write: Answer: <the reply to the user>")
         assert rest == [
             ("user", "How is it in Paris?"),
@@ -90,10 +90,10 @@ class TestWhatIsTold:
             ("user", 'weather({"city": "Paris"}) returned: rain'),
         ]
 
-    def test_the_results_of_one_reply_are_one_turn_in_their_order(self) -> None:
+    def test_the_results_of_one_reply_are_one_message(self) -> None:
         rome = ToolCall("c2", "weather", '{"city": "Rome"}')
-        said = AiMessage("", (*CALLED.tool_calls, rome))
-        assert turns(ASKED, said, TOLD, ToolMessage("c2", "weather", "sun"))[2:] == [
+        messages = AiMessage("", (*TOOL_CALL.tool_calls, rome))
+        assert turns(QUESTION, message, RESULT, ToolMessage("c2", "weather", "sun"))[2:] == [
             (
                 "assistant",
                 'Call: {"name": "weather", "arguments": {"city": "Paris"}}\n'
@@ -105,15 +105,15 @@ class TestWhatIsTold:
             ),
         ]
 
-    def test_an_answer_of_before_is_shown_as_it_was_written(self) -> None:
-        assert turns(ASKED, AiMessage("Rain."), ASKED)[2] == ("assistant", "Answer: Rain.")
-        assert turns(ASKED, AiMessage("Rain."), ASKED, tooling=None)[2] == ("assistant", "Rain.")
+    def test_an_earlier_answer_is_sent_as_the_model_wrote_it(self) -> None:
+        assert turns(QUESTION, AiMessage("Rain."), QUESTION)[2] == ("assistant", "Answer: Rain.")
+        assert turns(QUESTION, AiMessage("Rain."), QUESTION, tooling=None)[2] == ("assistant", "Rain.")
 
-    def test_a_result_without_its_call_is_told_all_the_same(self) -> None:
-        assert turns(ASKED, TOLD, tooling=None)[2] == ("user", "weather() returned: rain")
+    def test_a_result_without_its_call_is_sent(self) -> None:
+        assert turns(QUESTION, RESULT, tooling=None)[2] == ("user", "weather() returned: rain")
 
 
-class TestWhatMayBeWritten:
+class TestGrammar:
     def test_a_reply_is_calls_or_an_answer(self) -> None:
         constraint = reply_constraint(ChatRequest.of("Hi", tooling=BOTH, response_format=NUMBER))
         grammar = tool_call_grammar(constraint, lambda tool: ANY_OBJECT)
@@ -126,39 +126,49 @@ class TestWhatMayBeWritten:
         assert tool1.endswith('"}"')
         assert answer.startswith('answer: "Answer: " %json {"type": "object", "properties": {"value"')
 
-    def test_one_call_alone_where_parallel_ones_are_not_wanted(self) -> None:
+    def test_without_parallel_calls_the_grammar_allows_one_call(self) -> None:
         constraint = reply_constraint(
             ChatRequest.of("Hi", tooling=Tooling((WEATHER,), "required", parallel_calls=False))
         )
         rules = tool_call_grammar(constraint, lambda tool: ANY_OBJECT).split("\n")
         assert rules[1:4] == ["start: calls", "calls: call", "call: tool0"]
 
-    def test_a_named_tool_is_the_only_one(self) -> None:
+    def test_a_named_tool_is_the_only_one_in_the_grammar(self) -> None:
         constraint = reply_constraint(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "times")))
         assert (constraint.tools, constraint.allows_answer) == ((TIMES,), False)
 
-    def test_a_call_that_brought_the_same_twice_is_followed_by_an_answer(self) -> None:
-        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
-        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD), tooling=BOTH)).allows_calls
-        assert not reply_constraint(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).allows_calls
-        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD, ASKED, *again), tooling=BOTH)).allows_calls
+    def test_after_the_same_call_and_result_twice_only_an_answer_is_allowed(self) -> None:
+        again = (replace_id(TOOL_CALL, "c2"), ToolMessage("c2", "weather", "rain"))
+        assert reply_constraint(ChatRequest((QUESTION, TOOL_CALL, RESULT), tooling=BOTH)).allows_calls
+        assert not reply_constraint(
+            ChatRequest((QUESTION, TOOL_CALL, RESULT, *again), tooling=BOTH)
+        ).allows_calls
+        assert reply_constraint(
+            ChatRequest((QUESTION, TOOL_CALL, RESULT, QUESTION, *again), tooling=BOTH)
+        ).allows_calls
 
-    def test_where_a_tool_must_be_called_it_is_another_than_the_one_that_brought_the_same_twice(self) -> None:
-        said = (ASKED, CALLED, TOLD, replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
+    def test_a_required_call_is_for_another_tool_than_the_repeated_one(self) -> None:
+        messages = (
+            QUESTION,
+            TOOL_CALL,
+            RESULT,
+            replace_id(TOOL_CALL, "c2"),
+            ToolMessage("c2", "weather", "rain"),
+        )
         both, alone = Tooling((WEATHER, TIMES), "required"), Tooling((WEATHER,), "required")
-        assert reply_constraint(ChatRequest(said, tooling=both)).tools == (TIMES,)
-        assert reply_constraint(ChatRequest(said, tooling=alone)).tools == (WEATHER,)
+        assert reply_constraint(ChatRequest(messages, tooling=both)).tools == (TIMES,)
+        assert reply_constraint(ChatRequest(messages, tooling=alone)).tools == (WEATHER,)
 
-    def test_a_result_that_changes_may_be_asked_for_again(self) -> None:
-        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "sun"))
-        assert reply_constraint(ChatRequest((ASKED, CALLED, TOLD, *again), tooling=BOTH)).allows_calls
+    def test_a_call_with_a_changed_result_may_be_repeated(self) -> None:
+        again = (replace_id(TOOL_CALL, "c2"), ToolMessage("c2", "weather", "sun"))
+        assert reply_constraint(ChatRequest((QUESTION, TOOL_CALL, RESULT, *again), tooling=BOTH)).allows_calls
 
-    def test_a_tool_that_is_not_offered_cannot_be_the_one_to_call(self) -> None:
+    def test_a_required_tool_that_is_not_offered_is_an_error(self) -> None:
         with pytest.raises(BadRequestError) as caught:
             reply_constraint(ChatRequest.of("Hi", tooling=Tooling((WEATHER, TIMES), "clock")))
         assert str(caught.value) == "the tool clock must be called, but the tools are: weather, times"
 
-    def test_tooling_without_tools_is_told(self) -> None:
+    def test_tooling_without_tools_is_an_error(self) -> None:
         with pytest.raises(BadRequestError) as caught:
             reply_constraint(ChatRequest.of("Hi", tooling=Tooling(())))
         assert (
@@ -172,10 +182,10 @@ def replace_id(message: AiMessage, id: str) -> AiMessage:
 
 
 def read(text: str, size: int) -> tuple[list[ReplyDelta], ChatReply]:
-    """A reply that comes in pieces of such a size."""
+    """Return the deltas and the reply for a text that arrives in pieces of a size."""
     builder, deltas = ReplyBuilder("fake", 99, has_tools=True), []
-    for at in range(0, len(text), size):
-        delta = builder.add({"choices": [{"delta": {"content": text[at : at + size]}}]})
+    for start in range(0, len(text), size):
+        delta = builder.add({"choices": [{"delta": {"content": text[start : start + size]}}]})
         deltas += [] if delta is None else [delta]
     builder.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     return deltas, builder.reply()
@@ -188,9 +198,9 @@ TWO = (
 SIZES = [1, 2, 3, 7, 19, 500]
 
 
-class TestWhatIsRead:
+class TestReading:
     @pytest.mark.parametrize("size", SIZES)
-    def test_calls_are_read_however_the_text_is_cut(self, size: int) -> None:
+    def test_calls_are_read_from_pieces_of_any_size(self, size: int) -> None:
         deltas, reply = read(TWO, size)
         assert reply.message == AiMessage(
             "",
@@ -206,12 +216,12 @@ class TestWhatIsRead:
             assert {piece.name for piece in mine} == {call.name}
             assert "".join(piece.arguments for piece in mine) == call.arguments
 
-    def test_the_same_call_twice_in_one_reply_is_one(self) -> None:
+    def test_duplicate_calls_in_a_reply_are_dropped(self) -> None:
         first, second = TWO.split("\n")
         _, reply = read("\n".join([first, second, first, second]), 5)
         assert [call.name for call in reply.message.tool_calls] == ["weather", "times"]
 
-    def test_a_call_begins_with_its_name_and_grows(self) -> None:
+    def test_a_call_is_streamed_from_its_name_on(self) -> None:
         reader = ToolCallReader()
         assert reader.add("Call: ") is None
         opened = reader.add('{"name": "times", "arguments": ')
@@ -231,16 +241,16 @@ class TestWhatIsRead:
         assert reply.finish_reason is FinishReason.STOP
 
     @pytest.mark.parametrize("text", ["Ans", "Call: {"])
-    def test_a_reply_that_breaks_off_in_its_mark_is_a_text(self, text: str) -> None:
+    def test_a_reply_that_ends_within_a_mark_is_text(self, text: str) -> None:
         assert read(text, 1)[1].message == AiMessage(text)
 
-    def test_without_tools_a_mark_is_text_like_any_other(self) -> None:
+    def test_without_tools_a_mark_is_plain_text(self) -> None:
         builder = ReplyBuilder("fake", 99)
         assert builder.add({"choices": [{"delta": {"content": "Answer: 3"}}]}) == ReplyDelta("Answer: 3")
 
 
 class TestCapabilities:
-    def test_smollm2_is_too_small_for_tools_and_says_so(self, tmp_path: Any) -> None:
+    def test_smollm2_does_not_support_tools(self, tmp_path: Any) -> None:
         small, other = tmp_path / "smollm2.gguf", tmp_path / "other.gguf"
         small.write_bytes(b"GGUF")
         other.write_bytes(b"GGUF")
@@ -248,7 +258,7 @@ class TestCapabilities:
         assert LocalChatModel(other).capabilities.tools
 
 
-# SmolLM2 chooses badly, hence it is told what to call; the form of what it writes holds all the same.
+# SmolLM2 chooses tools badly, so the tests name the tool. The grammar is enforced all the same.
 @pytest.fixture(scope="module")
 def model() -> Iterator[LocalChatModel]:
     model = LocalChatModel("smollm2", context_tokens=1024, options=ChatOptions(max_tokens=200))
@@ -265,7 +275,7 @@ def model() -> Iterator[LocalChatModel]:
 class TestRealCalls:
     def test_a_call_fits_the_schema_of_its_tool(self, model: LocalChatModel) -> None:
         one = Tooling((WEATHER, TIMES), "weather", parallel_calls=False)
-        reply = model.complete(ChatRequest((ASKED,), tooling=one))
+        reply = model.complete(ChatRequest((QUESTION,), tooling=one))
         (call,) = reply.message.tool_calls
         assert call.name == "weather"
         assert json.loads(call.arguments) in ({"city": "Paris"}, {"city": "Rome"})
@@ -273,7 +283,7 @@ class TestRealCalls:
         assert reply.usage is not None
 
     def test_a_streamed_call_joins_to_the_reply(self, model: LocalChatModel) -> None:
-        deltas = list(model.stream(ChatRequest((ASKED,), tooling=Tooling((TIMES,), "required"))))
+        deltas = list(model.stream(ChatRequest((QUESTION,), tooling=Tooling((TIMES,), "required"))))
         reply = deltas[-1].reply
         assert reply is not None
         pieces = [piece for delta in deltas for piece in delta.tool_calls]
@@ -283,24 +293,22 @@ class TestRealCalls:
             assert written == call.arguments
             assert list(json.loads(written)) == ["a", "b"]
 
-    def test_a_typed_answer_holds_beside_tools(self, model: LocalChatModel) -> None:
-        again = (replace_id(CALLED, "c2"), ToolMessage("c2", "weather", "rain"))
-        asked = ChatRequest((ASKED, CALLED, TOLD, *again), response_format=NUMBER, tooling=BOTH)
+    def test_a_typed_answer_is_enforced_when_tools_are_offered(self, model: LocalChatModel) -> None:
+        again = (replace_id(TOOL_CALL, "c2"), ToolMessage("c2", "weather", "rain"))
+        asked = ChatRequest((QUESTION, TOOL_CALL, RESULT, *again), response_format=NUMBER, tooling=BOTH)
         reply = model.complete(asked)
         assert json.loads(reply.text)["value"] <= 99
         assert reply.message.tool_calls == ()
 
-    def test_what_the_grammar_cannot_say_of_arguments_is_left_to_who_reads_them(
-        self, model: LocalChatModel
-    ) -> None:
+    def test_a_tool_whose_schema_is_not_supported_can_be_called(self, model: LocalChatModel) -> None:
         odd = ToolSpecification("odd", "Odd.", arguments(code={"type": "string", "pattern": "^(?!x)y"}))
-        reply = model.complete(ChatRequest((ASKED,), tooling=Tooling((odd,), "odd", parallel_calls=False)))
+        reply = model.complete(ChatRequest((QUESTION,), tooling=Tooling((odd,), "odd", parallel_calls=False)))
         assert [call.name for call in reply.message.tool_calls] == ["odd"]
 
-    def test_an_answer_that_the_grammar_cannot_hold_is_refused(self, model: LocalChatModel) -> None:
+    def test_an_answer_type_that_is_not_supported_with_tools_is_an_error(self, model: LocalChatModel) -> None:
         wanted = JsonSchemaFormat("answer", arguments(code={"type": "string", "pattern": "^(?!x)y"}))
         with pytest.raises(BadRequestError) as caught:
-            model.complete(ChatRequest((ASKED,), response_format=wanted, tooling=BOTH))
+            model.complete(ChatRequest((QUESTION,), response_format=wanted, tooling=BOTH))
         assert str(caught.value) == (
             "the embedded model smollm2 does not accept the request: invalid schema. With tools, "
             "the type of the answer cannot be enforced: use a simpler type or no tools"

