@@ -111,6 +111,7 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
     except LookupError as error:
         message = str(error.args[0] if error.args else error)
         raise DefinitionError([DefinitionProblem(location, message)]) from error
+    # A class has the same attributes as its objects, so it passes the isinstance check.
     if isinstance(model, ChatModel) and not isinstance(model, type):
         return model
     if isinstance(model, type):
@@ -125,6 +126,7 @@ def find_model(model: ChatModel | str | None, location: str = "model") -> ChatMo
 
 def _embedded_model() -> str:
     """Return the name of the embedded model. Raises LookupError if its runtime is not installed."""
+    # find_spec does not import the runtime, which takes long and must wait for the first request.
     if find_spec("xllamacpp") is None:
         raise LookupError(
             'no model is set: pass model="openai:NAME" (or another) to create, set AISERVICES_MODEL, '

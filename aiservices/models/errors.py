@@ -44,6 +44,7 @@ class AiServiceError(Exception):
         attempts: The requests to models that were made before the error, oldest first.
     """
 
+    # A class attribute: an error that is raised before the first request has no attempts.
     attempts: tuple[Attempt, ...] = ()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -58,6 +59,7 @@ class AiServiceError(Exception):
 
 def usage_of(attempts: Sequence[Attempt]) -> Usage | None:
     """Return the tokens of all attempts together, or None if no attempt reported its tokens."""
+    # None and not Usage(): an unknown number of tokens must not look like zero tokens.
     total: Usage | None = None
     for attempt in attempts:
         usage = attempt.reply.usage if attempt.reply is not None else None
@@ -136,6 +138,7 @@ class DefinitionError(AiServiceError, ValueError, TypeError):
 
     def __init__(self, problems: Sequence[DefinitionProblem]) -> None:
         self.problems = tuple(problems)
+        # One problem stays on one line; several become a list.
         if len(self.problems) == 1:
             text = str(self.problems[0])
         else:
@@ -243,6 +246,8 @@ class ModelError(AiServiceError):
         body: str | None = None,
     ) -> None:
         super().__init__(message)
+        # Retries look at retryable and retry_after only, so a model of a user's own can set them for any
+        # reason.
         self.status = status
         self.request_id = request_id
         self.retryable = retryable

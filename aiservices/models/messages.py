@@ -41,6 +41,8 @@ class UserMessage:
     @property
     def parts(self) -> tuple[str | Media, ...]:
         """The text and the media in the order in which they are sent, without blank pieces of text."""
+        # The line breaks beside an image in a template are layout, and some providers reject blank pieces of
+        # text.
         pieces = interleave(self.text, self.contents)
         trimmed = (part.strip("\n") if isinstance(part, str) else part for part in pieces)
         return tuple(part for part in trimmed if not isinstance(part, str) or part.strip())
@@ -131,6 +133,7 @@ class FinishReason(StrEnum):
     CONTENT_FILTER: the filter of the provider stopped the answer. OTHER: the provider gave another reason.
     """
 
+    # The values, except OTHER, are those of the Chat Completions API.
     STOP = "stop"
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"
@@ -213,6 +216,7 @@ _MEDIA_TYPES: dict[str, type[Media]] = {"image": Image, "audio": Audio, "file": 
 
 def messages_to_json(messages: Iterable[Message]) -> str:
     """Return messages as the text of a JSON array."""
+    # Stored conversations stay readable in any script, and shorter, without escapes.
     return json.dumps([message_to_dict(message) for message in messages], ensure_ascii=False)
 
 
@@ -259,6 +263,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 def _checked_texts(value: _TextFields) -> _TextFields:
     """Return a message or a tool call if its fields have the right types. Raises TypeError."""
+    # Dataclasses do not check types, and a wrong type here would fail much later, in a request.
     for field in dataclass_fields(value):
         content = getattr(value, field.name)
         is_omitted = field.default is None and content is None
@@ -286,6 +291,7 @@ def _media_from_dict(data: object) -> Media:
     if cls is None:
         raise ValueError(f"unknown type of content in a message: {name!r}")
     if "data" in fields:
+        # Without validate=True, characters outside of the alphabet are ignored.
         fields["data"] = b64decode(fields["data"], validate=True)
     try:
         return cls(**fields)

@@ -47,6 +47,7 @@ class ChatOptions:
 
     def with_defaults(self, defaults: ChatOptions | None) -> ChatOptions:
         """Return these options, with the options that are not set taken from ``defaults``."""
+        # The usual case, without a copy: this runs in every call.
         if defaults is None or defaults == ChatOptions():
             return self
         merged: dict[str, Any] = {}
@@ -64,6 +65,7 @@ class ChatOptions:
         ranges = (("temperature", 0.0, 2.0), ("top_p", 0.0, 1.0))
         for name, low, high in ranges:
             value = getattr(self, name)
+            # Written so that nan, which compares false with everything, is out of range too.
             if value is not None and not low <= value <= high:
                 message = f"{name} is {value!r}; it must be from {low:g} to {high:g}"
                 problems.append(DefinitionProblem(location, message))
@@ -156,6 +158,7 @@ class ChatRequest:
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     deadline: float | None = None
+    # Excluded from comparison: requests with equal contents are equal, whichever parser reads the answer.
     parser: TypeParser[Any] | None = field(default=None, compare=False, repr=False)
 
     def plus(self, *messages: Message) -> ChatRequest:
@@ -177,6 +180,7 @@ class ChatRequest:
 MessageInput: TypeAlias = str | Message | Sequence[Message | tuple[str, str] | Mapping[str, Any]]
 
 _ROLES: dict[str, type[SystemMessage | UserMessage | AiMessage]] = {
+    # "developer" is the name in newer APIs of OpenAI, "human" and "ai" are the names in LangChain.
     "system": SystemMessage,
     "developer": SystemMessage,
     "user": UserMessage,
@@ -193,6 +197,7 @@ def to_messages(value: MessageInput, location: str, problems: list[DefinitionPro
         return (UserMessage(value),)
     if isinstance(value, Message):
         return (value,)
+    # Bytes and mappings can be iterated over, but their items are not messages.
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
         expected = f"pass a text, a message, or a list in which each item is {_MESSAGE_FORMS}"
         problems.append(DefinitionProblem(location, f"the input is {type(value).__name__}; {expected}"))

@@ -100,6 +100,7 @@ def models_folder() -> Path:
 
 
 def _user_cache() -> Path:
+    # The places that each operating system intends for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return Path(local) if local else Path.home() / "AppData" / "Local"
@@ -172,6 +173,7 @@ def resolve_weights(name: str | Path) -> tuple[str, Path]:
     try:
         weights = weights_named(name)
     except LookupError as error:
+        # Only here may the user also give a path; the command that downloads takes names only.
         raise LookupError(f"{error}, or give the path of a .gguf file") from None
     if not is_ready(weights):
         raise LookupError(
@@ -192,6 +194,7 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
         raise LookupError(
             f"there is no file of weights at {path}: give the path of a .gguf file, or one of {_names()}"
         )
+    # Absolute, because the file is loaded later, perhaps from another working directory.
     return path.stem, path.absolute()
 
 

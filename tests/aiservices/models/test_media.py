@@ -369,7 +369,7 @@ def test_media_inside_a_value_are_an_error() -> None:
         create(Looker, ScriptedChatModel([])).look({"cat": CAT})
     assert str(caught.value) == (
         "Looker.look: the prompt cannot be rendered: "
-        "an image is no text; give it by a parameter of type Image"
+        "an image is not text; pass it as a parameter of type Image"
     )
 
 

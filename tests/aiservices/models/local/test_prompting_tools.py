@@ -48,14 +48,14 @@ TOOL_CALL = AiMessage("", (ToolCall("c1", "weather", PARIS),))
 RESULT = ToolMessage("c1", "weather", "rain")
 
 
-def turns(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
+def chat_messages(*messages: Message, tooling: Tooling | None = BOTH) -> list[tuple[str, str]]:
     body = chat_body(ChatRequest(messages, tooling=tooling), ChatOptions(), "Be brief.")
     return [(message["role"], message["content"]) for message in body["messages"]]
 
 
 class TestMessages:
     def test_the_system_message_has_the_tools_and_how_to_call_them(self) -> None:
-        assert turns(QUESTION, tooling=Tooling((WEATHER,))) == [
+        assert chat_messages(QUESTION, tooling=Tooling((WEATHER,))) == [
             (
                 "system",
                 "Be brief.\n\nYou can call functions:\n"
@@ -70,19 +70,19 @@ class TestMessages:
         ]
 
     def test_the_tools_follow_the_system_message_of_the_request(self) -> None:
-        (role, system), _ = turns(SystemMessage("Be kind."), QUESTION)
+        (role, system), _ = chat_messages(SystemMessage("Be kind."), QUESTION)
         assert role == "system"
         assert system.startswith("Be kind.\n\nYou can call functions:\n")
 
     def test_if_a_tool_must_be_called_the_instructions_mention_no_answer(self) -> None:
-        system = turns(QUESTION, tooling=Tooling((WEATHER,), "weather"))[0][1]
+        system = chat_messages(QUESTION, tooling=Tooling((WEATHER,), "weather"))[0][1]
         assert system.endswith(
             'Call one now: reply with\nCall: {"name": <function name>, "arguments": {<its arguments>}}'
         )
         assert "Answer: " not in system
 
     def test_after_a_result_the_instructions_ask_for_an_answer(self) -> None:
-        system, *rest = turns(QUESTION, TOOL_CALL, RESULT)
+        system, *rest = chat_messages(QUESTION, TOOL_CALL, RESULT)
         assert system[1].endswith("When you know enough, write: Answer: <the reply to the user>")
         assert rest == [
             ("user", "How is it in Paris?"),
@@ -92,8 +92,8 @@ class TestMessages:
 
     def test_the_results_of_one_reply_are_one_message(self) -> None:
         rome = ToolCall("c2", "weather", '{"city": "Rome"}')
-        messages = AiMessage("", (*TOOL_CALL.tool_calls, rome))
-        assert turns(QUESTION, message, RESULT, ToolMessage("c2", "weather", "sun"))[2:] == [
+        message = AiMessage("", (*TOOL_CALL.tool_calls, rome))
+        assert chat_messages(QUESTION, message, RESULT, ToolMessage("c2", "weather", "sun"))[2:] == [
             (
                 "assistant",
                 'Call: {"name": "weather", "arguments": {"city": "Paris"}}\n'
@@ -106,11 +106,14 @@ class TestMessages:
         ]
 
     def test_an_earlier_answer_is_sent_as_the_model_wrote_it(self) -> None:
-        assert turns(QUESTION, AiMessage("Rain."), QUESTION)[2] == ("assistant", "Answer: Rain.")
-        assert turns(QUESTION, AiMessage("Rain."), QUESTION, tooling=None)[2] == ("assistant", "Rain.")
+        assert chat_messages(QUESTION, AiMessage("Rain."), QUESTION)[2] == ("assistant", "Answer: Rain.")
+        assert chat_messages(QUESTION, AiMessage("Rain."), QUESTION, tooling=None)[2] == (
+            "assistant",
+            "Rain.",
+        )
 
     def test_a_result_without_its_call_is_sent(self) -> None:
-        assert turns(QUESTION, RESULT, tooling=None)[2] == ("user", "weather() returned: rain")
+        assert chat_messages(QUESTION, RESULT, tooling=None)[2] == ("user", "weather() returned: rain")
 
 
 class TestGrammar:
