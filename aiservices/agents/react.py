@@ -115,13 +115,13 @@ class ReActAgent:
         self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
         retries = () if retry is None else (retry,)
         self._pipeline = Pipeline((*ordered, *retries, self._report_round_limit, self._hooks))
-        self._plans: dict[Any, CallPlan] = {}
+        self._plans: dict[object, CallPlan] = {}
 
     @overload
     def reply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
     @overload
     def reply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
-    def reply(self, msg: AgentInput, output_type: Any = None) -> Msg[Any]:
+    def reply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
         """Answer a text, a message with media, or the messages of other agents.
 
         With ``output_type`` the agent ends by calling the tool ``generate_response``, whose parameters are
@@ -142,7 +142,7 @@ class ReActAgent:
     async def areply(self, msg: AgentInput, output_type: None = ...) -> Msg[None]: ...
     @overload
     async def areply(self, msg: AgentInput, output_type: TypeForm[T]) -> Msg[T]: ...
-    async def areply(self, msg: AgentInput, output_type: Any = None) -> Msg[Any]:
+    async def areply(self, msg: AgentInput, output_type: object = None) -> Msg[Any]:
         """Answer like ``reply``, in an event loop. Tools and hooks may be async."""
         invocation = self._invocation(msg, self._plan(output_type))
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
@@ -151,7 +151,7 @@ class ReActAgent:
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: None = ...) -> Msg[None]: ...
     @overload
     def resume(self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]) -> Msg[T]: ...
-    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
+    def resume(self, state: SuspendedCall, approvals: Approvals, output_type: object = None) -> Msg[Any]:
         """Continue a reply that waited for approval, also in another process.
 
         The trace contains the earlier rounds, and they count for ``max_rounds``. The budget starts again.
@@ -176,7 +176,9 @@ class ReActAgent:
     async def aresume(
         self, state: SuspendedCall, approvals: Approvals, output_type: TypeForm[T]
     ) -> Msg[T]: ...
-    async def aresume(self, state: SuspendedCall, approvals: Approvals, output_type: Any = None) -> Msg[Any]:
+    async def aresume(
+        self, state: SuspendedCall, approvals: Approvals, output_type: object = None
+    ) -> Msg[Any]:
         """Continue a reply like ``resume``, in an event loop."""
         invocation = resume_reply(self._plan(output_type), self._budget, state, approvals)
         return self._to_msg(await arun(self._pipeline.flow(invocation)), invocation)
@@ -247,7 +249,7 @@ class ReActAgent:
         request = ChatRequest((self._system_message, *messages), self._options)
         return plan.invocation(request, CallState(self._budget))
 
-    def _blocking_plan(self, output_type: Any) -> CallPlan:
+    def _blocking_plan(self, output_type: object) -> CallPlan:
         """Return the plan for blocking calls. Raises TypeError if a tool or a hook is async."""
         tools = () if self._toolbox is None else self._toolbox.tools.values()
         names = [f"the tool {tool.name}" for tool in tools if tool.asynchronous]
@@ -258,7 +260,7 @@ class ReActAgent:
             )
         return self._plan(output_type)._replace(is_async=False)
 
-    def _plan(self, output_type: Any) -> CallPlan:
+    def _plan(self, output_type: object) -> CallPlan:
         """Return the plan for async calls with an output type, made once for each type."""
         try:
             if output_type not in self._plans:
@@ -267,7 +269,7 @@ class ReActAgent:
         except TypeError:  # metadata of the type cannot be hashed
             return self._make_plan(output_type)
 
-    def _make_plan(self, output_type: Any) -> CallPlan:
+    def _make_plan(self, output_type: object) -> CallPlan:
         try:
             parser: TypeParser[Any] = (
                 parser_for(str) if output_type is None else generate_response_parser(output_type)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError
-from ..models.openai.client import Clients, Provider, place_at, place_of, sdk_failures
-from ..models.openai.errors import Blame
+from ..models.http.errors import ErrorMapper
+from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
 from .content import import_extra
 
 if TYPE_CHECKING:
@@ -48,10 +48,11 @@ class OpenAiEmbeddingModel:
             problem = f"max_attempts is {max_attempts}; it must be at least 1"
             raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
         self._model = model
-        self._place = place_at(provider, base_url) if client is None else place_of(client)
-        if self._place.provider == "ollama":
+        given = client is not None
+        self._endpoint = Endpoint.of_client(client) if given else Endpoint.of_provider(provider, base_url)
+        if self._endpoint.provider == "ollama":
             api_key = api_key or "ollama"  # the SDK requires a key, Ollama ignores it
-        self._clients = Clients(self.name, self._place, api_key, client, None)
+        self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
         self._settings: dict[str, Any] = {} if dimensions is None else {"dimensions": dimensions}
         self._batch_size = batch_size
         self._max_attempts = max_attempts
@@ -59,7 +60,7 @@ class OpenAiEmbeddingModel:
     @property
     def name(self) -> str:
         """The provider and the model, such as "openai:text-embedding-3-small"."""
-        return f"{self._place.provider}:{self._model}"
+        return f"{self._endpoint.provider}:{self._model}"
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Return a matrix with one vector per text, in the order of the texts."""
@@ -77,10 +78,10 @@ class OpenAiEmbeddingModel:
 
     @property
     def _source(self) -> str:
-        return f"{self.name} at {self._place.shown}"
+        return f"{self.name} at {self._endpoint.address}"
 
     def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
-        client = self._clients.blocking().with_options(max_retries=self._max_attempts - 1)
+        client = self._clients.sync_client().sdk.with_options(max_retries=self._max_attempts - 1)
         try:
             # by default the SDK requests base64, which some compatible servers do not support
             response = client.embeddings.create(
@@ -88,10 +89,10 @@ class OpenAiEmbeddingModel:
             )
             vectors = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
         except sdk_failures() as error:
-            mapper = Blame(
-                self._source, (client.api_key,), self._place.key_advice, None, "list of embeddings"
+            mapper = ErrorMapper(
+                self._source, (client.api_key,), self._endpoint.key_advice, None, "list of embeddings"
             )
-            raise mapper.failure(error) from error
+            raise mapper.from_exception(error) from error
         except (AttributeError, TypeError, ValueError) as error:  # the SDK does not validate responses
             message = f"{self._source}: the response is not a list of embeddings; check base_url"
             raise InvalidReplyError(message) from error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The values that the metadata of a content must have, or a function that returns them for a query.
-MetadataFilter: TypeAlias = Mapping[str, Any] | Callable[[Query], Mapping[str, Any]]
+MetadataFilter: TypeAlias = Mapping[str, object] | Callable[[Query], Mapping[str, object]]
 _BATCH_SIZE = 256  # contents that are embedded and stored at the same time
 
 
@@ -42,7 +42,7 @@ class VectorStore(Protocol):
 
     def add(self, contents: Sequence[Content], vectors: NDArray[np.float32], /) -> None: ...
     def search(
-        self, vector: NDArray[np.float32], max_results: int, /, *, filter: Mapping[str, Any] | None = None
+        self, vector: NDArray[np.float32], max_results: int, /, *, filter: Mapping[str, object] | None = None
     ) -> list[Content]: ...
 
 
@@ -87,7 +87,7 @@ class EmbeddingRetriever:
         return [content for content in results if (content.score or 0.0) >= self._min_score]
 
 
-def matches_filter(content: Content, metadata: Mapping[str, Any]) -> bool:
+def matches_filter(content: Content, metadata: Mapping[str, object]) -> bool:
     """Return True if the metadata of a content have all these values."""
     missing = object()
     return all(content.metadata.get(name, missing) == value for name, value in metadata.items())
@@ -141,7 +141,12 @@ class EmbeddingStore:
                 self._vectors = _select(self._vectors, kept)
 
     def search(
-        self, vector: NDArray[np.float32], max_results: int = 4, /, *, filter: Mapping[str, Any] | None = None
+        self,
+        vector: NDArray[np.float32],
+        max_results: int = 4,
+        /,
+        *,
+        filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
         """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
         vectors = self._vectors
@@ -265,7 +270,12 @@ class ChromaStore:
             self._collection.delete(ids=list(ids))
 
     def search(
-        self, vector: NDArray[np.float32], max_results: int = 4, /, *, filter: Mapping[str, Any] | None = None
+        self,
+        vector: NDArray[np.float32],
+        max_results: int = 4,
+        /,
+        *,
+        filter: Mapping[str, object] | None = None,
     ) -> list[Content]:
         """Return the contents with the nearest vectors, best first, each with its cosine as its score."""
         conditions = [{name: {"$eq": value}} for name, value in (filter or {}).items()]
@@ -284,6 +294,8 @@ class ChromaStore:
         ]
 
 
-def _replacing_metadata(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any] | None:
+def _replacing_metadata(
+    old: Mapping[str, object] | None, new: Mapping[str, object]
+) -> dict[str, object] | None:
     """Return the metadata for an update. Chroma keeps old keys unless they are set to None."""
     return {**dict.fromkeys(old or ()), **new} or None

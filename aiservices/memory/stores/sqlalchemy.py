@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...models.messages import Message, message_to_dict
 from . import MemoryConflictError, StoredConversation, new_version, stored_message
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Delete, Engine, MetaData, Select, Table, Update
 
 
 class SqlAlchemyChatMemoryStore:
@@ -21,10 +24,10 @@ class SqlAlchemyChatMemoryStore:
         prefix: The names of both tables start with this prefix.
     """
 
-    def __init__(self, url: str | Any, *, prefix: str = "chat_memory") -> None:
+    def __init__(self, url: str | Engine, *, prefix: str = "chat_memory") -> None:
         self._sql: Any = _sqlalchemy()
-        self._engine: Any = self._sql.create_engine(url) if isinstance(url, str) else url
-        tables = self._sql.MetaData()
+        self._engine: Engine = self._sql.create_engine(url) if isinstance(url, str) else url
+        tables: MetaData = self._sql.MetaData()
         self._conversations, self._messages = _tables(self._sql, tables, prefix)
         tables.create_all(self._engine)
 
@@ -65,12 +68,12 @@ class SqlAlchemyChatMemoryStore:
         """Close the connections of the engine. The next call opens new ones."""
         self._engine.dispose()
 
-    def _version(self, connection: Any, conversation: str) -> int:
+    def _version(self, connection: Connection, conversation: str) -> int:
         table = self._conversations
         query = _in_conversation(self._sql.select(table.c.version), table, conversation)
         return int(connection.execute(query).scalar() or 0)
 
-    def _claim(self, connection: Any, conversation: str, expected: int) -> int:
+    def _claim(self, connection: Connection, conversation: str, expected: int) -> int:
         """Set a new version of the conversation, which locks its row until the transaction ends.
 
         Raises MemoryConflictError if its version is not ``expected``.
@@ -88,7 +91,7 @@ class SqlAlchemyChatMemoryStore:
             raise MemoryConflictError(conversation) from error
         return version
 
-    def _insert(self, connection: Any, conversation: str, messages: Sequence[Message]) -> None:
+    def _insert(self, connection: Connection, conversation: str, messages: Sequence[Message]) -> None:
         table = self._messages
         last = _in_conversation(self._sql.select(self._sql.func.max(table.c.position)), table, conversation)
         first = (connection.execute(last).scalar() or 0) + 1
@@ -104,12 +107,15 @@ class SqlAlchemyChatMemoryStore:
             connection.execute(table.insert(), rows)
 
 
-def _in_conversation(statement: Any, table: Any, conversation: str) -> Any:
+_Statement = TypeVar("_Statement", "Select[Any]", "Update", "Delete")
+
+
+def _in_conversation(statement: _Statement, table: Table, conversation: str) -> _Statement:
     """Restrict a statement to the rows of a conversation."""
     return statement.where(table.c.conversation == conversation)
 
 
-def _tables(sql: Any, tables: Any, prefix: str) -> tuple[Any, Any]:
+def _tables(sql: Any, tables: MetaData, prefix: str) -> tuple[Table, Table]:
     conversations = sql.Table(
         f"{prefix}_conversations",
         tables,
