@@ -32,15 +32,15 @@ class _Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _Channel:
+class _Client:
     """Returns the same response for every request. It replaces the connections of the model."""
 
     response: _Response
     headers: Mapping[str, str]
-    key: object = KEY
+    secrets: tuple[str, ...] = (KEY,)
     failures: tuple[type[Exception], ...] = (OSError,)
 
-    def blocking(self) -> _Channel:
+    def sync_client(self) -> _Client:
         return self
 
     def post(self, *_: object, **__: object) -> _Response:
@@ -54,5 +54,5 @@ def canned_service(request: dict[str, Any]) -> Clerk:
     else:
         response = _Response((server.completion(request),), {"content-type": "application/json"})
     model = OpenAiChatModel(request["model"], base_url=_UNUSED_URL, api_key=KEY)
-    model._channels = _Channel(response, {})  # type: ignore[assignment]
+    model._clients = _Client(response, {})  # type: ignore[assignment]
     return create(Clerk, model)

@@ -22,9 +22,9 @@ from ..models.errors import (
     ModelError,
     ServiceOutputError,
 )
+from ..models.http.errors import ErrorMapper
 from ..models.messages import UserMessage
-from ..models.openai.client import Clients, place_at, place_of, sdk_failures
-from ..models.openai.errors import Blame
+from ..models.openai.client import Endpoint, SdkClients, sdk_failures
 from .guard import Stage
 from .output import answer_text
 
@@ -330,20 +330,21 @@ class OpenAiModerator:
     ) -> None:
         self.name = f"openai:{model}"
         self._model = model
-        self._place = place_at("openai", base_url) if client is None else place_of(client)
-        self._clients = Clients(self.name, self._place, api_key, client, None)
+        given = client is not None
+        self._endpoint = Endpoint.of_client(client) if given else Endpoint.of_provider("openai", base_url)
+        self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
         self._timeout = timeout
 
     def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
-        client = self._clients.blocking().with_options(timeout=self._timeout, max_retries=0)
-        source = f"{self.name} at {self._place.shown}"
+        client = self._clients.sync_client().sdk.with_options(timeout=self._timeout, max_retries=0)
+        source = f"{self.name} at {self._endpoint.address}"
         try:
             response = client.moderations.create(model=self._model, input=list(texts))
         except Exception as error:
             if not isinstance(error, sdk_failures()):
                 raise
-            mapper = Blame(source, (client.api_key,), self._place.key_advice, self._timeout)
-            raise mapper.failure(error) from error
+            mapper = ErrorMapper(source, (client.api_key,), self._endpoint.key_advice, self._timeout)
+            raise mapper.from_exception(error) from error
         try:
             return [_moderation_result(result) for result in response.results]
         except (AttributeError, TypeError, ValueError) as error:

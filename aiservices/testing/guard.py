@@ -96,18 +96,18 @@ def _patch_clients(*class_names: str) -> Callable[[Guard, Any], None]:
 
 
 def _patch_client_class(guard: Guard, cls: Any) -> None:
-    blocking, of_this_loop = cls.blocking, cls.of_this_loop
+    sync_client, async_client = cls.sync_client, cls.async_client
 
     def guarded(self: Any) -> Any:
-        guard.check(self._name, self._place.shown)
-        return blocking(self)
+        guard.check(self.model_name, self.address)
+        return sync_client(self)
 
     async def aguarded(self: Any) -> Any:
-        guard.check(self._name, self._place.shown)
-        return await of_this_loop(self)
+        guard.check(self.model_name, self.address)
+        return await async_client(self)
 
-    guard.patch(cls, "blocking", guarded)
-    guard.patch(cls, "of_this_loop", aguarded)
+    guard.patch(cls, "sync_client", guarded)
+    guard.patch(cls, "async_client", aguarded)
 
 
 def _patch_local_model(guard: Guard, module: Any) -> None:
@@ -121,6 +121,7 @@ def _patch_local_model(guard: Guard, module: Any) -> None:
 
 
 PATCHES: dict[str, Callable[[Guard, Any], None]] = {
-    "aiservices.models.openai.client": _patch_clients("Channels", "Clients"),
+    "aiservices.models.http.model": _patch_clients("HttpClients"),
+    "aiservices.models.openai.client": _patch_clients("SdkClients"),
     "aiservices.models.local.model": _patch_local_model,
 }

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from .guard import Guard
 
 # The modules that send requests: the keys of aiservices.testing.guard.PATCHES, which is not imported here.
-WATCHED = ("aiservices.models.openai.client", "aiservices.models.local.model")
+WATCHED = (
+    "aiservices.models.http.model",
+    "aiservices.models.openai.client",
+    "aiservices.models.local.model",
+)
 _MARKER = "real_model: permits the test to call real models"
 
 

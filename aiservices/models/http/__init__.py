@@ -1,8 +1,9 @@
-"""HTTP for the requests that go out: kept connections, of a kind that blocks and one for event loops.
+"""Chat models behind HTTP APIs: what every provider has in common.
 
-Both send a body and hand back a response, or raise `StatusError` or what their HTTP library raises
-(`failures`). Nothing is sent twice: whether to ask again is decided where the budget of a call is known.
-Redirects of 307 and 308 are followed; headers that may hold keys go to no other origin.
+``api`` is the interface that a provider's API implements, ``model`` the chat model that runs it,
+``replies`` and ``errors`` read replies, streams and failures. ``sync_client`` and ``async_client`` send the
+requests, over connections that are kept open. They send nothing twice: whether to try again is decided
+where the budget of a call is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests of an event loop, over connections of aiohttp."""
+"""The HTTP client of an event loop, on connections of aiohttp."""
 
 from __future__ import annotations
 
@@ -23,29 +23,39 @@ from .base import (
     CONNECT_SECONDS,
     DRAIN_SECONDS,
     IDLE_SECONDS,
-    MOST_CONNECTIONS,
-    MOST_REDIRECTS,
+    MAX_CACHED_PATHS,
+    MAX_CONNECTIONS,
+    MAX_REDIRECTS,
     READ_SECONDS,
-    Base,
+    BaseUrl,
+    Credentials,
+    HttpRequest,
     ProxyError,
     StatusError,
-    checked,
-    headers_for,
-    proxy_of,
-    redirected,
+    find_proxy,
+    redirect_url,
+    same_origin,
     ssl_context,
+    validate_headers,
+    without_credentials,
 )
 
-_LONGEST_LINE = 65536
+_MAX_HEADER_LINE = 65536
 _PIECE = 65536
-_PATIENCE: Final = ClientTimeout(
+_DEFAULT_TIMEOUT: Final = ClientTimeout(
     total=None, connect=READ_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
 )
 _FAILURES: Final = (StatusError, ClientError, OSError, EOFError)
 
 
 class AsyncResponse:
-    """An answer of a server; where it was left unread, its beginning, and no ``content``."""
+    """A response of a server. An unread body has no ``content`` and is read by ``aiter_bytes``.
+
+    Attributes:
+        content: The whole body; b"" if it was left unread.
+        status_code: The HTTP status.
+        headers: The headers; their names are case-insensitive.
+    """
 
     __slots__ = ("_raw", "content", "headers", "status_code")
 
@@ -57,14 +67,15 @@ class AsyncResponse:
 
     @property
     def text(self) -> str:
+        """The whole body as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The pieces as they come."""
+        """Yield the pieces of the body as they arrive."""
         return self._raw.content.iter_any()
 
     async def aclose(self) -> None:
-        """Keeps the connection where nothing but the end is left to read, else closes it."""
+        """Keep the connection for the next request if only the end of the body is unread, else close it."""
         rest = self._raw.content
         try:
             if not rest.at_eof():
@@ -73,71 +84,93 @@ class AsyncResponse:
         except _FAILURES:
             pass
         finally:
-            self._raw.release()  # closes what is not at its end
+            self._raw.release()  # closes the connection unless the body was read to its end
 
 
-class AsyncTransport:
-    """Sends to the addresses below one URL, in the event loop that runs when it is made.
+class AsyncHttpClient:
+    """Sends requests to the paths below one URL, in the event loop in which it was made.
 
-    ``headers`` go out with every request. Raises TransportError where the environment asks for a proxy that
-    cannot be used, or a header holds what HTTP does not allow.
+    Raises TransportError if the environment sets a proxy that cannot be used, or if HTTP does not allow a
+    header.
+
+    Attributes:
+        headers: Sent with every request.
+        secrets: Texts that error messages and logs must not show.
+        failures: The exceptions that ``post`` and the reading of a response raise.
     """
 
     failures: ClassVar = _FAILURES
 
-    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
-        self._base = Base.of(base_url, headers)
-        self._proxy = proxy_of(self._base.url(""))
+    def __init__(self, base_url: str, credentials: Credentials) -> None:
+        self.headers = credentials.headers
+        self.secrets = credentials.secrets
+        self._sign = credentials.sign
+        self._base = BaseUrl.parse(base_url, credentials.headers)
+        self._proxy = find_proxy(self._base.url(""))
         self._session = ClientSession(
-            connector=TCPConnector(limit=MOST_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
+            connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
             cookie_jar=DummyCookieJar(),
-            timeout=_PATIENCE,
-            max_line_size=_LONGEST_LINE,
-            max_field_size=_LONGEST_LINE,
+            timeout=_DEFAULT_TIMEOUT,
+            max_line_size=_MAX_HEADER_LINE,
+            max_field_size=_MAX_HEADER_LINE,
         )
         self._urls: dict[str, URL] = {}
 
-    async def post(
-        self, path: str, body: bytes, headers: Mapping[str, str], timeout: float | None, *, unread: bool
-    ) -> AsyncResponse:
-        """The answer, if its status is a success.
+    async def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> AsyncResponse:
+        """Send a request and return the response, if its status is a success.
 
-        ``timeout`` is in seconds, for connecting and for each wait. Raises one of ``failures``.
+        ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
+        ``unread`` is set. Redirects of 307 and 308 are followed. Raises one of ``failures``.
         """
-        await _caught_up()
-        url = self._urls.get(path)
+        # a loop that was busy has not noticed yet which servers closed their connections meanwhile
+        await asyncio.sleep(0)  # the loop collects the events of the sockets
+        await asyncio.sleep(0)  # and runs their callbacks
+        url = self._urls.get(request.path)
         if url is None:
-            url = self._urls[path] = URL(self._base.url(path), encoded=True)
-        sent: Mapping[str, str] = {**self._base.headers, **checked(headers)}
-        waits = _PATIENCE if timeout is None else _patience(timeout)
-        response = await self._send(url, body, sent, waits, unread)
-        if response.status_code < 300:
-            return response
-        for _ in range(MOST_REDIRECTS):
-            there = redirected(str(url), response)
-            sent = headers_for(there, str(url), sent)
-            url = URL(there, encoded=True)
-            response = await self._send(url, body, sent, waits, unread)
+            if len(self._urls) >= MAX_CACHED_PATHS:
+                self._urls = {}
+            url = self._urls[request.path] = URL(self._base.url(request.path), encoded=True)
+        headers: Mapping[str, str] = self._base.headers
+        if request.headers:
+            headers = {**headers, **validate_headers(request.headers)}
+        if self._sign is not None:
+            headers = await self._signed(str(url), request.body, headers)
+        waits = _DEFAULT_TIMEOUT if timeout is None else _timeout(timeout)
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._send(url, request.body, headers, waits, unread=unread)
             if response.status_code < 300:
                 return response
+            new_url = redirect_url(str(url), response)
+            if not same_origin(str(url), new_url):
+                headers = without_credentials(headers)
+            elif self._sign is not None:  # a signature holds for one address
+                headers = await self._signed(new_url, request.body, headers)
+            url = URL(new_url, encoded=True)
         raise StatusError(response)
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._session.close()
 
     def abandon(self) -> None:
-        """For when the event loop is closed, in which nothing can be awaited any more."""
+        """Release the connections after their event loop was closed, when nothing can be awaited any more."""
         try:
             self._session.close().send(None)
         except StopIteration:
             pass
 
+    async def _signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        assert self._sign is not None
+        # in a thread, because signing may have to fetch a token
+        signed = await asyncio.to_thread(self._sign, url, body, headers)
+        return {**headers, **validate_headers(signed)}
+
     async def _send(
-        self, url: URL, body: bytes, headers: Mapping[str, str], waits: ClientTimeout, unread: bool
+        self, url: URL, body: bytes, headers: Mapping[str, str], waits: ClientTimeout, *, unread: bool
     ) -> AsyncResponse:
         async with asyncio.timeout(None) as limit:
             data: bytes | AsyncIterator[bytes] = body
-            if len(body) > _PIECE:  # what is smaller is taken at once
+            if len(body) > _PIECE:  # the socket accepts a smaller body at once
                 data = _pieces(body, limit, waits.sock_read or READ_SECONDS)
                 headers = {**headers, "content-length": str(len(body))}
             try:
@@ -148,7 +181,9 @@ class AsyncTransport:
                 raise error.certificate_error from error.certificate_error.__cause__
             except ClientProxyConnectionError as error:
                 raise ProxyError(f"Cannot connect to proxy: {error.os_error}") from None
-            except ClientHttpProxyError as error:  # its text quotes the proxy's address, with the password
+            except (
+                ClientHttpProxyError
+            ) as error:  # its text quotes the address of the proxy, with the password
                 raise ProxyError(f"Tunnel connection failed: {error.status} {error.message}") from None
         if unread and raw.status < 300:
             return AsyncResponse(raw, b"")
@@ -156,25 +191,20 @@ class AsyncTransport:
             return AsyncResponse(raw, await raw.read())
 
 
-async def _caught_up() -> None:
-    # a loop that was busy elsewhere has not seen yet which servers have hung up meanwhile
-    await asyncio.sleep(0)  # the loop finds what has happened
-    await asyncio.sleep(0)  # and acts on it
-
-
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:
-    """The body in pieces, each of which may take so many seconds, as may the beginning of the answer.
+    """Yield the body in pieces, and limit the time for each piece and for the headers of the response.
 
-    aiohttp begins to count when all has been sent, and so would wait for a server that takes nothing.
+    aiohttp starts its own limit when the whole body has been sent, so it would wait forever for a server that
+    does not read.
     """
     loop = asyncio.get_running_loop()
     for start in range(0, len(body), _PIECE):
         try:
             limit.reschedule(loop.time() + seconds)
         except RuntimeError:
-            pass  # the answer came first
+            pass  # the response arrived before the body was sent
         yield body[start : start + _PIECE]
 
 
-def _patience(seconds: float) -> ClientTimeout:
+def _timeout(seconds: float) -> ClientTimeout:
     return ClientTimeout(total=None, connect=seconds, sock_connect=seconds, sock_read=seconds)

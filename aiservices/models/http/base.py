@@ -1,4 +1,7 @@
-"""What both transports have in common: addresses, timeouts, errors, and where a redirect leads."""
+"""The basis of both HTTP clients: requests, credentials, addresses, redirects, proxies, certificates.
+
+Also ``PerLoop``, which keeps one client for each event loop.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,71 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import finalize, ref
 
 CONNECT_SECONDS = 5.0  # these limits are those of OpenAI's own SDK
 READ_SECONDS = 600.0
-IDLE_SECONDS = 15.0  # networks forget connections that are idle for minutes, and tell nobody
-MOST_CONNECTIONS = 1000
-MOST_REDIRECTS = 5
-DRAIN_SECONDS = 0.02  # what follows the last event of a stream is there by then, or does not come
+IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes without telling either end
+MAX_CONNECTIONS = 1000
+MAX_REDIRECTS = 5
+MAX_CACHED_PATHS = 256  # a path may hold the name of a model or a deployment, which callers choose
+INVALID_HEADER = "a header holds a character that HTTP does not allow, such as a line end"
+DRAIN_SECONDS = 0.02  # the end of a body follows its last event at once, or it does not come at all
 
-_REDIRECTS = (307, 308)  # the others want a GET, which asks no model
-_OF_THE_BODY = frozenset(("accept", "accept-encoding", "content-type", "user-agent"))
+_REDIRECTS = (307, 308)  # the other redirects ask for a GET, which calls no model
+_BODY_HEADERS = frozenset(("accept", "accept-encoding", "content-type", "user-agent"))
 _PORTS = {"http": 80, "https": 443}
-_UNQUOTED = "/%:@!$&'()*+,;=~?"  # what may stand in a path or a query as it is
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
-_FORBIDDEN = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_URL_CHARACTERS = "/%:@!$&'()*+,;=~?"  # "%" is safe because the parts may be percent-encoded already
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
+_FORBIDDEN_IN_HEADERS = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-class Answered(Protocol):
-    """A response whose beginning has come."""
+class HttpRequest(NamedTuple):
+    """One POST request to a provider.
+
+    Attributes:
+        path: The path below the base URL, percent-encoded, with a query if the API needs one.
+        body: The bytes to send.
+        headers: Headers of this request only. They replace constant headers of the same names.
+    """
+
+    path: str
+    body: bytes
+    headers: Mapping[str, str] = _NO_HEADERS
+
+
+# Returns headers that authorize one request, given its final URL, its body and all of its other headers.
+Signer: TypeAlias = Callable[[str, bytes, Mapping[str, str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The headers that authorize requests to one server.
+
+    Attributes:
+        headers: Sent with every request, for example an API key.
+        secrets: Texts that error messages and logs must not show.
+        sign: Returns further headers for one request (AWS SigV4, short-lived tokens); None if the constant
+            headers are enough. It may block, for example to fetch a token: asynchronous calls run it in a
+            worker thread.
+    """
+
+    headers: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
+    sign: Signer | None = None
+
+    def __repr__(self) -> str:
+        return "Credentials(...)"  # the headers hold keys
+
+
+class AnyResponse(Protocol):
+    """A response of which at least the status and the headers have arrived."""
 
     @property
     def status_code(self) -> int: ...
@@ -43,94 +89,112 @@ class Answered(Protocol):
 
 
 class TransportError(OSError):
-    """A request cannot go out at all; the message says why."""
+    """A request that cannot be sent: an invalid header, an unusable proxy or unreadable certificates."""
 
 
 class StatusError(Exception):
-    """The server answered with a status that is no success; ``response`` has all of its answer."""
+    """The server replied with an error status; ``response`` is the complete response."""
 
-    def __init__(self, response: Answered) -> None:
+    def __init__(self, response: AnyResponse) -> None:
         super().__init__(f"status {response.status_code}")
         self.response = response
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The URL below which requests go, and the headers of them all.
+class ProxyError(OSError):
+    """The proxy cannot be reached or refuses the connection. The message holds no credentials."""
 
-    A name and a password in the URL become basic authorization; a query stays at the end of every address.
+
+@dataclass(frozen=True, slots=True)
+class BaseUrl:
+    """The URL that the paths of requests are appended to, and the headers of every request.
+
+    A user name and a password in the URL become basic authorization. A query in the URL is kept at the end
+    of the address of every request.
+
+    Attributes:
+        parts: The URL without credentials and fragment.
+        headers: The headers of every request, with names in lower case.
     """
 
     parts: SplitResult
     headers: dict[str, str]
 
     @classmethod
-    def of(cls, url: str, headers: Mapping[str, str]) -> Base:
-        """Raises TransportError when a header holds what HTTP does not allow, or the host is no name."""
+    def parse(cls, url: str, headers: Mapping[str, str]) -> BaseUrl:
+        """Raise TransportError if HTTP does not allow a header, or if the host is not a valid name."""
         try:
-            parts = _plain(url)
+            parts = _to_ascii(url)
         except ValueError as error:
-            raise TransportError("base_url has a host that is no name") from error
+            raise TransportError("the host in base_url is not a valid name") from error
         user, at, host = parts.netloc.rpartition("@")
-        sent = {"accept-encoding": "gzip, deflate", **checked(headers)}
+        all_headers = {"accept-encoding": "gzip, deflate", **validate_headers(headers)}
         if at:
-            sent["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
-        return cls(parts._replace(netloc=host, path=parts.path.strip("/"), fragment=""), sent)
+            all_headers["authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+        return cls(parts._replace(netloc=host, path=parts.path.strip("/"), fragment=""), all_headers)
 
     def url(self, path: str) -> str:
+        """Return the address of a request. ``path`` may end with a query of its own."""
+        path, _, query = path.partition("?")
         path = "/".join(part for part in (self.parts.path, path.strip("/")) if part)
-        return self.parts._replace(path=f"/{path}").geturl()
+        query = "&".join(part for part in (query, self.parts.query) if part)
+        return self.parts._replace(path=f"/{path}", query=query).geturl()
 
 
-def checked(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers, named in lower case, if HTTP allows them.
+def display_url(url: str) -> str:
+    """Return a URL without its credentials and its query, for messages and logs."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
-    Raises TransportError, which quotes none: they may be keys.
+
+def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers with names in lower case, if HTTP allows them.
+
+    Raises TransportError, which does not quote the header, because it may hold a key.
     """
     for name, value in headers.items():
-        if _FORBIDDEN.search(value) or not _NAME.fullmatch(name):
-            raise TransportError("a header holds what HTTP does not allow, as a line end")
+        if _FORBIDDEN_IN_HEADERS.search(value) or not _HEADER_NAME.fullmatch(name):
+            raise TransportError(INVALID_HEADER)
     return {name.lower(): value for name, value in headers.items()}
 
 
-def redirected(url: str, response: Answered) -> str:
-    """The address to send the same to.
+def redirect_url(url: str, response: AnyResponse) -> str:
+    """Return the address that the same request has to be sent to instead.
 
-    Raises StatusError where the answer is no redirect, leads nowhere, or asks for another kind of request.
+    Raises StatusError if the response is not a redirect, leads to no new address, or asks for a GET request.
     """
     try:
-        parts = _plain(urljoin(url, response.headers.get("location", "")))
+        parts = _to_ascii(urljoin(url, response.headers.get("location", "")))
     except ValueError:
         raise StatusError(response) from None
-    there = parts.geturl()
-    if response.status_code not in _REDIRECTS or there == url or parts.scheme not in _PORTS:
+    new_url = parts.geturl()
+    if response.status_code not in _REDIRECTS or new_url == url or parts.scheme not in _PORTS:
         raise StatusError(response)
-    return there
+    return new_url
 
 
-def headers_for(there: str, url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers when what was sent to ``url`` is sent ``there``.
+def same_origin(url: str, other: str) -> bool:
+    """Return True if two addresses have the same scheme, host and port."""
+    return _origin(url) == _origin(other)
 
-    To another origin go those alone that say what the body is and who sends it: a key may have any name.
+
+def without_credentials(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return only the headers that describe the body and the sender.
+
+    A redirect to another origin gets no others: a header of any name may hold a key.
     """
-    if _origin(there) == _origin(url):
-        return headers
-    return {name: value for name, value in headers.items() if name in _OF_THE_BODY}
+    return {name: value for name, value in headers.items() if name in _BODY_HEADERS}
 
 
-def _plain(url: str) -> SplitResult:
-    """A URL in the characters that HTTP takes. Raises ValueError when it is none."""
+def _to_ascii(url: str) -> SplitResult:
+    """Split a URL and encode the characters that HTTP does not take. Raises ValueError for an invalid URL."""
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
     if not host.isascii() and parts.hostname:
         user, at, _ = host.rpartition("@")
         port = "" if number is None else f":{number}"
         host = f"{user}{at}{parts.hostname.encode('idna').decode()}{port}"
-    return urlsplit(
-        parts._replace(
-            netloc=host, path=quote(parts.path, _UNQUOTED), query=quote(parts.query, _UNQUOTED)
-        ).geturl()
-    )
+    path, query = quote(parts.path, _URL_CHARACTERS), quote(parts.query, _URL_CHARACTERS)
+    return urlsplit(parts._replace(netloc=host, path=path, query=query).geturl())
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -138,45 +202,43 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
-class ProxyError(OSError):
-    """The proxy cannot be reached, or refuses; the message has no credentials."""
+def find_proxy(url: str) -> str | None:
+    """Return the address of the proxy for a URL, or None.
 
-
-def proxy_of(url: str) -> str | None:
-    """The proxy for ``url``: by HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, or the system's settings.
-
-    Raises TransportError when it is no HTTP proxy.
+    HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY are read, else the settings of the operating system.
+    Raises TransportError if the proxy is not an HTTP proxy.
     """
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    # NO_PROXY names a host with or without its port, and that of IPv6 without brackets
+    # NO_PROXY lists hosts with or without their port, and IPv6 addresses without brackets
     hosts = (parts.netloc.rpartition("@")[2], parts.hostname or "")
     if not proxy or any(proxy_bypass(host) for host in hosts):
         return None
     if "://" not in proxy:
         proxy = f"http://{proxy}"
-    kind = urlsplit(proxy).scheme
-    if kind not in ("http", "https"):
+    scheme = urlsplit(proxy).scheme
+    if scheme not in ("http", "https"):
         raise TransportError(
-            f"the environment asks for a {kind.upper()} proxy; set an HTTP proxy, except the host by "
-            "NO_PROXY, or pass a client of the SDK's that goes through the proxy"
+            f"the environment asks for a {scheme.upper()} proxy, which is not supported; set an HTTP proxy, "
+            "exclude the host with NO_PROXY, or pass a client of the SDK that uses the proxy"
         )
     return proxy
 
 
 @cache
 def ssl_context() -> ssl.SSLContext:
-    """The one context of this process: making one reads hundreds of certificates.
+    """Return the TLS context that all clients of this process share.
 
-    SSL_CERT_FILE and SSL_CERT_DIR are read when it is made; else the system's own store is asked on macOS and
-    Windows, and elsewhere the certificates where OpenSSL has them, or those of certifi where there are none.
-    Raises TransportError when what these variables name cannot be read.
+    Making one reads hundreds of certificates, so there is only one. SSL_CERT_FILE and SSL_CERT_DIR are read
+    at the first call. Without them, macOS and Windows use the certificate store of the system; other systems
+    use the certificates of OpenSSL, or those of certifi if OpenSSL has none. Raises TransportError if the
+    files that these variables name cannot be read.
     """
-    asked = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if any(asked):
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or folder:
         try:
-            return ssl.create_default_context(cafile=asked[0] or None, capath=asked[1] or None)
+            return ssl.create_default_context(cafile=file or None, capath=folder or None)
         except OSError as error:
             raise TransportError(
                 f"the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: {error}"
@@ -197,17 +259,31 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Held(Generic[T]):
-    made: T
+class _LoopEntry(Generic[T]):
+    """The object of one event loop.
+
+    Attributes:
+        value: The object, such as an HTTP client.
+        closer: A suspended generator that closes the object when it is closed itself.
+    """
+
+    value: T
     closer: AsyncGenerator[None]
 
 
 class PerLoop(Generic[T]):
-    """Connections of an asynchronous client belong to one event loop. So each loop gets one.
+    """One object for each event loop, made when a loop first asks for it.
 
-    It is closed and forgotten when the loop shuts down its asynchronous generators, as asyncio.run does at
-    its end; that of a loop which ended otherwise is abandoned when another loop asks for one. When nobody
-    can ask any more, all are closed or abandoned.
+    The connections of an asynchronous client belong to one event loop, so a model that several loops use
+    needs a client in each. The object of a loop is closed when the loop shuts down its asynchronous
+    generators, as asyncio.run does at its end. The object of a loop that was closed without that is abandoned
+    when another loop asks for one. When the PerLoop itself is collected, all of its objects are closed or
+    abandoned.
+
+    Args:
+        make: Makes an object; it is called in the event loop.
+        close: Closes an object in its event loop.
+        abandon: Releases an object whose loop is closed already, so that nothing can be awaited any more.
     """
 
     def __init__(
@@ -219,63 +295,66 @@ class PerLoop(Generic[T]):
         self._make = make
         self._close = close
         self._abandon = abandon
-        self._held: dict[asyncio.AbstractEventLoop, _Held[T]] = {}
+        self._entries: dict[asyncio.AbstractEventLoop, _LoopEntry[T]] = {}
         self._lock = Lock()
-        # not __del__: where all is collected as one cycle, what was made would warn of not being closed
-        finalize(self, _let_go, self._held, abandon)
+        # not __del__: when all is collected as one cycle, the clients would warn that they were not closed
+        finalize(self, _close_all, self._entries, abandon)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
     async def get(self) -> T:
+        """Return the object of the running event loop, and make it if there is none."""
         loop = asyncio.get_running_loop()
-        held = self._held.get(loop)
-        if held is not None:
-            return held.made
-        self._forget_the_closed()
-        made = self._make()
-        held = _Held(made, _closes_with_loop(made, self._close, ref(self)))
+        entry = self._entries.get(loop)
+        if entry is not None:
+            return entry.value
+        self._abandon_closed_loops()
+        value = self._make()
+        entry = _LoopEntry(value, _close_with_loop(value, self._close, ref(self)))
         with self._lock:
-            self._held[loop] = held
-        await anext(held.closer)
-        return made
+            self._entries[loop] = entry
+        await anext(entry.closer)  # the loop registers a generator when it first runs
+        return value
 
     async def aclose(self) -> None:
-        """Closes that of the running loop."""
-        held = self.forget(asyncio.get_running_loop())
-        if held is not None:
-            await held.closer.aclose()
+        """Close the object of the running event loop."""
+        entry = self.pop(asyncio.get_running_loop())
+        if entry is not None:
+            await entry.closer.aclose()
 
-    def _forget_the_closed(self) -> None:
+    def _abandon_closed_loops(self) -> None:
         with self._lock:
-            closed = [self._held.pop(loop) for loop in tuple(self._held) if loop.is_closed()]
-        for held in closed:
-            self._abandon(held.made)
+            entries = [self._entries.pop(loop) for loop in tuple(self._entries) if loop.is_closed()]
+        for entry in entries:
+            self._abandon(entry.value)
 
-    def forget(self, loop: asyncio.AbstractEventLoop) -> _Held[T] | None:
+    def pop(self, loop: asyncio.AbstractEventLoop) -> _LoopEntry[T] | None:
+        """Remove the entry of a loop without closing its object."""
         with self._lock:
-            return self._held.pop(loop, None)
+            return self._entries.pop(loop, None)
 
 
-def _let_go(held: dict[asyncio.AbstractEventLoop, _Held[T]], abandon: Callable[[T], None]) -> None:
-    for loop, one in held.items():
+def _close_all(entries: dict[asyncio.AbstractEventLoop, _LoopEntry[T]], abandon: Callable[[T], None]) -> None:
+    for loop, entry in entries.items():
         if loop.is_closed():
-            abandon(one.made)
+            abandon(entry.value)
         else:
-            loop.call_soon_threadsafe(_close_soon, loop, one.closer)
+            loop.call_soon_threadsafe(_schedule_close, loop, entry.closer)
 
 
-def _close_soon(loop: asyncio.AbstractEventLoop, closer: AsyncGenerator[None]) -> None:
+def _schedule_close(loop: asyncio.AbstractEventLoop, closer: AsyncGenerator[None]) -> None:
     loop.create_task(closer.aclose())
 
 
-async def _closes_with_loop(
-    made: T, close: Callable[[T], Awaitable[None]], owner: ref[PerLoop[T]]
+async def _close_with_loop(
+    value: T, close: Callable[[T], Awaitable[None]], owner: ref[PerLoop[T]]
 ) -> AsyncGenerator[None]:
+    """Close an object when this generator is closed: by aclose, or by the shutdown of the event loop."""
     try:
         yield
     finally:
-        holder = owner()
-        if holder is not None:
-            holder.forget(asyncio.get_running_loop())
-        await close(made)
+        per_loop = owner()
+        if per_loop is not None:
+            per_loop.pop(asyncio.get_running_loop())
+        await close(value)

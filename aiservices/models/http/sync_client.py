@@ -1,4 +1,4 @@
-"""Requests that block, over connections of urllib3 that all threads share."""
+"""The blocking HTTP client, on connections of urllib3 that all threads share."""
 
 from __future__ import annotations
 
@@ -15,175 +15,104 @@ from weakref import WeakSet
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError, ProtocolError, ProxyError as ProxyFailure
+from urllib3.exceptions import HTTPError, ProtocolError, ProxyError as UrllibProxyError
+from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry, Timeout, make_headers
 
 from .base import (
     CONNECT_SECONDS,
     DRAIN_SECONDS,
     IDLE_SECONDS,
-    MOST_REDIRECTS,
+    MAX_CACHED_PATHS,
+    MAX_REDIRECTS,
     READ_SECONDS,
-    Base,
+    BaseUrl,
+    Credentials,
+    HttpRequest,
     ProxyError,
     StatusError,
-    checked,
-    headers_for,
-    proxy_of,
-    redirected,
+    find_proxy,
+    redirect_url,
+    same_origin,
     ssl_context,
+    validate_headers,
+    without_credentials,
 )
 
-_KEPT = 100
+_MAX_IDLE_CONNECTIONS = 100
 _PIECE = 65536
-_SOCKET: Final = [
+_SOCKET_OPTIONS: Final = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 ]
-
-
-class _Unasked(float):
-    """The seconds of connecting where a call has no timeout: one that asks for as many is another call."""
-
-
-PATIENCE: Final = Timeout(connect=_Unasked(CONNECT_SECONDS), read=READ_SECONDS)
-
-
-class _Patient(HTTPConnection):
-    """Sends in pieces, each of which may take as long as the server may think.
-
-    urllib3 gives a whole body the seconds of connecting, which an image over a slow line exceeds.
-    """
-
-    used_at = 0.0
-
-    @property
-    def is_connected(self) -> bool:
-        return time.monotonic() - self.used_at < IDLE_SECONDS and super().is_connected
-
-    def send(self, data: Any) -> None:
-        if self.sock is None:
-            self.connect()
-        sock: Any = self.sock
-        # the timeout of a call bounds each wait; a call without one has another for connecting
-        sock.settimeout(READ_SECONDS if isinstance(self.timeout, _Unasked) else self.timeout)
-        for start in range(0, len(data), _PIECE):
-            super().send(data[start : start + _PIECE])
-
-    def getresponse(self) -> Any:
-        response = super().getresponse()
-        self.used_at = time.monotonic()
-        return response
-
-
-class _PatientTls(_Patient, HTTPSConnection):
-    pass
-
-
-class _Free:
-    """The connections that are free, the last used first.
-
-    It has no lock: a process that is forked while a thread holds one would wait for it for ever.
-    """
-
-    def __init__(self, maxsize: int) -> None:
-        self._most = maxsize
-        self._free: deque[Any] = deque()
-
-    def put(self, connection: Any, block: bool = False) -> None:
-        if len(self._free) >= self._most:
-            raise Full
-        self._free.append(connection)
-
-    def get(self, block: bool = False, timeout: float | None = None) -> Any:
-        try:
-            return self._free.pop()
-        except IndexError:
-            raise Empty from None
-
-    def qsize(self) -> int:
-        return len(self._free)
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls: Any = _Patient
-    QueueCls: Any = _Free
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls: Any = _PatientTls
-    QueueCls: Any = _Free
-
-
-def manager_of(proxy: str | None) -> PoolManager:
-    """A manager of connections, to servers or to a proxy."""
-    settings: dict[str, Any] = {"maxsize": _KEPT, "ssl_context": ssl_context(), "socket_options": _SOCKET}
-    manager = _proxied(proxy, settings) if proxy else PoolManager(**settings)
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-    return manager
-
-
-def used(connection: Any) -> None:
-    """Notes that a connection has just been read from."""
-    connection.used_at = time.monotonic()
-
-
-def _proxied(proxy: str, settings: dict[str, Any]) -> PoolManager:
-    user = urlsplit(proxy).netloc.rpartition("@")[0]
-    headers = make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return ProxyManager(proxy, proxy_headers=headers, proxy_ssl_context=ssl_context(), **settings)
-
-
-_ONCE: Final = Retry(False, redirect=False)
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
+_NO_RETRIES: Final = Retry(False, redirect=False)
 
 
-class Response:
-    """An answer of a server; where it was left unread, its beginning."""
+class _DefaultTimeout(float):
+    """The time limit for connecting in calls without a timeout.
+
+    It is a type of its own because a call may set the same number of seconds as its timeout.
+    """
+
+
+_DEFAULT_TIMEOUT: Final = Timeout(connect=_DefaultTimeout(CONNECT_SECONDS), read=READ_SECONDS)
+
+
+class SyncResponse:
+    """A response of a server. Its body may be unread: then ``iter_bytes`` or ``content`` reads it.
+
+    Attributes:
+        status_code: The HTTP status.
+        headers: The headers; their names are case-insensitive.
+    """
 
     __slots__ = ("_chunks", "_raw", "headers", "status_code")
 
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-        # kept, since to leave it closes the connection, while its end may still be read
-        self._chunks: Iterator[bytes] | None = raw.read_chunked(decode_content=True) if raw.chunked else None
+    def __init__(self, raw: BaseHTTPResponse) -> None:
+        self._raw: Any = raw
+        # one iterator for all readers: leaving it closes the connection, while its end may still be read
+        self._chunks: Iterator[bytes] | None = (
+            self._raw.read_chunked(decode_content=True) if self._raw.chunked else None
+        )
         self.status_code: int = raw.status
         self.headers: Mapping[str, str] = raw.headers
 
     @property
     def content(self) -> bytes:
-        """All of it; the connection is free once it has been read."""
+        """The whole body. The connection becomes free when it has been read."""
         try:
             data: bytes = self._raw.data
         except (ValueError, OverflowError) as error:
-            raise _lengthless(error) from error
+            raise _invalid_length(error) from error
         return data or self._empty()
 
     @property
     def text(self) -> str:
+        """The whole body as text; bytes that are not UTF-8 are replaced."""
         return self.content.decode(errors="replace")
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """The pieces as they come."""
+        """Yield the pieces of the body as they arrive."""
         try:
             if self._chunks is not None:
-                for piece in self._chunks:  # and not "yield from", which would leave it
+                for piece in self._chunks:  # not "yield from", which would close the iterator with this one
                     yield piece
             else:
                 yield self._raw.read1(_PIECE) or self._empty()
                 while piece := self._raw.read1(_PIECE):
                     yield piece
         except (ValueError, OverflowError) as error:
-            raise _lengthless(error) from error
+            raise _invalid_length(error) from error
 
     def _empty(self) -> bytes:
-        # http.client takes headers that were cut for whole ones, of a body that ends with the connection
+        # http.client accepts headers that were cut off, and reads the body until the connection ends
         if self._raw.length_remaining is None and not self._raw.chunked:
             raise ProtocolError("Response ended prematurely")
         return b""
 
     def close(self) -> None:
-        """Keeps the connection where nothing but the end is left to read, else closes it."""
+        """Keep the connection for the next request if only the end of the body is unread, else close it."""
         raw = self._raw
         connection = raw.connection
         if connection is None:
@@ -198,113 +127,219 @@ class Response:
         finally:
             if not at_end:
                 raw.close()
-            used(connection)
+            connection.used_at = time.monotonic()
             raw.release_conn()
 
 
-def _lengthless(error: Exception) -> ProtocolError:
-    return ProtocolError(f"the response has a length that is none: {error}")
+def _invalid_length(error: Exception) -> ProtocolError:
+    return ProtocolError(f"the response has an invalid length: {error}")
 
 
-class _Way(NamedTuple):
+class _PooledUrl(NamedTuple):
+    """The connection pool for an address, and what the request line says."""
+
     pool: HTTPConnectionPool
     target: str
 
 
-class BlockingTransport:
-    """Sends to the addresses below one URL. Threads share its connections; a forked process opens its own.
+class SyncHttpClient:
+    """Sends requests to the paths below one URL, and blocks until the response arrives.
 
-    ``headers`` go out with every request. Raises TransportError where the environment asks for a proxy that
-    cannot be used, or a header holds what HTTP does not allow.
+    Threads share its connections; a forked process opens its own. Raises TransportError if the environment
+    sets a proxy that cannot be used, or if HTTP does not allow a header.
+
+    Attributes:
+        headers: Sent with every request.
+        secrets: Texts that error messages and logs must not show.
+        failures: The exceptions that ``post`` and the reading of a response raise.
     """
 
     failures: ClassVar = _FAILURES
 
-    def __init__(self, base_url: str, headers: Mapping[str, str]) -> None:
-        self._base = Base.of(base_url, headers)
-        self._proxy = proxy_of(self._base.url(""))
+    def __init__(self, base_url: str, credentials: Credentials) -> None:
+        self.headers = credentials.headers
+        self.secrets = credentials.secrets
+        self._sign = credentials.sign
+        self._base = BaseUrl.parse(base_url, credentials.headers)
+        self._proxy = find_proxy(self._base.url(""))
         self._open()
-        _OPEN.add(self)
+        _CLIENTS.add(self)
 
     def _open(self) -> None:
-        self._manager = manager_of(self._proxy)
-        self._ways: dict[str, _Way] = {}
+        self._pools = _pool_manager(self._proxy)
+        self._urls: dict[str, _PooledUrl] = {}
 
-    def post(
-        self, path: str, body: bytes, headers: Mapping[str, str], timeout: float | None, *, unread: bool
-    ) -> Response:
-        """The answer, if its status is a success.
+    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> SyncResponse:
+        """Send a request and return the response, if its status is a success.
 
-        ``timeout`` is in seconds, for connecting and for each wait. Raises one of ``failures``.
+        ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
+        ``unread`` is set. Redirects of 307 and 308 are followed. Raises one of ``failures``.
         """
-        way = self._ways.get(path)
-        if way is None:
-            way = self._ways[path] = self._way(self._base.url(path))
-        sent: Mapping[str, str] = {**self._base.headers, **checked(headers)}
-        waits = PATIENCE if timeout is None else Timeout(connect=timeout, read=timeout)
-        response = _send(way, body, sent, waits, unread)
-        if response.status_code < 300:
-            return response
-        url = self._base.url(path)
-        for _ in range(MOST_REDIRECTS):
-            there = redirected(url, response)
-            url, sent = there, headers_for(there, url, sent)
-            response = _send(self._way(url), body, sent, waits, unread)
-            if response.status_code < 300:
+        url = ""  # composed only where it is needed
+        pooled = self._urls.get(request.path)
+        if pooled is None:
+            if len(self._urls) >= MAX_CACHED_PATHS:
+                self._urls = {}
+            pooled = self._urls[request.path] = self._pooled(self._base.url(request.path))
+        headers: Mapping[str, str] = self._base.headers
+        if request.headers:
+            headers = {**headers, **validate_headers(request.headers)}
+        if self._sign is not None:
+            url = self._base.url(request.path)
+            headers = self._signed(url, request.body, headers)
+        waits = _DEFAULT_TIMEOUT if timeout is None else Timeout(connect=timeout, read=timeout)
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                raw = pooled.pool.urlopen(
+                    "POST",
+                    pooled.target,
+                    request.body,
+                    headers,
+                    _NO_RETRIES,
+                    redirect=False,
+                    assert_same_host=False,
+                    timeout=waits,
+                    preload_content=False,
+                    release_conn=False,
+                )
+            except UrllibProxyError as error:
+                if "Timeout" in type(error.original_error).__name__:
+                    raise
+                raise ProxyError(str(error.original_error)) from None
+            if raw.status < 200:
+                # the final response follows, and would be read as the response to the next request
+                raw.close()
+                raise ProtocolError(f"the server answered with the interim status {raw.status}")
+            response = SyncResponse(raw)
+            if raw.status < 300 and unread:
                 return response
+            response.content  # noqa: B018  # reads the body, so that the connection becomes free
+            if raw.status < 300:
+                return response
+            url = url or self._base.url(request.path)
+            new_url = redirect_url(url, response)
+            if not same_origin(url, new_url):
+                headers = without_credentials(headers)
+            elif self._sign is not None:  # a signature holds for one address
+                headers = self._signed(new_url, request.body, headers)
+            url, pooled = new_url, self._pooled(new_url)
         raise StatusError(response)
 
     def close(self) -> None:
-        """Closes what is not in use."""
-        ways, self._ways = self._ways, {}
-        self._manager.clear()
-        for way in ways.values():  # a pool that was cleared closes only once nobody holds it
-            way.pool.close()
+        """Close the connections that are not in use."""
+        urls, self._urls = self._urls, {}
+        self._pools.clear()
+        for pooled in urls.values():  # a pool that was cleared closes only when the last reference is gone
+            pooled.pool.close()
 
-    def _way(self, url: str) -> _Way:
-        if self._proxy and url.startswith("http:"):  # the proxy wants to know whom it asks
-            return _Way(self._manager.connection_from_url(url), url)
+    def _signed(self, url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
+        assert self._sign is not None
+        return {**headers, **validate_headers(self._sign(url, body, headers))}
+
+    def _pooled(self, url: str) -> _PooledUrl:
+        if self._proxy and url.startswith("http:"):  # a proxy needs the whole address in the request line
+            return _PooledUrl(self._pools.connection_from_url(url), url)
         parts = urlsplit(url)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        return _Way(self._manager.connection_from_url(url), target)
+        return _PooledUrl(self._pools.connection_from_url(url), target)
 
 
-def _send(way: _Way, body: bytes, headers: Mapping[str, str], waits: Timeout, unread: bool) -> Response:
-    try:
-        raw = way.pool.urlopen(
-            "POST",
-            way.target,
-            body,
-            headers,
-            _ONCE,
-            redirect=False,
-            assert_same_host=False,
-            timeout=waits,
-            preload_content=False,
-            release_conn=False,
-        )
-    except ProxyFailure as error:
-        if "Timeout" in type(error.original_error).__name__:
-            raise
-        raise ProxyError(str(error.original_error)) from None
-    if raw.status < 200:
-        # the answer proper comes behind it, and would be taken for that of the next request
-        raw.close()
-        raise ProtocolError(f"the server answered with the interim status {raw.status}")
-    response = Response(raw)
-    if not unread or raw.status >= 300:
-        response.content  # noqa: B018
-    return response
+_CLIENTS: WeakSet[SyncHttpClient] = WeakSet()
 
 
-_OPEN: WeakSet[BlockingTransport] = WeakSet()
-
-
-def _forked() -> None:
-    # the connections are the parent's: two processes that read from one get each other's answers
-    for transport in tuple(_OPEN):
-        transport._open()
+def _reopen_after_fork() -> None:
+    # the connections belong to the parent: two processes that read from one get each other's responses
+    for client in tuple(_CLIENTS):
+        client._open()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reopen_after_fork)
+
+
+class _SlowSendConnection(HTTPConnection):
+    """A connection that may take as long to send a piece of a body as the server may take to answer.
+
+    urllib3 limits the sending of the whole body by the time limit for connecting, which an image over a slow
+    network exceeds.
+    """
+
+    used_at = 0.0
+
+    @property
+    def is_connected(self) -> bool:
+        return time.monotonic() - self.used_at < IDLE_SECONDS and super().is_connected
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        sock: Any = self.sock
+        # a call without a timeout has different limits for connecting and for all other waits
+        sock.settimeout(READ_SECONDS if isinstance(self.timeout, _DefaultTimeout) else self.timeout)
+        for start in range(0, len(data), _PIECE):
+            super().send(data[start : start + _PIECE])
+
+    def getresponse(self) -> Any:
+        response = super().getresponse()
+        self.used_at = time.monotonic()
+        return response
+
+
+class _SlowSendTlsConnection(_SlowSendConnection, HTTPSConnection):
+    pass
+
+
+class _LifoPool:
+    """A connection pool that reuses the most recently returned connection.
+
+    It has no lock, unlike the queue of urllib3: a process that is forked while a thread holds a lock would
+    wait for it forever. The operations of a deque are atomic.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._idle: deque[Any] = deque()
+
+    def put(self, connection: Any, block: bool = False) -> None:
+        if len(self._idle) >= self._maxsize:
+            raise Full
+        self._idle.append(connection)
+
+    def get(self, block: bool = False, timeout: float | None = None) -> Any:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            raise Empty from None
+
+    def qsize(self) -> int:
+        return len(self._idle)
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls: Any = _SlowSendConnection
+    QueueCls: Any = _LifoPool
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls: Any = _SlowSendTlsConnection
+    QueueCls: Any = _LifoPool
+
+
+def _pool_manager(proxy: str | None) -> PoolManager:
+    """Return an object that makes one connection pool for each server, through a proxy if one is given."""
+    settings: dict[str, Any] = {
+        "maxsize": _MAX_IDLE_CONNECTIONS,
+        "ssl_context": ssl_context(),
+        "socket_options": _SOCKET_OPTIONS,
+    }
+    manager: PoolManager
+    if proxy:
+        user = urlsplit(proxy).netloc.rpartition("@")[0]
+        proxy_headers = make_headers(proxy_basic_auth=unquote(user)) if user else None
+        manager = ProxyManager(
+            proxy, proxy_headers=proxy_headers, proxy_ssl_context=ssl_context(), **settings
+        )
+    else:
+        manager = PoolManager(**settings)
+    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+    return manager

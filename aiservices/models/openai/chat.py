@@ -1,13 +1,15 @@
-"""Says a request in the words of the chat completions API."""
+"""The chat completions API (POST /chat/completions): its requests, replies and streams."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from pydantic_core import to_json
 
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.errors import UnreadableReplyError, UnsupportedRequestError
+from ..http.replies import EventStreamReader, JsonObject, StreamReader, WholeReplyReader, parse_object
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -22,86 +24,104 @@ from ..messages import (
     Usage,
     UserMessage,
 )
-from ..requests import ChatRequest, JsonSchemaFormat, ResponseFormat, Tooling
-from .api_spec import UnsayableError, wire_name
-from .client import Place
-from .sse import EventReading, UnreadableReplyError, parse_object
+from ..requests import JsonSchemaFormat, ResponseFormat, Tooling
+from .client import Endpoint
+
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+_FINISH_REASONS = {reason.value: reason for reason in FinishReason}
 
 
-def chat_path(place: Place, model: str) -> str:
-    """The path below the base URL."""
-    # the SDK's Azure client puts the deployment into the path only when it can look into the body,
-    # and a body that is already bytes cannot be looked into
-    deployment = f"/deployments/{quote(model, safe='')}" if place.azure else ""
-    return f"{deployment}/chat/completions"
+class ChatDialect(ApiDialect):
+    """The chat completions API, as OpenAI, Azure, Ollama and many other servers offer it."""
+
+    reply_name = "chat completion"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        options = settings.options
+        # the SDK's Azure client adds the deployment to the path only for bodies that are not bytes yet
+        deployment = f"/deployments/{quote(settings.model, safe='')}" if self._endpoint.azure else ""
+        # OpenAI's own models refuse the older name of the limit, and other servers often know only that one
+        limit = "max_completion_tokens" if self._endpoint.is_openai else "max_tokens"
+        members: JsonObject = {
+            "model": settings.model,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            limit: options.max_tokens,
+            "stop": options.stop,
+            "seed": options.seed,
+            "reasoning_effort": options.reasoning_effort,
+            "response_format": _response_format(settings.response_format),
+            **_tools(settings.tooling, is_openai=self._endpoint.is_openai),
+        }
+        if settings.stream:
+            members |= {"stream": True, "stream_options": {"include_usage": True}}
+        return json_request_writer(
+            f"{deployment}/chat/completions", members, {"messages": _messages}, options.extra_body
+        )
+
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        return read_chat_completion(body)
+
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        if "json" in headers.get("content-type", ""):
+            return WholeReplyReader(read_chat_completion)
+        return ChatStreamReader()
 
 
-def chat_body(request: ChatRequest, place: Place) -> dict[str, Any]:
-    """All but the messages, a None for what is not asked for."""
-    options = request.options
-    # OpenAI's own models refuse the older name, and other servers often know only that one
-    limit = "max_completion_tokens" if place.of_openai else "max_tokens"
-    return {
-        "model": options.model,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        limit: options.max_tokens,
-        "stop": options.stop,
-        "seed": options.seed,
-        "reasoning_effort": options.reasoning_effort,
-        "response_format": _wire_format(request.response_format),
-        **_wire_tooling(request.tooling, of_openai=place.of_openai),
-    }
-
-
-def _wire_format(form: ResponseFormat | None) -> dict[str, Any] | None:
-    if form is None:
+def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
+    if response_format is None:
         return None
-    if not isinstance(form, JsonSchemaFormat):
+    if not isinstance(response_format, JsonSchemaFormat):
         return {"type": "json_object"}
     return {
         "type": "json_schema",
-        "json_schema": {"name": wire_name(form.name), "schema": form.schema, "strict": form.strict},
+        "json_schema": {
+            "name": safe_name(response_format.name),
+            "schema": response_format.schema,
+            "strict": response_format.strict,
+        },
     }
 
 
-def _wire_tooling(tooling: Tooling | None, *, of_openai: bool) -> dict[str, Any]:
+def _tools(tooling: Tooling | None, *, is_openai: bool) -> JsonObject:
     if tooling is None:
         return {}
     tools = [
         {
             "type": "function",
             "function": {
-                "name": wire_name(tool.name),
+                "name": safe_name(tool.name),
                 "description": tool.description,
                 "parameters": tool.parameters,
-                # servers that do not know the key may refuse it, hence only where it says something
+                # only where it is true, since servers that do not know the member may refuse it
                 **({"strict": True} if tool.strict else {}),
             },
         }
         for tool in tooling.tools
     ]
-    said: dict[str, Any] = {"tools": tools}
+    members: JsonObject = {"tools": tools}
     if tooling.choice == "required":
-        said["tool_choice"] = "required"
+        members["tool_choice"] = "required"
     elif tooling.choice != "auto":
-        said["tool_choice"] = {"type": "function", "function": {"name": wire_name(tooling.choice)}}
-    if not tooling.parallel_calls and of_openai:
-        said["parallel_tool_calls"] = False
-    return said
+        members["tool_choice"] = {"type": "function", "function": {"name": safe_name(tooling.choice)}}
+    if not tooling.parallel_calls and is_openai:
+        members["parallel_tool_calls"] = False
+    return members
 
 
-def chat_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages. Raises UnsayableError when they hold media in a form that the API does not take."""
-    return [_wire_message(message) for message in messages]
+def _messages(messages: Sequence[Message]) -> list[JsonObject]:
+    return list(map(_message, messages))
 
 
-def _wire_message(message: Message) -> dict[str, Any]:
+def _message(message: Message) -> JsonObject:
     if isinstance(message, UserMessage):
-        said = [_part(part) for part in message.parts] if message.contents else message.text
+        content = list(map(_part, message.parts)) if message.contents else message.text
         if message.name is None:
-            return {"role": "user", "content": said}
-        return {"role": "user", "content": said, "name": message.name}
+            return {"role": "user", "content": content}
+        return {"role": "user", "content": content, "name": message.name}
     if isinstance(message, SystemMessage):
         return {"role": "system", "content": message.text}
     if isinstance(message, ToolMessage):
@@ -115,56 +135,57 @@ def _wire_message(message: Message) -> dict[str, Any]:
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 
-_SOUNDS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-
-
-def _part(part: str | Media) -> dict[str, Any]:
+def _part(part: str | Media) -> JsonObject:
+    """Write a part of a user message. Raises UnsupportedRequestError for unsupported media."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, Image):
         detail = {} if part.detail is None else {"detail": part.detail}
         return {"type": "image_url", "image_url": {"url": part.address, **detail}}
     if part.data is None:
-        raise UnsayableError(
-            f"chat completions do not fetch {part.kind} {part}; "
-            f"pass its bytes by {type(part).__name__}.from_bytes"
+        raise UnsupportedRequestError(
+            f"the chat completions API does not fetch {part.kind} {part}; "
+            f"pass its bytes with {type(part).__name__}.from_bytes"
         )
     if isinstance(part, Audio):
-        form = _SOUNDS.get(str(part.media_type))
-        if form is None:
-            raise UnsayableError(f"chat completions take audio as WAV or MP3, and not {part}")
-        return {"type": "input_audio", "input_audio": {"data": part.base64, "format": form}}
+        audio_format = _AUDIO_FORMATS.get(str(part.media_type))
+        if audio_format is None:
+            raise UnsupportedRequestError(
+                f"the chat completions API takes audio as WAV or MP3 only, not {part}"
+            )
+        return {"type": "input_audio", "input_audio": {"data": part.base64, "format": audio_format}}
     return {"type": "file", "file": {"filename": part.file_name, "file_data": part.address}}
 
 
-def read_reply(raw: bytes) -> ChatReply:
-    """The reply in the bytes of a chat completion. Raises UnreadableReplyError or ReportedError."""
-    data = parse_object(raw)
+def read_chat_completion(body: bytes) -> ChatReply:
+    """Read a chat completion. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+    data = parse_object(body)
     choices = data.get("choices")
     if not choices:
         raise UnreadableReplyError("it has no choices")
     try:
         choice = choices[0]
         message = choice["message"]
-        text, reasoning = text_and_reasoning(message)
+        text, reasoning = _text_and_reasoning(message)
         calls = message.get("tool_calls")
         return ChatReply(
             AiMessage(text, _tool_calls(calls) if calls else (), reasoning or None),
-            finish_reason(choice.get("finish_reason")),
-            usage_of(data.get("usage")),
+            _FINISH_REASONS.get(str(choice.get("finish_reason")), FinishReason.OTHER),
+            _usage(data.get("usage")),
             data.get("model") or "",
             data.get("id") or "",
             message.get("refusal"),
-            raw,
+            body,
         )
     except (AttributeError, KeyError, TypeError):
-        raise UnreadableReplyError("its choices have another shape") from None
+        raise UnreadableReplyError("its choices have an unexpected shape") from None
 
 
-def text_and_reasoning(message: dict[str, Any]) -> tuple[str, str]:
-    """What a message or a delta says and thinks; compatible servers name the latter in two ways.
+def _text_and_reasoning(message: JsonObject) -> tuple[str, str]:
+    """Return the text and the reasoning of a message or a delta.
 
-    Content is a text, null, or a list of parts, some of which may be thoughts.
+    Compatible servers name the reasoning in two ways. The content is a text, null, or a list of parts, some
+    of which may be reasoning.
     """
     content = message.get("content")
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
@@ -182,26 +203,20 @@ def text_and_reasoning(message: dict[str, Any]) -> tuple[str, str]:
     return "".join(texts), "".join(thoughts) or reasoning
 
 
-def _tool_calls(calls: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
-    functions = [(call.get("id") or "", call["function"]) for call in calls if "function" in call]
-    return tuple(ToolCall(id, made["name"], _arguments(made.get("arguments"))) for id, made in functions)
+def _tool_calls(calls: list[JsonObject]) -> tuple[ToolCall, ...]:
+    tool_calls = []
+    for call in calls:
+        if "function" in call:
+            function = call["function"]
+            arguments = function.get("arguments")
+            if not isinstance(arguments, str):  # some servers send the object instead of its JSON text
+                arguments = to_json(arguments or {}).decode()
+            tool_calls.append(ToolCall(call.get("id") or "", function["name"], arguments))
+    return tuple(tool_calls)
 
 
-def _arguments(arguments: Any) -> str:
-    # some servers send the object itself instead of its text
-    return arguments if isinstance(arguments, str) else to_json(arguments or {}).decode()
-
-
-def finish_reason(said: str | None) -> FinishReason:
-    """OTHER for what is unknown or not said."""
-    try:
-        return FinishReason(said) if said else FinishReason.OTHER
-    except ValueError:
-        return FinishReason.OTHER
-
-
-def usage_of(usage: dict[str, Any] | None) -> Usage | None:
-    """None when the provider counted nothing; missing counts are 0."""
+def _usage(usage: JsonObject | None) -> Usage | None:
+    """Return the tokens that the provider counted, if it did; missing counts are 0."""
     if not usage:
         return None
     prompt = usage.get("prompt_tokens_details") or {}
@@ -214,75 +229,71 @@ def usage_of(usage: dict[str, Any] | None) -> Usage | None:
     )
 
 
-class ChatReading(EventReading):
-    """What has been read of one chat completion."""
+class ChatStreamReader(EventStreamReader):
+    """Reads the stream of one chat completion."""
 
-    def __init__(self, *, whole: bool = False) -> None:
-        super().__init__(whole=whole)
+    def __init__(self) -> None:
+        super().__init__()
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
-        self._calls: list[dict[str, Any]] = []
-        self._places: dict[int, int] = {}
-        self._reason: str | None = None
+        self._calls: list[JsonObject] = []
+        self._positions: dict[int, int] = {}  # in _calls, by the index that the provider gave
+        self._finish_reason: str | None = None
         self._usage: Usage | None = None
         self._model = self._id = ""
-        self._answered = False
+        self._has_choices = False
 
     @property
     def finished(self) -> bool:
-        return self._reason is not None or self.done
+        return self._finish_reason is not None or self.done
 
-    def _last(self) -> list[ReplyDelta]:
-        if not self._answered:
+    def _last_deltas(self) -> list[ReplyDelta]:
+        if not self._has_choices:
             raise UnreadableReplyError("it has no choices")
-        return [ReplyDelta(reply=self._reply())]
+        calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
+        message = AiMessage(self.text, calls, "".join(self._thoughts) or None)
+        finish_reason = _FINISH_REASONS.get(str(self._finish_reason), FinishReason.OTHER)
+        refusal = "".join(self._refusals) or None
+        reply = ChatReply(message, finish_reason, self._usage, self._model, self._id, refusal)
+        return [ReplyDelta(reply=reply)]
 
-    def _read_whole(self) -> ChatReply:
-        return read_reply(self.seen)
-
-    def _take(self, data: dict[str, Any]) -> ReplyDelta | None:
+    def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         self._model = self._model or data.get("model") or ""
         self._id = self._id or data.get("id") or ""
-        self._usage = usage_of(data.get("usage")) or self._usage
+        self._usage = _usage(data.get("usage")) or self._usage
         choices = data.get("choices")
         if not choices:  # the event with the usage has none
             return None
         choice = choices[0]
-        if choice.get("index"):  # another choice than the first, asked for with extra_body
+        if choice.get("index"):  # another choice than the first, requested with extra_body
             return None
-        self._answered = True
-        self._reason = choice.get("finish_reason") or self._reason
+        self._has_choices = True
+        self._finish_reason = choice.get("finish_reason") or self._finish_reason
         delta = choice.get("delta") or {}
         if delta.get("refusal"):
             self._refusals.append(delta["refusal"])
         calls = delta.get("tool_calls")
-        pieces = tuple(map(self._take_call, calls)) if calls else ()
-        text, reasoning = text_and_reasoning(delta)
-        if not text and not reasoning and not pieces:
+        call_deltas = tuple(map(self._read_call, calls)) if calls else ()
+        text, reasoning = _text_and_reasoning(delta)
+        if not text and not reasoning and not call_deltas:
             return None
         self._texts.append(text)
         self._thoughts.append(reasoning)
-        return ReplyDelta(text, reasoning, tool_calls=pieces)
+        return ReplyDelta(text, reasoning, tool_calls=call_deltas)
 
-    def _take_call(self, call: dict[str, Any]) -> ToolCallDelta:
-        # a piece without an index begins a call when it has an id, and goes on with the last one when not
+    def _read_call(self, call: JsonObject) -> ToolCallDelta:
+        # a piece without an index begins a call if it has an id, and continues the last call if not
         index = call.get("index")
         if index is None:
             index = len(self._calls) if call.get("id") or not self._calls else len(self._calls) - 1
-        if index not in self._places:
-            self._places[index] = len(self._calls)
+        if index not in self._positions:
+            self._positions[index] = len(self._calls)
             self._calls.append({"id": "", "name": "", "arguments": []})
-        place = self._places[index]
-        made = self._calls[place]
+        position = self._positions[index]
+        collected = self._calls[position]
         function = call.get("function") or {}
-        written = function.get("arguments") or ""
-        made["id"] = made["id"] or call.get("id") or ""
-        made["name"] += function.get("name") or ""
-        made["arguments"].append(written)
-        return ToolCallDelta(place, made["name"], written)
-
-    def _reply(self) -> ChatReply:
-        calls = tuple(ToolCall(call["id"], call["name"], "".join(call["arguments"])) for call in self._calls)
-        message = AiMessage(self.text, calls, "".join(self._thoughts) or None)
-        refusal = "".join(self._refusals) or None
-        return ChatReply(message, finish_reason(self._reason), self._usage, self._model, self._id, refusal)
+        arguments = function.get("arguments") or ""
+        collected["id"] = collected["id"] or call.get("id") or ""
+        collected["name"] += function.get("name") or ""
+        collected["arguments"].append(arguments)
+        return ToolCallDelta(position, collected["name"], arguments)

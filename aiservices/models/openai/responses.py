@@ -1,10 +1,19 @@
-"""Says a request in the words of the Responses API."""
+"""The Responses API (POST /responses): its requests, replies and streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+from ..http.api import ApiDialect, CallSettings, RequestWriter, json_request_writer, safe_name
+from ..http.errors import ReportedError, UnreadableReplyError, UnsupportedRequestError
+from ..http.replies import (
+    EventStreamReader,
+    JsonObject,
+    StreamReader,
+    WholeReplyReader,
+    parse_object,
+    whole_reply_deltas,
+)
 from ..media import Audio, Image, Media
 from ..messages import (
     AiMessage,
@@ -18,79 +27,101 @@ from ..messages import (
     ToolMessage,
     Usage,
 )
-from ..requests import ChatRequest, JsonSchemaFormat, ResponseFormat, Tooling
-from .api_spec import UnsayableError, wire_name
-from .client import Place
-from .sse import EventReading, ReportedError, UnreadableReplyError, at_once, parse_object
+from ..requests import ChatOptions, JsonSchemaFormat, ResponseFormat, Tooling
+
+_MISSING_OPTIONS = ("stop", "seed")
+_UNFINISHED = ("queued", "in_progress", "cancelled")
+_INCOMPLETE_REASONS = {
+    "max_output_tokens": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
 
 
-def responses_path(place: Place, model: str) -> str:
-    """The path below the base URL; Azure too finds the deployment in the body here."""
-    return "/responses"
+class ResponsesDialect(ApiDialect):
+    """The Responses API of OpenAI and Azure, which finds the deployment in the body here."""
+
+    reply_name = "response of the Responses API"
+
+    def check_options(self, options: ChatOptions) -> None:
+        for name in _MISSING_OPTIONS:
+            if getattr(options, name) not in (None, ()):
+                raise UnsupportedRequestError(
+                    f"the Responses API has no {name}; leave it out of ChatOptions, or use OpenAiChatModel"
+                )
+
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        options = settings.options
+        effort, response_format = options.reasoning_effort, settings.response_format
+        members: JsonObject = {
+            "model": settings.model,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "max_output_tokens": options.max_tokens,
+            "reasoning": None if effort is None else {"effort": effort},
+            "text": None if response_format is None else {"format": _text_format(response_format)},
+            **(_tools(settings.tooling) if settings.tooling is not None else {}),
+            "store": False,  # the default is that the provider keeps the conversation
+        }
+        if settings.stream:
+            members["stream"] = True
+        return json_request_writer(
+            "/responses", members, {"input": _items}, options.extra_body, merged=("reasoning", "text")
+        )
+
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        return read_response(body)
+
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        if "json" in headers.get("content-type", ""):
+            return WholeReplyReader(read_response)
+        return ResponseStreamReader()
 
 
-def responses_body(request: ChatRequest, place: Place) -> dict[str, Any]:
-    """All but the messages, a None for what is not asked for."""
-    options = request.options
-    effort, form = options.reasoning_effort, request.response_format
-    return {
-        "model": options.model,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "max_output_tokens": options.max_tokens,
-        "reasoning": None if effort is None else {"effort": effort},
-        "text": None if form is None else {"format": _wire_format(form)},
-        **(_wire_tooling(request.tooling) if request.tooling is not None else {}),
-        "store": False,  # left out, it would mean that the provider keeps what was said
-    }
-
-
-def _wire_format(form: ResponseFormat) -> dict[str, Any]:
-    if not isinstance(form, JsonSchemaFormat):
+def _text_format(response_format: ResponseFormat) -> JsonObject:
+    if not isinstance(response_format, JsonSchemaFormat):
         return {"type": "json_object"}
     return {
         "type": "json_schema",
-        "name": wire_name(form.name),
-        "schema": form.schema,
-        "strict": form.strict,
+        "name": safe_name(response_format.name),
+        "schema": response_format.schema,
+        "strict": response_format.strict,
     }
 
 
-def _wire_tooling(tooling: Tooling) -> dict[str, Any]:
+def _tools(tooling: Tooling) -> JsonObject:
     tools = [
         {
             "type": "function",
-            "name": wire_name(tool.name),
+            "name": safe_name(tool.name),
             "description": tool.description,
             "parameters": tool.parameters,
-            # left out, it would mean true here, and change a schema that is not strict
+            # always sent: the default is true here, and would change a schema that is not strict
             "strict": tool.strict,
         }
         for tool in tooling.tools
     ]
-    said: dict[str, Any] = {"tools": tools}
+    members: JsonObject = {"tools": tools}
     if tooling.choice == "required":
-        said["tool_choice"] = "required"
+        members["tool_choice"] = "required"
     elif tooling.choice != "auto":
-        said["tool_choice"] = {"type": "function", "name": wire_name(tooling.choice)}
+        members["tool_choice"] = {"type": "function", "name": safe_name(tooling.choice)}
     if not tooling.parallel_calls:
-        said["parallel_tool_calls"] = False
-    return said
+        members["parallel_tool_calls"] = False
+    return members
 
 
-def responses_items(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The items of ``input``. Raises UnsayableError when a user has a name, or says something by audio."""
-    return [item for message in messages for item in _items(message)]
+def _items(messages: Sequence[Message]) -> list[JsonObject]:
+    return [item for message in messages for item in _items_of(message)]
 
 
-def _items(message: Message) -> Iterator[dict[str, Any]]:
+def _items_of(message: Message) -> Iterator[JsonObject]:
     if isinstance(message, ToolMessage):
         yield {"type": "function_call_output", "call_id": message.call_id, "output": message.text}
     elif isinstance(message, AiMessage):
         if message.text or not message.tool_calls:
             yield {"role": "assistant", "content": message.text}
         for call in message.tool_calls:
-            # without the id of the item, which would refer to a stored one and to the reasoning before it
+            # without the id of the item, which would refer to a stored item and to the reasoning before it
             yield {
                 "type": "function_call",
                 "call_id": call.id,
@@ -98,99 +129,95 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
                 "arguments": call.arguments,
             }
     elif isinstance(message, SystemMessage):
-        # not as `instructions`: JSON mode wants the word JSON in the input, and does not look there
+        # not as `instructions`: JSON mode requires the word JSON in the input, and does not look there
         yield {"role": "system", "content": message.text}
     elif message.name is not None:
-        raise UnsayableError(
+        raise UnsupportedRequestError(
             f"the Responses API has no names of users ({message.name!r}); "
             "put the name into the text, or use OpenAiChatModel"
         )
     else:
-        said = [_part(part) for part in message.parts] if message.contents else message.text
-        yield {"role": "user", "content": said}
+        content = list(map(_part, message.parts)) if message.contents else message.text
+        yield {"role": "user", "content": content}
 
 
-def _part(part: str | Media) -> dict[str, Any]:
+def _part(part: str | Media) -> JsonObject:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     if isinstance(part, Image):
         return {"type": "input_image", "image_url": part.address, "detail": part.detail or "auto"}
     if isinstance(part, Audio):
-        raise UnsayableError(f"the Responses API takes no audio ({part}); use OpenAiChatModel")
+        raise UnsupportedRequestError(f"the Responses API does not take audio ({part}); use OpenAiChatModel")
     if part.url is not None:
         return {"type": "input_file", "file_url": part.url}
     return {"type": "input_file", "filename": part.file_name, "file_data": part.address}
 
 
-_NOT_YET = ("queued", "in_progress", "cancelled")
-_CUT_OFF = {"max_output_tokens": FinishReason.LENGTH, "content_filter": FinishReason.CONTENT_FILTER}
+def read_response(body: bytes) -> ChatReply:
+    """Read a response. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+    return _reply(parse_object(body), body)
 
 
-def read_response(raw: bytes) -> ChatReply:
-    """The reply in the bytes of a response. Raises UnreadableReplyError or ReportedError."""
-    return reply_of(parse_object(raw), raw)
-
-
-def reply_of(data: dict[str, Any], raw: bytes | None = None) -> ChatReply:
-    """The reply in a response. Raises UnreadableReplyError, or ReportedError when it failed."""
+def _reply(data: JsonObject, body: bytes | None = None) -> ChatReply:
     status, output = data.get("status"), data.get("output")
     if status == "failed":
         raise ReportedError(data.get("error") or {"message": "the response failed"})
     if not isinstance(output, list):
         raise UnreadableReplyError("it has no output")
-    if status in _NOT_YET:
-        raise UnreadableReplyError(f"it is {status}, and an answer in the background is not waited for")
+    if status in _UNFINISHED:
+        raise UnreadableReplyError(f"its status is {status}, and background responses are not supported")
     try:
         message = AiMessage(
             "".join(_texts(output, "output_text", "text")),
-            tuple(_call(item) for item in output if item["type"] == "function_call"),
+            tuple(
+                ToolCall(item["call_id"], item["name"], item["arguments"])
+                for item in output
+                if item["type"] == "function_call"
+            ),
             "\n\n".join(filter(None, _thoughts(output))) or None,
         )
         return ChatReply(
             message,
             _finish_reason(data, message),
-            _usage_of(data.get("usage")),
+            _usage(data.get("usage")),
             data.get("model") or "",
             data.get("id") or "",
             "".join(_texts(output, "refusal", "refusal")) or None,
-            raw,
+            body,
         )
     except (AttributeError, KeyError, TypeError):
-        raise UnreadableReplyError("its output has another shape") from None
+        raise UnreadableReplyError("its output has an unexpected shape") from None
 
 
-def is_aside(item: dict[str, Any]) -> bool:
-    """Whether an item is a message that the model writes on its way, and no answer."""
+def _is_commentary(item: JsonObject) -> bool:
+    """Return True for a message that the model writes while it works, which is not part of the answer."""
     return item["type"] == "message" and item.get("phase") == "commentary"
 
 
-def _texts(output: list[dict[str, Any]], kind: str, key: str) -> Iterator[str]:
+def _texts(output: list[JsonObject], part_type: str, member: str) -> Iterator[str]:
     for item in output:
-        if item["type"] == "message" and not is_aside(item):
-            yield from (part[key] for part in item["content"] if part["type"] == kind)
+        if item["type"] == "message" and not _is_commentary(item):
+            yield from (part[member] for part in item["content"] if part["type"] == part_type)
 
 
-def _thoughts(output: list[dict[str, Any]]) -> Iterator[str]:
+def _thoughts(output: list[JsonObject]) -> Iterator[str]:
     for item in output:
-        if is_aside(item):
+        if _is_commentary(item):
             yield from (part["text"] for part in item["content"] if part["type"] == "output_text")
-        elif item["type"] == "reasoning":  # models whose thoughts are open give them as content
+        elif item["type"] == "reasoning":
+            # most models give a summary of their reasoning; models with open weights give its content
             yield from (part["text"] for part in [*(item.get("summary") or ()), *(item.get("content") or ())])
 
 
-def _call(item: dict[str, Any]) -> ToolCall:
-    return ToolCall(item["call_id"], item["name"], item["arguments"])
-
-
-def _finish_reason(data: dict[str, Any], message: AiMessage) -> FinishReason:
+def _finish_reason(data: JsonObject, message: AiMessage) -> FinishReason:
     if data.get("status") == "incomplete":
-        why = (data.get("incomplete_details") or {}).get("reason") or ""
-        return _CUT_OFF.get(why, FinishReason.OTHER)
+        reason = (data.get("incomplete_details") or {}).get("reason") or ""
+        return _INCOMPLETE_REASONS.get(reason, FinishReason.OTHER)
     return FinishReason.TOOL_CALLS if message.tool_calls else FinishReason.STOP
 
 
-def _usage_of(usage: dict[str, Any] | None) -> Usage | None:
-    """None when the provider counted nothing; missing counts are 0."""
+def _usage(usage: JsonObject | None) -> Usage | None:
+    """Return the tokens that the provider counted, if it did; missing counts are 0."""
     if not usage:
         return None
     return Usage(
@@ -201,89 +228,89 @@ def _usage_of(usage: dict[str, Any] | None) -> Usage | None:
     )
 
 
-class ResponseReading(EventReading):
-    """What has been read of one response. The event that ends it brings the whole of it once more."""
+class ResponseStreamReader(EventStreamReader):
+    """Reads the stream of one response. The event that ends it repeats the whole response."""
 
-    def __init__(self, *, whole: bool = False) -> None:
-        super().__init__(whole=whole)
+    def __init__(self) -> None:
+        super().__init__()
         self._reply: ChatReply | None = None
-        self._items: dict[int, dict[str, Any]] = {}
+        self._items: dict[int, JsonObject] = {}
         self._calls: dict[int, ToolCallDelta] = {}
-        self._asides: set[int] = set()
-        self._thought: tuple[object, ...] | None = None
-        self._told = False
+        self._commentary: set[int] = set()
+        self._reasoning_part: tuple[object, ...] | None = None
+        self._has_deltas = False
 
     @property
     def finished(self) -> bool:
         return self._reply is not None
 
-    def _last(self) -> list[ReplyDelta]:
+    def _last_deltas(self) -> list[ReplyDelta]:
         assert self._reply is not None
-        first, last = at_once(self._reply)
-        # a server may send the end alone, without pieces before it
-        return [last] if self._told or first == ReplyDelta() else [first, last]
+        first, last = whole_reply_deltas(self._reply)
+        # a server may send the last event only, without deltas before it
+        return [last] if self._has_deltas or first == ReplyDelta() else [first, last]
 
-    def _read_whole(self) -> ChatReply:
-        return read_response(self.seen)
-
-    def _take(self, data: dict[str, Any]) -> ReplyDelta | None:
+    def _read_event(self, data: JsonObject) -> ReplyDelta | None:
         delta = self._delta(data)
-        self._told = self._told or delta is not None
+        self._has_deltas = self._has_deltas or delta is not None
         return delta
 
-    def _delta(self, data: dict[str, Any]) -> ReplyDelta | None:
+    def _delta(self, data: JsonObject) -> ReplyDelta | None:
         match data.get("type"):
             case "response.output_text.delta":
-                return self._write(data)
+                return self._read_text(data)
             case "response.function_call_arguments.delta":
-                return self._call_on(data)
+                return self._read_arguments(data)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return self._think(data)
+                return self._read_reasoning(data)
             case "response.output_item.added":
-                return self._begin(data["output_index"], data["item"])
+                return self._begin_item(data["output_index"], data["item"])
             case "response.output_item.done":
                 self._items[data["output_index"]] = data["item"]
-            case "response.completed" | "response.incomplete" | "response.failed" as ended:
-                self._end(data["response"], ended.removeprefix("response."))
+            case "response.completed" | "response.incomplete" | "response.failed" as event_type:
+                self._read_last(data["response"], event_type.removeprefix("response."))
             case "error":
                 raise ReportedError({"message": data.get("message"), "code": data.get("code")})
-            case _:  # most events tell what is known already, and new kinds of them come with time
+            case _:  # most events repeat what other events contain, and new types are added over time
                 pass
         return None
 
-    def _write(self, data: dict[str, Any]) -> ReplyDelta | None:
-        if data.get("output_index") in self._asides:
-            return self._think(data)
+    def _read_text(self, data: JsonObject) -> ReplyDelta | None:
+        if data.get("output_index") in self._commentary:
+            return self._read_reasoning(data)
         if not data["delta"]:
             return None
         self._texts.append(data["delta"])
         return ReplyDelta(data["delta"])
 
-    def _think(self, data: dict[str, Any]) -> ReplyDelta | None:
+    def _read_reasoning(self, data: JsonObject) -> ReplyDelta | None:
         if not data["delta"]:
             return None
-        before = self._thought
-        self._thought = tuple(data.get(key) for key in ("output_index", "summary_index", "content_index"))
-        # as the parts are joined in the whole reply
-        return ReplyDelta(reasoning=("" if before in (None, self._thought) else "\n\n") + data["delta"])
+        previous = self._reasoning_part
+        self._reasoning_part = tuple(
+            data.get(name) for name in ("output_index", "summary_index", "content_index")
+        )
+        # parts are joined by a blank line, as in the whole reply
+        separator = "" if previous in (None, self._reasoning_part) else "\n\n"
+        return ReplyDelta(reasoning=separator + data["delta"])
 
-    def _begin(self, index: int, item: dict[str, Any]) -> ReplyDelta | None:
-        if is_aside(item):
-            self._asides.add(index)
+    def _begin_item(self, index: int, item: JsonObject) -> ReplyDelta | None:
+        if _is_commentary(item):
+            self._commentary.add(index)
         if item["type"] != "function_call":
             return None
         call = ToolCallDelta(len(self._calls), item["name"], item.get("arguments") or "")
         self._calls[index] = call
         return ReplyDelta(tool_calls=(call,))
 
-    def _call_on(self, data: dict[str, Any]) -> ReplyDelta | None:
+    def _read_arguments(self, data: JsonObject) -> ReplyDelta | None:
         call = self._calls.get(data["output_index"])
-        if call is None:  # what is called is told by the end
+        if call is None:  # the name of the tool is only known from the last event
             return None
         return ReplyDelta(tool_calls=(ToolCallDelta(call.index, call.name, data["delta"]),))
 
-    def _end(self, response: dict[str, Any], ended: str) -> None:
-        # some servers leave the output out at the end, since all of its items have been sent
+    def _read_last(self, response: JsonObject, status: str) -> None:
+        # some servers leave out the output at the end, since all of its items have been sent
         output = response.get("output") or [item for _, item in sorted(self._items.items())]
-        self._reply = reply_of({"status": ended, **response, "output": output})
+        self._reply = _reply({"status": status, **response, "output": output})
         self.done = True

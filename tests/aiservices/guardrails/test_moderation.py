@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import pytest
-from loopback import Loopback, Reply, as_json, error, raw
+from loopback import Loopback, Reply, error, json_reply, raw_reply
 
 from aiservices import (
     AiMessage,
@@ -439,7 +439,7 @@ def moderations(*flagged: Sequence[str]) -> Reply:
         }
         for found in flagged
     ]
-    return as_json({"id": "modr-1", "model": "omni-moderation-latest", "results": results})
+    return json_reply({"id": "modr-1", "model": "omni-moderation-latest", "results": results})
 
 
 def openai(loopback: Loopback, **settings: Any) -> OpenAiModerator:
@@ -483,20 +483,20 @@ def test_a_failure_of_openai_is_a_model_error_and_the_model_is_not_asked_again(l
     loopback.reply(error(429, "slow down, sk-secret-key"))
     assert refused(openai(loopback), RateLimitError) == (
         f"openai:omni-moderation-latest at {loopback.base_url}: 429 too many requests: "
-        "slow down, [redacted]; ask less often"
+        "slow down, [redacted]; send fewer requests"
     )
     assert len(loopback.requests) == 1
 
 
 def test_something_else_than_a_moderation_is_an_error(loopback: Loopback) -> None:
-    loopback.reply(as_json({"results": [{"flagged": "no", "categories": {}}]}))
+    loopback.reply(json_reply({"results": [{"flagged": "no", "categories": {}}]}))
     assert refused(openai(loopback), InvalidReplyError).startswith(
         f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
 
 
 def test_a_page_is_no_moderation(loopback: Loopback) -> None:
-    loopback.reply(raw(b"<html>", content_type="text/html"))
+    loopback.reply(raw_reply(b"<html>", content_type="text/html"))
     assert refused(openai(loopback), InvalidReplyError).startswith(
         f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
@@ -504,9 +504,9 @@ def test_a_page_is_no_moderation(loopback: Loopback) -> None:
 
 def test_openai_that_is_silent_is_not_waited_for(loopback: Loopback) -> None:
     silent = threading.Event()
-    loopback.reply(Reply(after=silent))
+    loopback.reply(Reply(wait_for=silent))
     assert refused(openai(loopback, timeout=0.1), ModelTimeoutError).startswith(
-        f"openai:omni-moderation-latest at {loopback.base_url}: no answer within 0.1 s"
+        f"openai:omni-moderation-latest at {loopback.base_url}: no reply within 0.1 s"
     )
     silent.set()
 

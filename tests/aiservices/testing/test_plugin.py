@@ -222,11 +222,11 @@ def test_the_embedded_model_is_guarded_if_the_setting_says_so(
 
 
 def test_the_guard_is_removed_after_the_run(pytester: pytest.Pytester) -> None:
-    from aiservices.models.openai.client import Channels
+    from aiservices.models.http.model import HttpClients
 
-    before = Channels.blocking, Channels.of_this_loop
+    before = HttpClients.sync_client, HttpClients.async_client
     ran(pytester, "\ndef test_it():\n    pass\n", passed=1)
-    assert (Channels.blocking, Channels.of_this_loop) == before
+    assert (HttpClients.sync_client, HttpClients.async_client) == before
 
 
 CASSETTE = """

@@ -23,8 +23,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from loopback import LONGEST_WAIT
-from rude import LENGTH, RudeServer
+from faulty_server import CONTENT_LENGTH, FaultyServer
+from loopback import MAX_WAIT
 
 from aiservices.models.http.base import ssl_context
 from aiservices.models.openai import OpenAiChatModel
@@ -46,7 +46,7 @@ class Asker(Protocol):
 
     def end(self) -> None: ...
 
-    def settled(self, server: RudeServer) -> bool:
+    def settled(self, server: FaultyServer) -> bool:
         """Whether the server sees no connection any more; an event loop goes on meanwhile."""
 
 
@@ -70,7 +70,7 @@ class Blocking:
 
     end = close
 
-    def settled(self, server: RudeServer) -> bool:
+    def settled(self, server: FaultyServer) -> bool:
         return server.settled(0)
 
 
@@ -97,7 +97,7 @@ class Waiting:
     def close(self) -> None:
         self._runner.run(self.model.aclose())
 
-    def settled(self, server: RudeServer) -> bool:
+    def settled(self, server: FaultyServer) -> bool:
         return self._runner.run(asyncio.to_thread(server.settled, 0))
 
     def end(self) -> None:
@@ -216,13 +216,13 @@ class EchoServer:
     def __enter__(self) -> EchoServer:
         self._thread.start()
         started = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context, backlog=2048)
-        self._server = asyncio.run_coroutine_threadsafe(started, self._loop).result(LONGEST_WAIT)
+        self._server = asyncio.run_coroutine_threadsafe(started, self._loop).result(MAX_WAIT)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(LONGEST_WAIT)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(MAX_WAIT)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(LONGEST_WAIT)
+        self._thread.join(MAX_WAIT)
         self._loop.close()
 
     async def _end(self) -> None:
@@ -238,7 +238,7 @@ class EchoServer:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = LENGTH.search(head)
+                length = CONTENT_LENGTH.search(head)
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
                 self.asked += 1
                 await asyncio.sleep(self._delay)
@@ -282,7 +282,7 @@ def run(tmp_path: Path) -> ProcessRun:
             env={**os.environ, "PYTHONPATH": root, **environment},
             capture_output=True,
             text=True,
-            timeout=LONGEST_WAIT,
+            timeout=MAX_WAIT,
         )
         assert done.stderr == ""
         return json.loads(done.stdout)
@@ -295,7 +295,7 @@ def leaves_nothing() -> Iterator[None]:
     """Asserts that a test leaves no more files and threads than there were."""
     files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     yield
-    deadline = time.monotonic() + LONGEST_WAIT
+    deadline = time.monotonic() + MAX_WAIT
     while len(os.listdir("/proc/self/fd")) > files or threading.active_count() > threads:
         assert time.monotonic() < deadline, "a test left files or threads behind"
         gc.collect()

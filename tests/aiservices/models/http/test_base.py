@@ -9,8 +9,8 @@ from typing import Any
 
 import openai
 import pytest
-from loopback import LONGEST_WAIT
-from rude import HastyServer, RudeServer, sends, whole
+from faulty_server import EagerServer, FaultyServer, http_response, send
+from loopback import MAX_WAIT
 
 from aiservices.models.errors import InvalidReplyError, ModelConnectionError, ModelTimeoutError
 from aiservices.models.http import sync_client as connections
@@ -41,14 +41,14 @@ def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
     ],
 )
 def test_addresses_are_those_that_the_url_means(asker: MakeAsker, url: str, target: str) -> None:
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         url = url.format(port=server.port)
         assert asker(url).ask() == "Hi"
         assert head(server.requests[0])[0] == target
 
 
 def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(asker: MakeAsker) -> None:
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         url = f"http://us%40er:p%3Aw@127.0.0.1:{server.port}/v1"
         assert asker(url).ask() == "Hi"
         with openai.OpenAI(base_url=url, api_key="k") as client:
@@ -62,14 +62,14 @@ def test_an_address_of_ipv6_is_asked(asker: MakeAsker) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("needs IPv6")
     with (
-        RudeServer(sends(whole())) as server,
+        FaultyServer(send(http_response())) as server,
         socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
     ):
         six.listen()
         answering = threading.Thread(target=_answer_once, args=(six,))
         answering.start()
         assert asker(f"http://[::1]:{six.getsockname()[1]}/v1").ask() == "Hi"
-        answering.join(LONGEST_WAIT)
+        answering.join(MAX_WAIT)
         assert server.requests == []
 
 
@@ -77,13 +77,13 @@ def _answer_once(listening: socket.socket) -> None:
     connection, _ = listening.accept()
     with connection:
         connection.recv(65536)
-        connection.sendall(whole(headers="connection: close\r\n"))
+        connection.sendall(http_response(headers="connection: close\r\n"))
 
 
 def test_a_host_of_other_letters_is_asked_by_its_ascii_name(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with RudeServer(sends(whole())) as proxy:
+    with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
         assert asker("http://mödel.test:81/v1").ask() == "Hi"
         assert head(proxy.requests[0])[0] == "http://xn--mdel-5qa.test:81/v1/chat/completions"
@@ -93,30 +93,30 @@ def test_a_host_of_other_letters_is_asked_by_its_ascii_name(
 def test_a_host_that_is_no_name_is_an_error(asker: MakeAsker) -> None:
     with pytest.raises(ModelConnectionError) as caught:
         asker(f"http://{'ö' * 80}.test/v1").ask()
-    assert str(caught.value) == "openai:m: base_url has a host that is no name"
+    assert str(caught.value) == "openai:m: the host in base_url is not a valid name"
 
 
 @pytest.mark.parametrize(
     "location", ["http://[::1/x", "http://127.0.0.1:99999/x", "http://127.0.0.1:abc/", "http://", "//"]
 )
 def test_a_redirect_to_what_is_no_address_is_an_error(asker: MakeAsker, location: str) -> None:
-    with RudeServer(sends(whole(b"", "307 R", f"location: {location}\r\n"))) as server:
+    with FaultyServer(send(http_response(b"", "307 R", f"location: {location}\r\n"))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             asker(server.base_url).ask()
-        assert str(caught.value) == f"openai:m at {server.base_url}: 307 no answer; check base_url"
+        assert str(caught.value) == f"openai:m at {server.base_url}: 307 unexpected status; check base_url"
         assert len(server.requests) == 1
 
 
 def test_a_redirect_with_spaces_is_followed(asker: MakeAsker) -> None:
-    there = sends(whole(b"", "307 R", "location: /v2 x?y=a b\r\n"))
-    with RudeServer(there, sends(whole())) as server:
+    there = send(http_response(b"", "307 R", "location: /v2 x?y=a b\r\n"))
+    with FaultyServer(there, send(http_response())) as server:
         assert asker(server.base_url).ask() == "Hi"
         assert server.paths() == ["/v1/chat/completions", "/v2%20x?y=a%20b"]
 
 
 def test_headers_of_a_call_replace_others_whatever_their_case(asker: MakeAsker) -> None:
     mine = {"Authorization": "Bearer mine", "User-Agent": "me", "X-Mine": "1", "aCCept": "x/y"}
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         client = asker(server.base_url)
         client.ask(ChatRequest.of("x", options=ChatOptions(extra_headers=mine)))
         headers = head(server.requests[0])[1]
@@ -135,7 +135,7 @@ def test_what_the_environment_says_goes_into_the_headers_as_the_sdk_has_it(
         "OPENAI_CUSTOM_HEADERS", "X-A: 1:2\nnothing\r\n x-b :  3  \nAuthorization: Bearer other\nX-Empty:"
     )
     names = ("openai-organization", "openai-project", "x-a", "x-b", "x-empty", "authorization")
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         assert asker(server.base_url).ask() == "Hi"
         with openai.OpenAI(base_url=server.base_url, api_key="sk-test-0123456789") as client:
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
@@ -146,19 +146,19 @@ def test_what_the_environment_says_goes_into_the_headers_as_the_sdk_has_it(
 def test_a_server_that_takes_nothing_of_a_large_body_is_a_timeout(asker: MakeAsker) -> None:
     over = threading.Event()
     request = ChatRequest.of("x" * 16_000_000, options=ChatOptions(timeout=0.2))
-    with HastyServer(lambda _: over.wait(LONGEST_WAIT)) as server:
+    with EagerServer(lambda _: over.wait(MAX_WAIT)) as server:
         client = asker(server.base_url)
         try:
             with pytest.raises(ModelTimeoutError) as caught:
                 client.ask(request)
         finally:
             over.set()
-        assert " no answer within 0.2 s; " in str(caught.value)
+        assert " no reply within 0.2 s; " in str(caught.value)
         assert client.settled(server)
 
 
 def test_a_large_body_arrives_whole(asker: MakeAsker) -> None:
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         client = asker(server.base_url)
         assert [client.ask(ChatRequest.of("x" * 3_000_000 + "ü")) for _ in range(2)] == ["Hi", "Hi"]
         assert {len(request.partition(b"\r\n\r\n")[2]) for request in server.requests} == {3_000_000 + 57}
@@ -167,8 +167,8 @@ def test_a_large_body_arrives_whole(asker: MakeAsker) -> None:
 
 
 def test_a_large_body_is_sent_again_to_where_a_redirect_leads(asker: MakeAsker) -> None:
-    there = sends(whole(b"", "308 R", "location: /v2\r\n"))
-    with RudeServer(there, sends(whole())) as server:
+    there = send(http_response(b"", "308 R", "location: /v2\r\n"))
+    with FaultyServer(there, send(http_response())) as server:
         assert asker(server.base_url).ask(ChatRequest.of("x" * 1_000_000)) == "Hi"
         first, second = (request.partition(b"\r\n\r\n")[2] for request in server.requests)
         assert first == second
@@ -177,7 +177,7 @@ def test_a_large_body_is_sent_again_to_where_a_redirect_leads(asker: MakeAsker) 
 def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float | None] = []
 
-    class Noted(connections._Patient):
+    class Noted(connections._SlowSendConnection):
         def send(self, data: Any) -> None:
             super().send(data)
             seen.append(self.sock.gettimeout())
@@ -186,7 +186,7 @@ def test_sending_may_take_longer_than_connecting(monkeypatch: pytest.MonkeyPatch
     from aiservices.models.openai import OpenAiChatModel
 
     with (
-        RudeServer(sends(whole())) as server,
+        FaultyServer(send(http_response())) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
         model.complete(ChatRequest.of("x"))

@@ -8,14 +8,14 @@ from traceback import format_exception
 from typing import Any
 
 import pytest
-from rude import BODY, RudeServer, sends, tunnels, whole
+from faulty_server import BODY, FaultyServer, http_response, open_tunnel, send
 
 from aiservices.models.errors import ModelConnectionError, ModelError
 
 MakeAsker = Callable[[str], Any]
 
 
-def at(server: RudeServer, user: str = "") -> str:
+def at(server: FaultyServer, user: str = "") -> str:
     return f"http://{user}127.0.0.1:{server.port}"
 
 
@@ -29,7 +29,7 @@ def head(request: bytes) -> dict[str, str]:
 def test_a_proxy_is_told_the_whole_address_of_what_is_not_encrypted(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    with RudeServer(sends(whole())) as proxy:
+    with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv(variable, at(proxy, "us%40er:s3cret%3Aword@"))
         client = asker("http://model.test/v1?a=b")
         assert [client.ask(), client.ask()] == ["Hi", "Hi"]
@@ -48,8 +48,8 @@ def test_a_proxy_only_tunnels_what_is_encrypted(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
 ) -> None:
     with (
-        RudeServer(sends(whole()), context=trusted.server("model.test")) as server,
-        RudeServer(tunnels(server.port)) as proxy,
+        FaultyServer(send(http_response()), context=trusted.server("model.test")) as server,
+        FaultyServer(open_tunnel(server.port)) as proxy,
     ):
         monkeypatch.setenv(variable, at(proxy, "user:s3cret%3Aword@"))
         client = asker("https://model.test/v1")
@@ -65,7 +65,7 @@ def test_a_proxy_only_tunnels_what_is_encrypted(
 
 
 def test_a_proxy_without_a_scheme_is_one_of_http(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
-    with RudeServer(sends(whole())) as proxy:
+    with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         assert asker("http://model.test/v1").ask() == "Hi"
 
@@ -74,7 +74,10 @@ def test_a_proxy_without_a_scheme_is_one_of_http(asker: MakeAsker, monkeypatch: 
 def test_hosts_that_no_proxy_names_are_asked_directly(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
 ) -> None:
-    with RudeServer(sends(whole())) as server, RudeServer(sends(whole(BODY, "502 Bad Gateway"))) as proxy:
+    with (
+        FaultyServer(send(http_response())) as server,
+        FaultyServer(send(http_response(BODY, "502 Bad Gateway"))) as proxy,
+    ):
         monkeypatch.setenv("ALL_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", exception.format(port=server.port))
         assert asker(server.base_url).ask() == "Hi"
@@ -84,7 +87,7 @@ def test_hosts_that_no_proxy_names_are_asked_directly(
 def test_loopback_addresses_go_to_the_proxy_too_unless_they_are_named(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with RudeServer(sends(whole())) as proxy:
+    with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", "localhost,.test")
         assert asker("http://127.0.0.1:1/v1").ask() == "Hi"
@@ -95,7 +98,7 @@ def test_loopback_addresses_go_to_the_proxy_too_unless_they_are_named(
 def test_no_proxy_may_name_an_address_of_ipv6_with_or_without_brackets(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    with RudeServer(sends(whole())) as proxy:
+    with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", name)
         with pytest.raises(ModelConnectionError):
@@ -107,7 +110,7 @@ def test_no_proxy_may_name_an_address_of_ipv6_with_or_without_brackets(
 def test_a_proxy_that_refuses_a_tunnel_is_named_with_its_status_and_no_secret(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
-    with RudeServer(sends(whole(b"", status))) as proxy:
+    with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", at(proxy, "user:s3cret%3Aword@"))
         with pytest.raises(ModelConnectionError) as caught:
             asker("https://model.test/v1").ask()
@@ -123,7 +126,7 @@ def test_a_proxy_that_refuses_a_tunnel_is_named_with_its_status_and_no_secret(
 def test_a_proxy_that_refuses_what_is_not_encrypted_is_heard(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
-    with RudeServer(sends(whole(b"", status))) as proxy:
+    with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy, "user:s3cret%3Aword@"))
         with pytest.raises(ModelError) as caught:
             asker("http://model.test/v1").ask()
@@ -131,7 +134,7 @@ def test_a_proxy_that_refuses_what_is_not_encrypted_is_heard(
 
 
 def test_a_proxy_that_is_not_there_is_an_error(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
-    with RudeServer(sends(whole())) as gone:
+    with FaultyServer(send(http_response())) as gone:
         there = at(gone, "user:s3cret@")
     monkeypatch.setenv("ALL_PROXY", there)
     for url in ("http://model.test/v1", "https://model.test/v1"):
@@ -147,6 +150,6 @@ def test_other_proxies_are_refused(asker: MakeAsker, monkeypatch: pytest.MonkeyP
     with pytest.raises(ModelConnectionError) as caught:
         asker("https://model.test/v1").ask()
     assert str(caught.value) == (
-        f"openai:m: the environment asks for a {kind.upper()} proxy; set an HTTP proxy, except the host by "
-        "NO_PROXY, or pass a client of the SDK's that goes through the proxy"
+        f"openai:m: the environment asks for a {kind.upper()} proxy, which is not supported; "
+        "set an HTTP proxy, exclude the host with NO_PROXY, or pass a client of the SDK that uses the proxy"
     )

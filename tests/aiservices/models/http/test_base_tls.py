@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rude import Act, HastyServer, RudeServer, hangs_up, resets, sends, whole
+from faulty_server import (
+    Action,
+    EagerServer,
+    FaultyServer,
+    http_response,
+    send,
+    send_and_close,
+    send_and_reset,
+)
 
 from aiservices.models.errors import ModelConnectionError, ModelTimeoutError
 from aiservices.models.http.base import ssl_context
@@ -16,7 +24,7 @@ from aiservices.models.requests import ChatOptions, ChatRequest
 MakeAsker = Callable[[str], Any]
 
 
-def refused(asker: MakeAsker, server: RudeServer, base_url: str | None = None) -> str:
+def refused(asker: MakeAsker, server: FaultyServer, base_url: str | None = None) -> str:
     """What is said about the server, which nothing was sent to."""
     base_url = base_url or server.base_url
     client = asker(base_url)
@@ -28,7 +36,7 @@ def refused(asker: MakeAsker, server: RudeServer, base_url: str | None = None) -
 
 
 def test_a_certificate_of_a_trusted_authority_is_accepted(asker: MakeAsker, trusted: Any) -> None:
-    with RudeServer(sends(whole()), context=trusted.server()) as server:
+    with FaultyServer(send(http_response()), context=trusted.server()) as server:
         client = asker(server.base_url)
         assert [client.ask() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 1
@@ -50,13 +58,13 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(asker: MakeAsker, trus
 def test_other_certificates_are_refused(
     asker: MakeAsker, trusted: Any, certificate: dict[str, Any], reason: str
 ) -> None:
-    with RudeServer(sends(whole()), context=trusted.server(**certificate)) as server:
+    with FaultyServer(send(http_response()), context=trusted.server(**certificate)) as server:
         said = refused(asker, server)
     assert said == (f"its certificate is not trusted ({reason}); check base_url and the certificates")
 
 
 def test_a_host_name_must_be_that_of_the_certificate(asker: MakeAsker, trusted: Any) -> None:
-    with RudeServer(sends(whole()), context=trusted.server("elsewhere.test")) as server:
+    with FaultyServer(send(http_response()), context=trusted.server("elsewhere.test")) as server:
         said = refused(asker, server, f"https://localhost:{server.port}/v1")
     assert said == (
         "its certificate is not trusted (Hostname mismatch, certificate is not valid for 'localhost'.); "
@@ -65,7 +73,7 @@ def test_a_host_name_must_be_that_of_the_certificate(asker: MakeAsker, trusted: 
 
 
 def test_an_authority_that_nobody_trusts_is_refused(asker: MakeAsker, authority: Any) -> None:
-    with RudeServer(sends(whole()), context=authority.server()) as server:
+    with FaultyServer(send(http_response()), context=authority.server()) as server:
         said = refused(asker, server)
     assert said == (
         "its certificate is not trusted (unable to get local issuer certificate); "
@@ -90,28 +98,30 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
 
 
 def test_plain_http_where_tls_was_asked_for_is_a_clear_error(asker: MakeAsker) -> None:
-    with HastyServer(hangs_up(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")) as server:
+    with EagerServer(send_and_close(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")) as server:
         said = refused(asker, server, f"https://127.0.0.1:{server.port}/v1")
     assert said == "the server does not speak TLS; check https in base_url"
 
 
 def test_tls_where_plain_http_was_asked_for_is_a_clear_error(asker: MakeAsker, trusted: Any) -> None:
-    with RudeServer(sends(whole()), context=trusted.server()) as server:
+    with FaultyServer(send(http_response()), context=trusted.server()) as server:
         said = refused(asker, server, f"http://127.0.0.1:{server.port}/v1")
     assert said.startswith("the connection ")
 
 
 @pytest.mark.parametrize(
-    "act", [resets(), hangs_up(), hangs_up(b"\x15\x03\x03\x00\x02\x02\x28")], ids=["RST", "FIN", "alert"]
+    "act",
+    [send_and_reset(), send_and_close(), send_and_close(b"\x15\x03\x03\x00\x02\x02\x28")],
+    ids=["RST", "FIN", "alert"],
 )
-def test_a_handshake_that_breaks_is_an_error_that_may_be_tried_again(asker: MakeAsker, act: Act) -> None:
-    with HastyServer(act) as server:
+def test_a_handshake_that_breaks_is_an_error_that_may_be_tried_again(asker: MakeAsker, act: Action) -> None:
+    with EagerServer(act) as server:
         said = refused(asker, server, f"https://127.0.0.1:{server.port}/v1")
     assert said.startswith("the connection ")
 
 
 def test_a_handshake_that_never_ends_is_a_timeout(asker: MakeAsker) -> None:
-    with HastyServer(sends()) as server:
+    with EagerServer(send()) as server:
         client = asker(f"https://127.0.0.1:{server.port}/v1")
         with pytest.raises(ModelTimeoutError):
             client.ask(ChatRequest.of("Hello", options=ChatOptions(timeout=0.1)))

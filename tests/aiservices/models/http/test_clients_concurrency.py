@@ -62,13 +62,13 @@ def test_two_loops_in_two_threads_share_a_model(echo: Any) -> None:
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda loop: asyncio.run(ask_all(loop)), range(2)))
     assert answers == [[f"{loop}.{call}" for call in range(200)] for loop in range(2)]
-    assert not len(model._channels._made_async)
+    assert not len(model._clients._async_clients)
 
 
 @needs_proc
 @pytest.mark.usefixtures("leaves_nothing")
 def test_more_calls_than_connections_wait_for_their_turn(echo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiservices.models.http.async_client.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("aiservices.models.http.async_client.MAX_CONNECTIONS", 3)
 
     async def ask_all() -> list[str]:
         async with model_at(echo) as model:

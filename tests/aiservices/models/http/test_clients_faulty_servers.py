@@ -7,7 +7,18 @@ import gzip
 from collections.abc import Callable
 
 import pytest
-from rude import BODY, Act, RudeServer, chunked, cut, half_closes, hangs_up, resets, sends, whole
+from faulty_server import (
+    BODY,
+    Action,
+    FaultyServer,
+    chunked_response,
+    http_response,
+    send,
+    send_and_close,
+    send_and_half_close,
+    send_and_reset,
+    split_at,
+)
 
 from aiservices.models.errors import (
     BadRequestError,
@@ -53,42 +64,42 @@ ASKS = pytest.mark.parametrize("ask", [ask_blocking, ask_waiting, stream_blockin
 WHOLE_ASKS = pytest.mark.parametrize("ask", [ask_blocking, ask_waiting])
 
 
-def model_at(server: RudeServer) -> OpenAiChatModel:
+def model_at(server: FaultyServer) -> OpenAiChatModel:
     return OpenAiChatModel("m", base_url=server.base_url, api_key="sk-test-0123456789")
 
 
-HEAD = whole()[: -len(BODY)]
-CUT_SHORT = "the connection was cut before the answer was whole; ask again, and check the network"
+HEAD = http_response()[: -len(BODY)]
+CUT_SHORT = "the connection was cut before the reply was complete; try again, and check the network"
 
 
 @ASKS
 @pytest.mark.parametrize(
     "act",
     [
-        resets(),
-        hangs_up(),
-        half_closes(),
-        resets(b"HTTP/1.1 200 O"),
-        hangs_up(HEAD[:60]),
-        half_closes(HEAD[:60]),
-        resets(HEAD + BODY[:20]),
-        hangs_up(HEAD + BODY[:20]),
-        half_closes(HEAD + BODY[:20]),
-        resets(chunked(BODY[:20], end=b"")),
-        hangs_up(chunked(BODY[:20], end=b"")),
-        hangs_up(chunked(BODY[:20], end=b"5\r\nab")),
-        hangs_up(chunked(BODY[:20], end=b"zz\r\n")),
-        hangs_up(chunked(BODY[:20], end=b"-5\r\n")),
-        hangs_up(b"\x00\x01\x02 this is no HTTP\r\n\r\n"),
-        hangs_up(b"HTTP/1.1 abc\r\n\r\n"),
-        hangs_up(b"SSH-2.0-OpenSSH_9.2\r\n"),
+        send_and_reset(),
+        send_and_close(),
+        send_and_half_close(),
+        send_and_reset(b"HTTP/1.1 200 O"),
+        send_and_close(HEAD[:60]),
+        send_and_half_close(HEAD[:60]),
+        send_and_reset(HEAD + BODY[:20]),
+        send_and_close(HEAD + BODY[:20]),
+        send_and_half_close(HEAD + BODY[:20]),
+        send_and_reset(chunked_response(BODY[:20], end=b"")),
+        send_and_close(chunked_response(BODY[:20], end=b"")),
+        send_and_close(chunked_response(BODY[:20], end=b"5\r\nab")),
+        send_and_close(chunked_response(BODY[:20], end=b"zz\r\n")),
+        send_and_close(chunked_response(BODY[:20], end=b"-5\r\n")),
+        send_and_close(b"\x00\x01\x02 this is no HTTP\r\n\r\n"),
+        send_and_close(b"HTTP/1.1 abc\r\n\r\n"),
+        send_and_close(b"SSH-2.0-OpenSSH_9.2\r\n"),
     ],
     ids=range(17),
 )
 def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(
-    ask: AskRequest, act: Act
+    ask: AskRequest, act: Action
 ) -> None:
-    with RudeServer(act) as server:
+    with FaultyServer(act) as server:
         with pytest.raises(ModelError) as caught:
             ask(model_at(server), HELLO)
         assert type(caught.value) is ModelConnectionError
@@ -101,11 +112,11 @@ def test_a_connection_that_breaks_is_a_connection_error_that_may_be_tried_again(
 @ASKS
 @pytest.mark.parametrize(
     "act",
-    [hangs_up(HEAD + BODY[:20]), half_closes(chunked(BODY[:20], end=b""))],
+    [send_and_close(HEAD + BODY[:20]), send_and_half_close(chunked_response(BODY[:20], end=b""))],
     ids=["by length", "by chunks"],
 )
-def test_a_body_that_is_cut_says_so(ask: AskRequest, act: Act) -> None:
-    with RudeServer(act) as server:
+def test_a_body_that_is_cut_says_so(ask: AskRequest, act: Action) -> None:
+    with FaultyServer(act) as server:
         with pytest.raises(ModelConnectionError) as caught:
             ask(model_at(server), HELLO)
         assert str(caught.value) == f"openai:m at {server.base_url}: {CUT_SHORT}"
@@ -113,9 +124,9 @@ def test_a_body_that_is_cut_says_so(ask: AskRequest, act: Act) -> None:
 
 @WHOLE_ASKS
 def test_a_response_may_be_cut_into_packets_anywhere(ask: AskRequest) -> None:
-    response = chunked(BODY[:10], BODY[10:11], BODY[11:])
+    response = chunked_response(BODY[:10], BODY[10:11], BODY[11:])
     places = range(1, len(response), 7)
-    with RudeServer(*(sends(*cut(response, place), pause=0.001) for place in places)) as server:
+    with FaultyServer(*(send(*split_at(response, place), pause=0.001) for place in places)) as server:
 
         def ask_all() -> list[str]:
             model = model_at(server)
@@ -133,18 +144,18 @@ def test_a_response_may_be_cut_into_packets_anywhere(ask: AskRequest) -> None:
 
 @ASKS
 def test_a_slow_drip_is_read_to_its_end(ask: AskRequest) -> None:
-    response = whole()
-    with RudeServer(sends(*cut(response, *range(1, len(response))), pause=0.0005)) as server:
+    response = http_response()
+    with FaultyServer(send(*split_at(response, *range(1, len(response))), pause=0.0005)) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
 def test_a_wait_that_is_too_long_is_a_timeout(ask: AskRequest) -> None:
-    with RudeServer(sends(HEAD, BODY[:5])) as server:
+    with FaultyServer(send(HEAD, BODY[:5])) as server:
         with pytest.raises(ModelTimeoutError) as caught:
             ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=0.1)))
         assert str(caught.value) == (
-            f"openai:m at {server.base_url}: no answer within 0.1 s; set a longer timeout in ChatOptions or "
+            f"openai:m at {server.base_url}: no reply within 0.1 s; set a longer timeout in ChatOptions or "
             "ask for less"
         )
         assert server.settled(0)
@@ -152,20 +163,22 @@ def test_a_wait_that_is_too_long_is_a_timeout(ask: AskRequest) -> None:
 
 @ASKS
 def test_bodies_without_a_length_end_with_the_connection(ask: AskRequest) -> None:
-    with RudeServer(hangs_up(b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + BODY)) as server:
+    with FaultyServer(
+        send_and_close(b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n" + BODY)
+    ) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
 def test_compressed_bodies_are_read(ask: AskRequest) -> None:
     packed = gzip.compress(BODY)
-    with RudeServer(sends(whole(packed, headers="content-encoding: gzip\r\n"))) as server:
+    with FaultyServer(send(http_response(packed, headers="content-encoding: gzip\r\n"))) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
 def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: AskRequest) -> None:
-    with RudeServer(sends(whole(b"no gzip at all", headers="content-encoding: gzip\r\n"))) as server:
+    with FaultyServer(send(http_response(b"no gzip at all", headers="content-encoding: gzip\r\n"))) as server:
         with pytest.raises(ModelConnectionError):
             ask(model_at(server), HELLO)
         assert server.settled(0)
@@ -175,7 +188,7 @@ def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: AskRequest) -
 @pytest.mark.parametrize("length", ["5", "0"])
 def test_a_length_that_is_too_small_poisons_no_later_answer(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
-    with RudeServer(sends(wrong), sends(whole(BODY.replace(b"Hi", b"Ho")))) as server:
+    with FaultyServer(send(wrong), send(http_response(BODY.replace(b"Hi", b"Ho")))) as server:
         if ask is ask_blocking:
             with model_at(server) as model:
                 with pytest.raises(InvalidReplyError):
@@ -196,7 +209,7 @@ def test_a_length_that_is_too_small_poisons_no_later_answer(ask: AskRequest, len
 @pytest.mark.parametrize("length", ["-1", "five", "18446744073709551617"])
 def test_a_length_that_is_none_is_never_waited_for_without_end(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
-    with RudeServer(hangs_up(wrong)) as server:
+    with FaultyServer(send_and_close(wrong)) as server:
         try:
             assert ask(model_at(server), HELLO) == "Hi"
         except ModelConnectionError:
@@ -208,14 +221,14 @@ def test_a_length_that_is_none_is_never_waited_for_without_end(ask: AskRequest, 
 @pytest.mark.parametrize(
     "act",
     [
-        sends(b"HTTP/1.1 200 OK\r\nx-long: " + b"a" * 300_000 + b"\r\n\r\n"),
-        sends(b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: 1\r\n" % n for n in range(200_000)) + b"\r\n"),
-        sends(b"HTTP/1.1 200 " + b"O" * 300_000 + b"\r\n\r\n"),
+        send(b"HTTP/1.1 200 OK\r\nx-long: " + b"a" * 300_000 + b"\r\n\r\n"),
+        send(b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: 1\r\n" % n for n in range(200_000)) + b"\r\n"),
+        send(b"HTTP/1.1 200 " + b"O" * 300_000 + b"\r\n\r\n"),
     ],
     ids=["one", "many", "the status"],
 )
-def test_huge_headers_are_refused(ask: AskRequest, act: Act) -> None:
-    with RudeServer(act) as server:
+def test_huge_headers_are_refused(ask: AskRequest, act: Action) -> None:
+    with FaultyServer(act) as server:
         with pytest.raises(ModelConnectionError):
             ask(model_at(server), ChatRequest.of("x", options=ChatOptions(timeout=2)))
         assert server.settled(0)
@@ -223,15 +236,15 @@ def test_huge_headers_are_refused(ask: AskRequest, act: Act) -> None:
 
 @ASKS
 def test_headers_of_sixteen_thousand_characters_are_read(ask: AskRequest) -> None:
-    with RudeServer(sends(whole(headers=f"x-long: {'a' * 16_000}\r\n"))) as server:
+    with FaultyServer(send(http_response(headers=f"x-long: {'a' * 16_000}\r\n"))) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @WHOLE_ASKS
 def test_an_interim_status_before_the_answer_never_becomes_another_requests_answer(ask: AskRequest) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
-    other = whole(BODY.replace(b"Hi", b"Ho"))
-    with RudeServer(sends(early, whole(), pause=0.02), sends(other)) as server:
+    other = http_response(BODY.replace(b"Hi", b"Ho"))
+    with FaultyServer(send(early, http_response(), pause=0.02), send(other)) as server:
         if ask is ask_waiting:  # aiohttp reads over it
             assert ask(model_at(server), HELLO) == "Hi"
             return
@@ -247,13 +260,13 @@ def test_an_interim_status_before_the_answer_never_becomes_another_requests_answ
 
 @WHOLE_ASKS
 def test_a_hundred_continue_is_read_over(ask: AskRequest) -> None:
-    with RudeServer(sends(b"HTTP/1.1 100 Continue\r\n\r\n", whole())) as server:
+    with FaultyServer(send(b"HTTP/1.1 100 Continue\r\n\r\n", http_response())) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
 def test_no_content_is_no_answer(ask: AskRequest) -> None:
-    with RudeServer(sends(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+    with FaultyServer(send(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         with pytest.raises((InvalidReplyError, ModelConnectionError)) as caught:
             ask(model_at(server), HELLO)
         assert str(caught.value).startswith(f"openai:m at {server.base_url}: the ")
@@ -262,8 +275,8 @@ def test_no_content_is_no_answer(ask: AskRequest) -> None:
 @ASKS
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
 def test_a_redirect_is_followed_with_the_same_request(ask: AskRequest, status: str) -> None:
-    there = sends(whole(b"", status, "location: /v2/chat/completions\r\n"))
-    with RudeServer(there, sends(whole())) as server:
+    there = send(http_response(b"", status, "location: /v2/chat/completions\r\n"))
+    with FaultyServer(there, send(http_response())) as server:
         assert ask(model_at(server), HELLO) == "Hi"
         assert server.paths() == ["/v1/chat/completions", "/v2/chat/completions"]
         first, second = (request.partition(b"\r\n\r\n")[2] for request in server.requests)
@@ -273,9 +286,9 @@ def test_a_redirect_is_followed_with_the_same_request(ask: AskRequest, status: s
 
 @ASKS
 def test_a_redirect_to_another_origin_takes_no_key_along(ask: AskRequest) -> None:
-    with RudeServer(sends(whole())) as elsewhere:
+    with FaultyServer(send(http_response())) as elsewhere:
         location = f"location: {elsewhere.base_url}/chat/completions\r\n"
-        with RudeServer(sends(whole(b"", "307 Temporary Redirect", location))) as server:
+        with FaultyServer(send(http_response(b"", "307 Temporary Redirect", location))) as server:
             options = ChatOptions(extra_headers={"X-Goog-Api-Key": "of-mine", "X-Tenant": "of-mine"})
             assert ask(model_at(server), ChatRequest.of("Hello", options=options)) == "Hi"
         (seen,) = elsewhere.requests
@@ -298,17 +311,20 @@ def test_a_redirect_to_another_origin_takes_no_key_along(ask: AskRequest) -> Non
 )
 def test_other_redirects_are_errors(ask: AskRequest, status: str, location: str) -> None:
     header = f"location: {location}\r\n" if location else ""
-    with RudeServer(sends(whole(b"", status, header))) as server:
+    with FaultyServer(send(http_response(b"", status, header))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             ask(model_at(server), HELLO)
-        assert str(caught.value) == f"openai:m at {server.base_url}: {status[:3]} no answer; check base_url"
+        assert (
+            str(caught.value)
+            == f"openai:m at {server.base_url}: {status[:3]} unexpected status; check base_url"
+        )
         assert len(server.requests) == 1
 
 
 @ASKS
 def test_redirects_that_never_end_are_an_error(ask: AskRequest) -> None:
-    around = [sends(whole(b"", "307 R", f"location: /v1/{n}\r\n")) for n in range(20)]
-    with RudeServer(*around) as server:
+    around = [send(http_response(b"", "307 R", f"location: /v1/{n}\r\n")) for n in range(20)]
+    with FaultyServer(*around) as server:
         with pytest.raises(InvalidReplyError):
             ask(model_at(server), HELLO)
         assert len(server.requests) == 6
@@ -316,7 +332,7 @@ def test_redirects_that_never_end_are_an_error(ask: AskRequest) -> None:
 
 @ASKS
 def test_an_error_that_comes_before_the_request_was_read_is_understood(ask: AskRequest) -> None:
-    refused = whole(b'{"error": {"message": "too large"}}', "413 Too Large", "connection: close\r\n")
-    with RudeServer(hangs_up(refused)) as server, pytest.raises(BadRequestError) as caught:
+    refused = http_response(b'{"error": {"message": "too large"}}', "413 Too Large", "connection: close\r\n")
+    with FaultyServer(send_and_close(refused)) as server, pytest.raises(BadRequestError) as caught:
         ask(model_at(server), HELLO)
     assert "too large" in str(caught.value)

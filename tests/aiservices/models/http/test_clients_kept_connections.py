@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import openai
 import pytest
-from rude import BODY, Act, RudeServer, hangs_up, resets, sends, whole
+from faulty_server import BODY, Action, FaultyServer, http_response, send, send_and_close, send_and_reset
 
 from aiservices import Budget, create, user_message
 from aiservices.models.errors import ModelConnectionError, ModelError
@@ -23,7 +23,7 @@ class Greeter(Protocol):
 
 
 def test_ten_calls_need_one_connection(asker: MakeAsker) -> None:
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         client = asker(server.base_url)
         assert [client.ask() for _ in range(10)] == ["Hi"] * 10
         assert server.opened == 1
@@ -31,11 +31,13 @@ def test_ten_calls_need_one_connection(asker: MakeAsker) -> None:
         assert server.settled(0)
 
 
-@pytest.mark.parametrize("act", [hangs_up(whole()), resets(whole())], ids=["FIN", "RST"])
+@pytest.mark.parametrize(
+    "act", [send_and_close(http_response()), send_and_reset(http_response())], ids=["FIN", "RST"]
+)
 def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
-    asker: MakeAsker, act: Act
+    asker: MakeAsker, act: Action
 ) -> None:
-    with RudeServer(act) as server:
+    with FaultyServer(act) as server:
         client = asker(server.base_url)
         for _ in range(4):
             assert client.ask() == "Hi"
@@ -43,11 +45,11 @@ def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
         assert len(server.requests) == server.opened == 4
 
 
-@pytest.mark.parametrize("act", [hangs_up(), resets()], ids=["FIN", "RST"])
+@pytest.mark.parametrize("act", [send_and_close(), send_and_reset()], ids=["FIN", "RST"])
 def test_a_connection_that_breaks_when_it_is_used_again_is_an_error_and_then_forgotten(
-    asker: MakeAsker, act: Act
+    asker: MakeAsker, act: Action
 ) -> None:
-    with RudeServer(sends(whole()), act, sends(whole())) as server:
+    with FaultyServer(send(http_response()), act, send(http_response())) as server:
         client = asker(server.base_url)
         assert client.ask() == "Hi"
         with pytest.raises(ModelConnectionError) as caught:
@@ -59,14 +61,14 @@ def test_a_connection_that_breaks_when_it_is_used_again_is_an_error_and_then_for
 
 
 def test_a_server_that_was_restarted_is_found_again(asker: MakeAsker) -> None:
-    with RudeServer(sends(whole())) as first:
+    with FaultyServer(send(http_response())) as first:
         client = asker(first.base_url)
         assert client.ask() == "Hi"
         port = first.port
     with pytest.raises(ModelConnectionError) as caught:
         client.ask()
     assert str(caught.value).endswith(": connection refused; check base_url and that the server runs")
-    with RudeServer(sends(whole(BODY.replace(b"Hi", b"Ho"))), port=port) as second:
+    with FaultyServer(send(http_response(BODY.replace(b"Hi", b"Ho"))), port=port) as second:
         assert client.ask() == "Ho"
         assert len(second.requests) == 1
         client.close()
@@ -77,7 +79,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
 ) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(waiting, "IDLE_SECONDS", 0.0)
-    with RudeServer(sends(whole())) as server:
+    with FaultyServer(send(http_response())) as server:
         client = asker(server.base_url)
         assert [client.ask() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 3
@@ -85,7 +87,9 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
 
 def test_a_service_asks_again_where_a_kept_connection_broke() -> None:
     with (
-        RudeServer(sends(whole()), hangs_up(), resets(), sends(whole())) as server,
+        FaultyServer(
+            send(http_response()), send_and_close(), send_and_reset(), send(http_response())
+        ) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
         greeter = create(Greeter, model, budget=Budget(max_attempts=3, first_wait=0))
@@ -96,30 +100,30 @@ def test_a_service_asks_again_where_a_kept_connection_broke() -> None:
 @pytest.mark.parametrize(
     ("act", "requests"),
     [
-        (hangs_up(), 3),
-        (resets(), 3),
-        (resets(whole()[:30]), 3),
-        (hangs_up(whole()[:-5]), 3),
-        (sends(whole(status="500 Oops", headers="retry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="503 Oops", headers="retry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="429 Slow down", headers="retry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="408 Late", headers="retry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="409 Locked", headers="retry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="500 Oops", headers="x-should-retry: false\r\n")), 1),
-        (sends(whole(status="400 No", headers="x-should-retry: true\r\nretry-after-ms: 1\r\n")), 3),
-        (sends(whole(status="400 No")), 1),
-        (sends(whole(status="401 Who")), 1),
-        (sends(whole(status="404 Where")), 1),
-        (sends(whole(status="422 What")), 1),
+        (send_and_close(), 3),
+        (send_and_reset(), 3),
+        (send_and_reset(http_response()[:30]), 3),
+        (send_and_close(http_response()[:-5]), 3),
+        (send(http_response(status="500 Oops", headers="retry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="503 Oops", headers="retry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="429 Slow down", headers="retry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="408 Late", headers="retry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="409 Locked", headers="retry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="500 Oops", headers="x-should-retry: false\r\n")), 1),
+        (send(http_response(status="400 No", headers="x-should-retry: true\r\nretry-after-ms: 1\r\n")), 3),
+        (send(http_response(status="400 No")), 1),
+        (send(http_response(status="401 Who")), 1),
+        (send(http_response(status="404 Where")), 1),
+        (send(http_response(status="422 What")), 1),
     ],
     ids=range(15),
 )
 def test_a_request_is_sent_as_often_as_the_sdk_sends_it(
-    act: Act, requests: int, monkeypatch: pytest.MonkeyPatch
+    act: Action, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0)
     with (
-        RudeServer(act) as server,
+        FaultyServer(act) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
         openai.OpenAI(base_url=server.base_url, api_key="k", max_retries=2) as client,
     ):

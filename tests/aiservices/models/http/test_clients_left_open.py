@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rude import RudeServer, sends, whole
+from faulty_server import FaultyServer, http_response, send
 
 from aiservices.models.openai import OpenAiChatModel
 from aiservices.models.requests import ChatRequest
@@ -65,7 +65,7 @@ def test_a_call_may_be_cancelled_within_the_handshake(secure_echo: Any) -> None:
 def test_a_call_that_waits_for_a_connection_may_be_cancelled(
     echo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiservices.models.http.async_client.MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("aiservices.models.http.async_client.MAX_CONNECTIONS", 1)
 
     async def ask() -> None:
         async with model_at(echo.base_url) as model:
@@ -82,8 +82,8 @@ def test_a_call_that_waits_for_a_connection_may_be_cancelled(
 
 @pytest.mark.usefixtures("leaves_nothing")
 def test_a_body_that_is_left_in_the_middle_is_never_read_on() -> None:
-    half = whole()[:-20]
-    with RudeServer(sends(half), sends(whole())) as server:
+    half = http_response()[:-20]
+    with FaultyServer(send(half), send(http_response())) as server:
 
         async def ask() -> str:
             async with model_at(server.base_url) as model:
@@ -96,7 +96,9 @@ def test_a_body_that_is_left_in_the_middle_is_never_read_on() -> None:
 
 
 @pytest.mark.usefixtures("leaves_nothing")
-@pytest.mark.parametrize("half", [b"", whole()[:30], whole()[:-20]], ids=["nothing", "headers", "body"])
+@pytest.mark.parametrize(
+    "half", [b"", http_response()[:30], http_response()[:-20]], ids=["nothing", "headers", "body"]
+)
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_within_a_blocking_call_leaves_no_broken_connection(half: bytes) -> None:
     def interrupts(connection: socket.socket) -> None:
@@ -104,7 +106,7 @@ def test_an_interrupt_within_a_blocking_call_leaves_no_broken_connection(half: b
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     with (
-        RudeServer(sends(whole()), interrupts, sends(whole())) as server,
+        FaultyServer(send(http_response()), interrupts, send(http_response())) as server,
         model_at(server.base_url) as model,
     ):
         assert model.complete(ChatRequest.of("x")).text == "Hi"

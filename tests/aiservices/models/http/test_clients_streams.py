@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback import LONGEST_WAIT
-from rude import RudeServer, chunked, hangs_up, sends
+from faulty_server import FaultyServer, chunked_response, send, send_and_close
+from loopback import MAX_WAIT
 
 from aiservices.models.errors import ModelConnectionError
 from aiservices.models.http import async_client as waiting, sync_client as blocking
@@ -25,9 +25,9 @@ def piece(text: str) -> bytes:
 
 LAST = b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\n'
 DONE = b"data: [DONE]\n\n"
-STREAM = chunked(piece("H"), piece("i"), LAST, DONE, content_type="text/event-stream")
-ENDLESS = chunked(piece("H"), piece("i"), LAST, DONE, end=b"", content_type="text/event-stream")
-HELD = chunked(piece("H"), piece("i"), end=b"", content_type="text/event-stream")
+STREAM = chunked_response(piece("H"), piece("i"), LAST, DONE, content_type="text/event-stream")
+ENDLESS = chunked_response(piece("H"), piece("i"), LAST, DONE, end=b"", content_type="text/event-stream")
+HELD = chunked_response(piece("H"), piece("i"), end=b"", content_type="text/event-stream")
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_ten_streams_need_one_connection(
     asker: MakeAsker, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (blocking, waiting):
-        monkeypatch.setattr(module, "DRAIN_SECONDS", LONGEST_WAIT)  # the end does come
-    with RudeServer(sends(*pieces)) as server:
+        monkeypatch.setattr(module, "DRAIN_SECONDS", MAX_WAIT)  # the end does come
+    with FaultyServer(send(*pieces)) as server:
         client = asker(server.base_url)
         assert [client.stream() for _ in range(10)] == ["Hi"] * 10
         assert server.opened == 1
@@ -51,14 +51,14 @@ def test_ten_streams_need_one_connection(
 def test_streams_with_a_length_are_kept_too(asker: MakeAsker) -> None:
     body = piece("Hi") + LAST + DONE
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
-    with RudeServer(sends(head + body)) as server:
+    with FaultyServer(send(head + body)) as server:
         client = asker(server.base_url)
         assert [client.stream() for _ in range(5)] == ["Hi"] * 5
         assert server.opened == 1
 
 
 def test_a_body_that_never_ends_after_the_last_event_is_not_waited_for(asker: MakeAsker) -> None:
-    with RudeServer(sends(ENDLESS)) as server:
+    with FaultyServer(send(ENDLESS)) as server:
         client = asker(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 3
@@ -66,16 +66,16 @@ def test_a_body_that_never_ends_after_the_last_event_is_not_waited_for(asker: Ma
 
 
 def test_a_server_that_says_more_after_the_last_event_poisons_no_later_stream(asker: MakeAsker) -> None:
-    more = chunked(
+    more = chunked_response(
         piece("H"), piece("i"), LAST, DONE, piece("No!"), piece("No!"), content_type="text/event-stream"
     )
-    with RudeServer(sends(more), sends(STREAM)) as server:
+    with FaultyServer(send(more), send(STREAM)) as server:
         client = asker(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
 
 
 def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection(asker: MakeAsker) -> None:
-    with RudeServer(sends(HELD), sends(STREAM)) as server:
+    with FaultyServer(send(HELD), send(STREAM)) as server:
         client = asker(server.base_url)
         assert client.stream(until=1) == "H"
         assert server.settled(0)
@@ -84,7 +84,7 @@ def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection(asker: Ma
 
 def test_a_stream_that_is_closed_lets_go_of_its_connection() -> None:
     with (
-        RudeServer(sends(HELD)) as server,
+        FaultyServer(send(HELD)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
         deltas = model.stream(ChatRequest.of("Hello"))
@@ -94,7 +94,7 @@ def test_a_stream_that_is_closed_lets_go_of_its_connection() -> None:
 
 
 def test_an_async_stream_that_is_closed_or_only_forgotten_lets_go_of_its_connection() -> None:
-    with RudeServer(sends(HELD)) as server:
+    with FaultyServer(send(HELD)) as server:
 
         async def leave() -> None:
             async with OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model:
@@ -113,7 +113,7 @@ def test_an_async_stream_that_is_closed_or_only_forgotten_lets_go_of_its_connect
 
 def test_a_stream_that_is_collected_as_garbage_lets_go_of_its_connection() -> None:
     with (
-        RudeServer(sends(HELD)) as server,
+        FaultyServer(send(HELD)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
         deltas = [model.stream(ChatRequest.of("Hello"))]
@@ -126,7 +126,7 @@ def test_a_stream_that_is_collected_as_garbage_lets_go_of_its_connection() -> No
 
 def test_an_error_raised_while_a_stream_is_read_lets_go_of_its_connection() -> None:
     with (
-        RudeServer(sends(HELD), sends(STREAM)) as server,
+        FaultyServer(send(HELD), send(STREAM)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
     ):
 
@@ -142,7 +142,7 @@ def test_an_error_raised_while_a_stream_is_read_lets_go_of_its_connection() -> N
 
 
 def test_a_stream_that_is_cut_breaks_no_later_one(asker: MakeAsker) -> None:
-    with RudeServer(hangs_up(HELD), sends(STREAM)) as server:
+    with FaultyServer(send_and_close(HELD), send(STREAM)) as server:
         client = asker(server.base_url)
         with pytest.raises(ModelConnectionError):
             client.stream()

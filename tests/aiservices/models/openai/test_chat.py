@@ -16,7 +16,7 @@ from typing import Any
 
 import openai
 import pytest
-from loopback import Loopback, NetworkBlockedError, answer, as_json, error, streamed
+from loopback import Loopback, NetworkBlockedError, answer, error, json_reply, stream_reply
 
 from aiservices.models.base import Capabilities, ChatModel, find_model
 from aiservices.models.errors import DefinitionError, RateLimitError
@@ -30,7 +30,7 @@ from aiservices.models.messages import (
     UserMessage,
 )
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai.client import place_at, place_of
+from aiservices.models.openai.client import Endpoint
 from aiservices.models.requests import ChatOptions, ChatRequest, JsonObjectFormat, JsonSchemaFormat
 
 KEY = "sk-test-0123456789"
@@ -149,14 +149,21 @@ def test_messages_in_the_extra_body_replace_ours(loopback: Loopback, model: Open
     )
 
 
-def test_the_prepared_part_never_stands_for_other_options(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(answer("Hi"))
-    for seed in range(600):  # far more pairs than are kept; ids of dead objects come back meanwhile
+def body_of(model: OpenAiChatModel, request: ChatRequest, *, stream: bool = False) -> Any:
+    """The body that the model would send."""
+    call = model._start(model._clients.sync_client(), request, stream=stream)
+    return json.loads(call.request.body)
+
+
+def test_a_prepared_request_is_never_used_for_other_options(model: OpenAiChatModel) -> None:
+    messages = [{"role": "user", "content": "x"}]
+    for seed in range(600):  # far more than are cached; the ids of collected options are used again meanwhile
         request = ChatRequest.of("x", options=ChatOptions(seed=seed))
-        assert f'"seed":{seed}}}'.encode() in model._caller.bodies.prepare(request, stream=False).constant
-        assert b"stream" not in model._caller.bodies.prepare(request, stream=False).constant
-        assert b'"stream":true' in model._caller.bodies.prepare(request, stream=True).constant
-    assert len(model._caller.bodies._prepared) == 256
+        body = {"model": "test-model", "seed": seed, "messages": messages}
+        streaming = {"stream": True, "stream_options": {"include_usage": True}}
+        assert body_of(model, request) == body_of(model, request) == body
+        assert body_of(model, request, stream=True) == {**body, **streaming}
+    assert len(model._prepared) == 256
 
 
 @pytest.mark.parametrize(
@@ -172,12 +179,10 @@ def test_the_prepared_part_never_stands_for_other_options(loopback: Loopback, mo
     ],
 )
 def test_openais_own_models_get_the_newer_limit_and_strict_schemas(base_url: str, of_openai: bool) -> None:
-    model = OpenAiChatModel("m", base_url=base_url)
-    body = model._caller.bodies.prepare(
-        ChatRequest.of("x", options=ChatOptions(max_tokens=9)), stream=False
-    ).constant
+    model = OpenAiChatModel("m", base_url=base_url, api_key=KEY)
     limit = "max_completion_tokens" if of_openai else "max_tokens"
-    assert json.loads(body) == {"model": "m", limit: 9}
+    body = body_of(model, ChatRequest.of("x", options=ChatOptions(max_tokens=9)))
+    assert body == {"model": "m", limit: 9, "messages": [{"role": "user", "content": "x"}]}
     assert model.capabilities == Capabilities(
         json_schema=True, strict_schema=of_openai, json_mode=True, tools=True
     )
@@ -262,7 +267,7 @@ def test_finish_reasons_that_are_unknown_are_other(
 def test_compatible_servers_shapes_are_read(
     loopback: Loopback, model: OpenAiChatModel, message: dict[str, Any], meant: AiMessage
 ) -> None:
-    loopback.reply(as_json({"choices": [{"message": message, "finish_reason": "stop"}]}))
+    loopback.reply(json_reply({"choices": [{"message": message, "finish_reason": "stop"}]}))
     reply = model.complete(HELLO)
     assert (reply.message, reply.usage, reply.model, reply.id) == (meant, None, "", "")
 
@@ -274,7 +279,7 @@ def test_async_use_works_in_two_event_loops_one_after_the_other(
     assert asyncio.run(model.acomplete(HELLO)).text == "one"
     assert asyncio.run(model.acomplete(HELLO)).text == "two"
     gc.collect()  # a connection that was left open would warn now
-    assert not len(model._channels._made_async)
+    assert not len(model._clients._async_clients)
 
 
 def test_one_event_loop_has_one_client_and_closing_lets_go_of_it(
@@ -284,12 +289,12 @@ def test_one_event_loop_has_one_client_and_closing_lets_go_of_it(
 
     async def ask_often() -> None:
         await asyncio.gather(*(model.acomplete(HELLO) for _ in range(5)))
-        held = await model._channels.of_this_loop()
+        held = await model._clients.async_client()
         async with model:
             await model.acomplete(HELLO)
-        assert not len(model._channels._made_async)
+        assert not len(model._clients._async_clients)
         assert (await model.acomplete(HELLO)).text == "Hi"
-        assert await model._channels.of_this_loop() is not held
+        assert await model._clients.async_client() is not held
 
     asyncio.run(ask_often())
     assert len(loopback.requests) == 7
@@ -300,11 +305,11 @@ def test_the_client_of_a_loop_that_was_just_dropped_is_forgotten(
 ) -> None:
     loopback.reply(answer("Hi"))
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(model._channels.of_this_loop())
+    loop.run_until_complete(model._clients.async_client())
     loop.close()
-    assert len(model._channels._made_async) == 1
+    assert len(model._clients._async_clients) == 1
     assert asyncio.run(model.acomplete(HELLO)).text == "Hi"
-    assert not len(model._channels._made_async)
+    assert not len(model._clients._async_clients)
 
 
 def test_a_closed_model_opens_a_new_connection_when_asked_again(
@@ -323,7 +328,7 @@ def test_eight_threads_share_one_channel(loopback: Loopback, model: OpenAiChatMo
     loopback.reply(lambda seen: answer(seen.json["messages"][0]["content"]))
 
     def ask(number: int) -> tuple[str, int]:
-        return model.complete(ChatRequest.of(f"n{number}")).text, id(model._channels.blocking())
+        return model.complete(ChatRequest.of(f"n{number}")).text, id(model._clients.sync_client())
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(80)))
@@ -362,19 +367,23 @@ def test_one_client_alone_does_not_answer_for_the_other_kind(loopback: Loopback)
     with client, pytest.raises(DefinitionError) as caught:
         asyncio.run(OpenAiChatModel("m", client=client).acomplete(HELLO))
     assert str(caught.value) == (
-        "openai:m: a client was given, but no async_client; pass async_client=AsyncOpenAI(...) too"
+        "openai:m: client was passed, but this call needs async_client; pass "
+        "async_client=AsyncOpenAI(...) too"
     )
     async_client = openai.AsyncOpenAI(base_url=loopback.base_url, api_key=KEY)
     with pytest.raises(DefinitionError) as caught:
         OpenAiChatModel("m", async_client=async_client).complete(HELLO)
-    assert str(caught.value) == "openai:m: a client was given, but no client; pass client=OpenAI(...) too"
+    assert (
+        str(caught.value)
+        == "openai:m: async_client was passed, but this call needs client; pass client=OpenAI(...) too"
+    )
     asyncio.run(async_client.close())
 
 
 def test_azure_takes_its_settings_from_the_environment(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loopback.reply(answer("Hi"), answer("Ho"), streamed(["Hu"]))
+    loopback.reply(answer("Hi"), answer("Ho"), stream_reply(["Hu"]))
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", loopback.base_url.removesuffix("/v1"))
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
@@ -455,7 +464,7 @@ def test_ollamas_host_is_read_as_ollama_reads_it(
     monkeypatch: pytest.MonkeyPatch, host: str, base_url: str
 ) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert place_at("ollama", None).base_url == base_url
+    assert Endpoint.of_provider("ollama", None).base_url == base_url
 
 
 def test_a_name_finds_the_model(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +485,7 @@ def test_a_provider_without_a_name_says_how_to_write_it(provider: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         find_model(f"{provider}:")
     assert str(caught.value) == (
-        f'model: "{provider}:" names no model: write the name after the colon, as in "{provider}:NAME"'
+        f'model: "{provider}:" does not name a model: write the name after the colon, as in "{provider}:NAME"'
     )
 
 
@@ -484,7 +493,7 @@ def test_a_base_url_without_a_scheme_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         OpenAiChatModel("m", base_url="localhost:8000")
     assert str(caught.value) == (
-        'base_url must begin with http:// or https://, as in "http://localhost:8000/v1"'
+        'openai: base_url must begin with http:// or https://, as in "http://localhost:8000/v1"'
     )
 
 
@@ -494,7 +503,7 @@ def test_a_base_url_without_a_scheme_is_refused_at_once() -> None:
 def test_a_base_url_that_is_no_url_is_refused_at_once(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         OpenAiChatModel("m", base_url=base_url)
-    assert str(caught.value) == 'base_url must be a URL with a host, as in "http://localhost:8000/v1"'
+    assert str(caught.value) == 'openai: base_url must be a URL with a host, as in "http://localhost:8000/v1"'
 
 
 @pytest.mark.parametrize(
@@ -509,17 +518,18 @@ def test_a_wrong_address_of_the_environment_is_told_by_its_variable(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     with pytest.raises(ValueError, match="OPENAI_BASE_URL") as caught:
-        place_at("openai", None)
-    assert str(caught.value) == f'{said}, as in "http://localhost:8000/v1"'
+        Endpoint.of_provider("openai", None)
+    assert str(caught.value) == f'openai: {said}, as in "http://localhost:8000/v1"'
 
 
 @pytest.mark.parametrize("host", ["box:port", "[x", "ftp://box", "a b", "://box", "box:99999"])
 def test_a_wrong_host_of_ollama_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     with pytest.raises(ValueError, match="OLLAMA_HOST") as caught:
-        place_at("ollama", None)
+        Endpoint.of_provider("ollama", None)
     assert str(caught.value) == (
-        'OLLAMA_HOST must be a host, with http:// or https:// and a port or without, as in "box:11434"'
+        "ollama: OLLAMA_HOST must be a host, optionally with http:// or https:// and a port, "
+        'as in "box:11434"'
     )
 
 
@@ -530,7 +540,7 @@ def test_users_may_say_what_a_server_is_capable_of() -> None:
 
 def test_a_client_with_credentials_in_its_address_is_shown_without_them() -> None:
     with openai.OpenAI(base_url="http://user:secret@127.0.0.1:9/v1?key=secret", api_key=KEY) as client:
-        assert place_of(client).shown == "http://127.0.0.1:9/v1"
+        assert Endpoint.of_client(client).address == "http://127.0.0.1:9/v1"
 
 
 def test_creating_a_model_imports_no_sdk_and_needs_no_key() -> None:
@@ -548,7 +558,7 @@ def test_creating_a_model_imports_no_sdk_and_needs_no_key() -> None:
 def test_requests_and_replies_are_logged_without_keys(
     loopback: Loopback, model: OpenAiChatModel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loopback.reply(answer("Hi"), error(401, "no"), streamed(["A"]))
+    loopback.reply(answer("Hi"), error(401, "no"), stream_reply(["A"]))
     caplog.set_level(logging.DEBUG, "aiservices.openai")
     headers = {"X-Api-Key": "other-secret", "X-Trace": "t-1"}
     request = ChatRequest.of("Hello", options=ChatOptions(extra_headers=headers, extra_body={"key": "kept"}))
@@ -558,7 +568,7 @@ def test_requests_and_replies_are_logged_without_keys(
     list(model.stream(request))
     lines = [r.getMessage() for r in caplog.records if r.name == "aiservices.openai"]
     place = f"openai:test-model at {loopback.base_url}: "
-    kinds = ["request", "reply 200", "request", "reply 401", "request", "reply 200", "piece of a stream"]
+    kinds = ["request", "reply 200", "request", "reply 401", "request", "reply 200", "chunk of a stream"]
     for line, kind in zip(lines, [*kinds, kinds[-1], kinds[-1]], strict=False):
         assert line.startswith(f"{place}{kind} ")
     assert lines[0].endswith(

@@ -11,7 +11,7 @@ from loopback import Loopback, answer
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
-from responses_api import message, responded
+from responses_api import message, response_reply
 
 from aiservices import BadRequestError, create, user_message
 from aiservices.models.local.prompting import chat_body
@@ -109,7 +109,7 @@ def test_chat_completions_get_audio_and_files(loopback: Loopback, chat: OpenAiCh
 def test_the_responses_api_gets_text_images_and_files(
     loopback: Loopback, responses: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(responded(message("Hi")))
+    loopback.reply(response_reply(message("Hi")))
     service = create(Looker, responses)
     service.compare(CAT, DOG, "Ada")
     service.read(PAPER, File.from_url("https://a.example/b.pdf"))
@@ -170,17 +170,17 @@ def test_a_named_user_may_show_an_image(loopback: Loopback, chat: OpenAiChatMode
     [
         (
             Audio.from_url("https://a.example/b.wav"),
-            "chat completions do not fetch audio [audio/wav, https://a.example/b.wav]; "
-            "pass its bytes by Audio.from_bytes",
+            "the chat completions API does not fetch audio [audio/wav, https://a.example/b.wav]; "
+            "pass its bytes with Audio.from_bytes",
         ),
         (
             File.from_url("https://a.example/b.pdf?key=secret"),
-            "chat completions do not fetch a file [application/pdf, https://a.example/b.pdf]; "
-            "pass its bytes by File.from_bytes",
+            "the chat completions API does not fetch a file [application/pdf, https://a.example/b.pdf]; "
+            "pass its bytes with File.from_bytes",
         ),
         (
             Audio.from_bytes(b"fLaC"),
-            "chat completions take audio as WAV or MP3, and not [audio/flac, 4 bytes]",
+            "the chat completions API takes audio as WAV or MP3 only, not [audio/flac, 4 bytes]",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_the_responses_api_takes_no_audio(loopback: Loopback, responses: OpenAiR
         create(Looker, responses).read(PAPER, VOICE)
     assert str(caught.value) == (
         f"openai-responses:test-model at {loopback.base_url}: "
-        "the Responses API takes no audio ([audio/wav, 12 bytes]); use OpenAiChatModel"
+        "the Responses API does not take audio ([audio/wav, 12 bytes]); use OpenAiChatModel"
     )
     assert loopback.requests == []
 

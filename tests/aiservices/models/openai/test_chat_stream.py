@@ -10,7 +10,19 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
-from loopback import DONE, LONGEST_WAIT, Loopback, answer, delta, error, event, raw, sse, streamed, used
+from loopback import (
+    DONE,
+    MAX_WAIT,
+    Loopback,
+    answer,
+    delta,
+    error,
+    event,
+    raw_reply,
+    sse,
+    stream_reply,
+    usage_event,
+)
 
 from aiservices.models.errors import (
     InvalidReplyError,
@@ -20,6 +32,7 @@ from aiservices.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
+from aiservices.models.http.replies import SseDecoder
 from aiservices.models.messages import (
     AiMessage,
     ChatReply,
@@ -30,8 +43,7 @@ from aiservices.models.messages import (
     Usage,
 )
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai.chat import ChatReading
-from aiservices.models.openai.sse import EventSplitter
+from aiservices.models.openai.chat import ChatStreamReader
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
@@ -53,7 +65,7 @@ def whole(text: str, **parts: object) -> ChatReply:
 
 
 def test_a_stream_is_asked_for_with_its_usage(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(streamed(["Hi"]))
+    loopback.reply(stream_reply(["Hi"]))
     list(model.stream(HELLO))
     assert loopback.requests[0].json == {
         "model": "m",
@@ -67,9 +79,9 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     second = threading.Event()
-    usage = used(prompt_tokens=3, completion_tokens=4)
+    usage = usage_event(prompt_tokens=3, completion_tokens=4)
     chunks = (delta(role="assistant", content=""), delta(content="Hé"), delta(content="llo"))
-    loopback.reply(sse(*chunks, delta("stop"), usage, DONE, held={2: second}))
+    loopback.reply(sse(*chunks, delta("stop"), usage, DONE, wait_before={2: second}))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hé")
     second.set()
@@ -78,7 +90,7 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
 
 
 def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(streamed(["Hé", "llo"]))
+    loopback.reply(stream_reply(["Hé", "llo"]))
     assert asyncio.run(collect(model)) == [
         ReplyDelta("Hé"),
         ReplyDelta("llo"),
@@ -118,7 +130,7 @@ def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, mode
 
 
 def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
-    reading = ChatReading()
+    reading = ChatStreamReader()
     reading.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
     reading.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
     reading.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
@@ -128,7 +140,7 @@ def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:
-    reading = ChatReading()
+    reading = ChatStreamReader()
     other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
     assert reading.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
 
@@ -140,14 +152,14 @@ STREAM = (
     + delta(content="世界 🌍")
     + b": ping\n\n"
     + b'data:{"choices":\ndata: [{"delta": {"content": "\\n!"}, "finish_reason": "stop"}]}\n\n'
-    + used(prompt_tokens=1, completion_tokens=2)
+    + usage_event(prompt_tokens=1, completion_tokens=2)
     + DONE
 )
 TEXT = "Грüße, 世界 🌍\n!"
 
 
 def read_cut(pieces: list[bytes]) -> ReplyDelta:
-    reading = ChatReading()
+    reading = ChatStreamReader()
     deltas = [found for piece in pieces for found in reading.feed(piece)]
     deltas += reading.end()
     assert "".join(found.text for found in deltas) == TEXT
@@ -180,7 +192,7 @@ def test_a_stream_cut_on_the_wire_reads_the_same(
 
 
 def test_one_long_line_in_many_pieces_takes_linear_time() -> None:
-    splitter = EventSplitter()
+    splitter = SseDecoder()
     piece = b"x" * 100
     start = time.perf_counter()
     splitter.feed(b"data: ")
@@ -218,7 +230,7 @@ def test_done_without_a_finish_reason_ends_it_for_another_reason(
 def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
-    loopback.reply(sse(delta(content="Hi"), delta("stop"), breaks=True))
+    loopback.reply(sse(delta(content="Hi"), delta("stop"), cut_off=True))
     assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
     assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
 
@@ -233,8 +245,9 @@ def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
     with pytest.raises(ModelConnectionError) as caught:
         next(deltas)
     assert str(caught.value) == (
-        f"openai:m at {loopback.base_url}: the stream ended after 5 characters, before the answer was whole; "
-        "ask again"
+        f"openai:m at {loopback.base_url}: the stream ended after 5 characters, before the reply was "
+        "complete; "
+        "try again"
     )
     assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
 
@@ -242,10 +255,10 @@ def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
 def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
-    loopback.reply(sse(delta(content="Hello"), breaks=True))
+    loopback.reply(sse(delta(content="Hello"), cut_off=True))
     expected = (
-        f"openai:m at {loopback.base_url}: the connection was cut before the answer was whole; "
-        "ask again, and check the network"
+        f"openai:m at {loopback.base_url}: the connection was cut before the reply was complete; "
+        "try again, and check the network"
     )
     with pytest.raises(ModelConnectionError) as caught:
         list(model.stream(HELLO))
@@ -258,12 +271,12 @@ def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came
 
 
 def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), wait_before={1: threading.Event()}))
     request = ChatRequest.of("x", options=ChatOptions(timeout=0.2))
     with pytest.raises(ModelTimeoutError) as caught:
         list(model.stream(request))
     assert str(caught.value) == (
-        f"openai:m at {loopback.base_url}: no answer within 0.2 s; "
+        f"openai:m at {loopback.base_url}: no reply within 0.2 s; "
         "set a longer timeout in ChatOptions or ask for less"
     )
     assert caught.value.body == "Hello"
@@ -277,32 +290,32 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiC
         (
             {"error": {"message": "overloaded", "type": "server_error", "code": None}},
             ModelServerError,
-            "500 the server failed: overloaded; ask again later",
+            "500 the server failed: overloaded; try again later",
             None,
             True,
         ),
         (
             {"error": {"message": "slow down", "code": "rate_limit_exceeded"}},
             RateLimitError,
-            "429 too many requests: slow down; ask less often",
+            "429 too many requests: slow down; send fewer requests",
             None,
             True,
         ),
         (
             {"error": {"message": "no upstream", "code": 502}},
             ModelServerError,
-            "502 the server failed: no upstream; ask again later",
+            "502 the server failed: no upstream; try again later",
             502,
             True,
         ),
         (
             {"object": "error", "message": "too long", "type": "invalid_request_error", "code": 400},
             ModelError,
-            "400 the request is not accepted: too long; change what it says is wrong",
+            "400 the request is not accepted: too long; correct what the message names",
             400,
             False,
         ),
-        ({"error": "broken"}, ModelServerError, "500 the server failed: broken; ask again later", None, True),
+        ({"error": "broken"}, ModelServerError, "500 the server failed: broken; try again later", None, True),
     ],
 )
 def test_an_error_in_the_stream_is_raised_as_what_it_is(
@@ -325,10 +338,10 @@ def test_an_error_in_the_stream_is_raised_as_what_it_is(
     ("sent", "reason", "begins"),
     [
         (b"data: <html>\n\n", "it is not JSON", "'data: <html>\\n\\n'"),
-        (b"data: [1]\n\n", "it is no JSON object", "'data: [1]\\n\\n'"),
+        (b"data: [1]\n\n", "it is not a JSON object", "'data: [1]\\n\\n'"),
         (
             b'data: {"choices": [1]}\n\n',
-            "one of its events has another shape",
+            "one of its events has an unexpected shape",
             "'data: {\"choices\": [1]}\\n\\n'",
         ),
         (DONE, "it has no choices", "''"),
@@ -341,14 +354,14 @@ def test_events_that_are_no_completion_are_an_invalid_reply(
     with pytest.raises(InvalidReplyError) as caught:
         list(model.stream(HELLO))
     assert str(caught.value) == (
-        f"openai:m at {loopback.base_url}: the answer is no chat completion: {reason}; check base_url. "
+        f"openai:m at {loopback.base_url}: the reply is not a chat completion: {reason}; check base_url. "
         f"It begins: {begins}"
     )
 
 
 def test_an_http_error_comes_before_any_delta(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(error(429, "slow down"))
-    expected = f"openai:m at {loopback.base_url}: 429 too many requests: slow down; ask less often"
+    expected = f"openai:m at {loopback.base_url}: 429 too many requests: slow down; send fewer requests"
     with pytest.raises(RateLimitError) as caught:
         next(model.stream(HELLO))
     assert str(caught.value) == expected
@@ -367,40 +380,41 @@ def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: 
 
 
 def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(raw(b"<html></html>", content_type="text/html"))
+    loopback.reply(raw_reply(b"<html></html>", content_type="text/html"))
     with pytest.raises(ModelConnectionError) as caught:
         list(model.stream(HELLO))
     assert str(caught.value) == (
-        f"openai:m at {loopback.base_url}: the stream ended after 0 characters, before the answer was whole; "
-        "ask again"
+        f"openai:m at {loopback.base_url}: the stream ended after 0 characters, before the reply was "
+        "complete; "
+        "try again"
     )
 
 
 def test_closing_a_stream_early_closes_its_connection(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), wait_before={1: threading.Event()}))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hello")
     assert not loopback.hung_up.is_set()
     deltas.close()
-    assert loopback.hung_up.wait(LONGEST_WAIT)
+    assert loopback.hung_up.wait(MAX_WAIT)
 
 
 def test_closing_an_async_stream_early_closes_its_connection(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
-    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), wait_before={1: threading.Event()}))
 
     async def read_one() -> bool:
         deltas = model.astream(HELLO)
         assert await anext(deltas) == ReplyDelta("Hello")
         await deltas.aclose()
-        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+        return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert asyncio.run(read_one())
 
 
 def test_a_cancelled_async_stream_closes_its_connection(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(sse(delta(content="Hello"), delta("stop"), held={1: threading.Event()}))
+    loopback.reply(sse(delta(content="Hello"), delta("stop"), wait_before={1: threading.Event()}))
 
     async def read_until_cancelled() -> bool:
         try:
@@ -409,6 +423,6 @@ def test_a_cancelled_async_stream_closes_its_connection(loopback: Loopback, mode
                     pass
         except TimeoutError:
             pass
-        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+        return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert asyncio.run(read_until_cancelled())

@@ -13,7 +13,7 @@ from email.utils import formatdate
 import httpx2
 import openai
 import pytest
-from loopback import Loopback, Reply, answer, as_json, error, raw, reset
+from loopback import Loopback, Reply, answer, error, json_reply, raw_reply, reset_reply
 from urllib3.exceptions import HTTPError
 
 from aiservices.models.errors import (
@@ -28,13 +28,13 @@ from aiservices.models.errors import (
     RateLimitError,
 )
 from aiservices.models.http.base import StatusError
+from aiservices.models.http.errors import ErrorMapper
 from aiservices.models.openai import OpenAiChatModel
-from aiservices.models.openai.errors import Blame
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
-NO_JSON = "the answer is no chat completion: it is not JSON; check base_url. It begins: "
+NO_JSON = "the reply is not a chat completion: it is not JSON; check base_url. It begins: "
 
 
 @pytest.fixture(params=["own connections", "clients of the SDK"])
@@ -66,7 +66,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             error(400, "'temperature' is not supported"),
             BadRequestError,
-            "400 the request is not accepted: 'temperature' is not supported; change what it says is wrong",
+            "400 the request is not accepted: 'temperature' is not supported; correct what the message names",
             False,
         ),
         (
@@ -91,67 +91,68 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
         (
             error(408, "Request timeout"),
             ModelTimeoutError,
-            "408 the server waited too long: Request timeout; ask again",
+            "408 the server waited too long: Request timeout; try again",
             True,
         ),
         (
             error(409, "Conflict"),
             BadRequestError,
-            "409 the request is not accepted: Conflict; change what it says is wrong",
+            "409 the request is not accepted: Conflict; correct what the message names",
             True,
         ),
         (
-            as_json({"detail": [{"loc": ["body"], "msg": "bad"}]}, status=422),
+            json_reply({"detail": [{"loc": ["body"], "msg": "bad"}]}, status=422),
             BadRequestError,
-            '422 the request is not accepted: [{"loc":["body"],"msg":"bad"}]; change what it says is wrong',
+            '422 the request is not accepted: [{"loc":["body"],"msg":"bad"}]; correct what the message names',
             False,
         ),
         (
             error(429, "Rate limit reached", code="rate_limit_exceeded"),
             RateLimitError,
-            "429 too many requests: Rate limit reached; ask less often",
+            "429 too many requests: Rate limit reached; send fewer requests",
             True,
         ),
         (
             error(429, "You exceeded your current quota", code="insufficient_quota"),
             RateLimitError,
-            "429 the quota is spent: You exceeded your current quota; check plan and billing of the account",
+            "429 the quota is used up: You exceeded your current quota; check plan and billing of "
+            "the account",
             False,
         ),
         (
-            raw(b"<h1>Bad\n  Gateway</h1>", status=502, content_type="text/html"),
+            raw_reply(b"<h1>Bad\n  Gateway</h1>", status=502, content_type="text/html"),
             ModelServerError,
-            "502 the server failed: <h1>Bad Gateway</h1>; ask again later",
+            "502 the server failed: <h1>Bad Gateway</h1>; try again later",
             True,
         ),
         (
-            raw(b"", status=503),
+            raw_reply(b"", status=503),
             ModelServerError,
-            "503 the server failed; ask again later",
+            "503 the server failed; try again later",
             True,
         ),
         (
-            as_json({"message": "no"}, status=500, headers={"x-should-retry": "false"}),
+            json_reply({"message": "no"}, status=500, headers={"x-should-retry": "false"}),
             ModelServerError,
-            "500 the server failed: no; ask again later",
+            "500 the server failed: no; try again later",
             False,
         ),
         (
-            as_json("just a text", status=400, headers={"x-should-retry": "true"}),
+            json_reply("just a text", status=400, headers={"x-should-retry": "true"}),
             BadRequestError,
-            "400 the request is not accepted: just a text; change what it says is wrong",
+            "400 the request is not accepted: just a text; correct what the message names",
             True,
         ),
         (
-            raw(b"", status=304),
+            raw_reply(b"", status=304),
             InvalidReplyError,
-            "304 no answer; check base_url",
+            "304 unexpected status; check base_url",
             False,
         ),
         (
-            raw(b"x" * 400, status=418),
+            raw_reply(b"x" * 400, status=418),
             BadRequestError,
-            f"418 the request is not accepted: {'x' * 300}…; change what it says is wrong",
+            f"418 the request is not accepted: {'x' * 300}…; correct what the message names",
             False,
         ),
     ],
@@ -197,7 +198,7 @@ def test_the_wait_that_the_server_asks_for_is_kept(
     loopback.reply(error(429, "slow down", headers=headers))
     caught = failure(model)
     assert caught.retry_after == seconds
-    advice = "ask less often" if seconds is None else f"wait {seconds:g} s or ask less often"
+    advice = "send fewer requests" if seconds is None else f"wait {seconds:g} s or send fewer requests"
     assert str(caught) == f"openai:gpt-x at {loopback.base_url}: 429 too many requests: slow down; {advice}"
 
 
@@ -215,25 +216,28 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
         (b"", NO_JSON + "''"),
         (b"\xff", NO_JSON + "'\ufffd'"),
         (b"x" * 400, NO_JSON + f"'{'x' * 300}…'"),
-        (b"[]", "the answer is no chat completion: it is no JSON object; check base_url. It begins: '[]'"),
+        (
+            b"[]",
+            "the reply is not a chat completion: it is not a JSON object; check base_url. It begins: '[]'",
+        ),
         (
             b'{"models": []}',
-            "the answer is no chat completion: it has no choices; check base_url. "
+            "the reply is not a chat completion: it has no choices; check base_url. "
             "It begins: '{\"models\": []}'",
         ),
         (
             b'{"choices": []}',
-            "the answer is no chat completion: it has no choices; check base_url. "
+            "the reply is not a chat completion: it has no choices; check base_url. "
             "It begins: '{\"choices\": []}'",
         ),
         (
             b'{"choices": [{"text": "old"}]}',
-            "the answer is no chat completion: its choices have another shape; check base_url. "
+            "the reply is not a chat completion: its choices have an unexpected shape; check base_url. "
             'It begins: \'{"choices": [{"text": "old"}]}\'',
         ),
         (
             b'{"choices": [{"message": {"content": 7}}]}',
-            "the answer is no chat completion: its choices have another shape; check base_url. "
+            "the reply is not a chat completion: its choices have an unexpected shape; check base_url. "
             'It begins: \'{"choices": [{"message": {"content": 7}}]}\'',
         ),
     ],
@@ -241,7 +245,7 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
 def test_an_answer_that_is_no_completion_is_an_invalid_reply(
     loopback: Loopback, model: OpenAiChatModel, sent: bytes, said: str
 ) -> None:
-    loopback.reply(raw(sent))
+    loopback.reply(raw_reply(sent))
     caught = failure(model)
     assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {said}"
     assert type(caught) is InvalidReplyError
@@ -250,17 +254,18 @@ def test_an_answer_that_is_no_completion_is_an_invalid_reply(
 
 
 def test_an_error_with_a_good_status_is_still_an_error(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(as_json({"error": {"message": "Provider returned error", "code": 429}}))
+    loopback.reply(json_reply({"error": {"message": "Provider returned error", "code": 429}}))
     caught = failure(model)
     assert type(caught) is RateLimitError
     assert str(caught) == (
-        f"openai:gpt-x at {loopback.base_url}: 429 too many requests: Provider returned error; ask less often"
+        f"openai:gpt-x at {loopback.base_url}: 429 too many requests: Provider returned error; send "
+        "fewer requests"
     )
     assert (caught.status, caught.retryable) == (429, True)
 
 
 def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: OpenAiChatModel) -> None:
-    loopback.reply(reset())
+    loopback.reply(reset_reply())
     caught = failure(model)
     assert type(caught) is ModelConnectionError
     name = "ConnectionResetError" if isinstance(caught.__cause__, HTTPError) else "ReadError"
@@ -309,7 +314,7 @@ def test_an_unknown_host_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_untrusted_certificate_says_so() -> None:
     cause = ssl.SSLCertVerificationError(1, "certificate verify failed")
     cause.verify_message = "self-signed certificate"
-    caught = Blame("openai:x at https://h/v1").failure(ExceptionGroup("all attempts", [cause]))
+    caught = ErrorMapper("openai:x at https://h/v1").from_exception(ExceptionGroup("all attempts", [cause]))
     assert str(caught) == (
         "openai:x at https://h/v1: its certificate is not trusted (self-signed certificate); "
         "check base_url and the certificates"
@@ -318,12 +323,12 @@ def test_an_untrusted_certificate_says_so() -> None:
 
 def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiChatModel) -> None:
     release = threading.Event()
-    loopback.reply(Reply(after=release))
+    loopback.reply(Reply(wait_for=release))
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(timeout=0.2)))
     release.set()
     assert type(caught) is ModelTimeoutError
     assert str(caught) == (
-        f"openai:gpt-x at {loopback.base_url}: no answer within 0.2 s; "
+        f"openai:gpt-x at {loopback.base_url}: no reply within 0.2 s; "
         "set a longer timeout in ChatOptions or ask for less"
     )
     assert caught.retryable
@@ -370,7 +375,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(loopback:
     caught = failure(OpenAiChatModel("m", base_url=loopback.base_url, api_key=key))
     assert type(caught) is AuthenticationError
     assert str(caught) == (
-        "openai:m: the API key holds a line end or another character that no key has; "
+        "openai:m: the API key holds a line end or another character that keys do not have; "
         "set OPENAI_API_KEY or pass api_key"
     )
     assert loopback.requests == []
@@ -380,7 +385,8 @@ def test_a_header_that_http_does_not_allow_is_not_quoted(loopback: Loopback, mod
     headers = {"X-Api-Key": "line\nend"}
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(extra_headers=headers)))
     assert str(caught) == (
-        f"openai:gpt-x at {loopback.base_url}: a header holds what HTTP does not allow, as a line end; "
+        f"openai:gpt-x at {loopback.base_url}: a header holds a character that HTTP does not allow, "
+        "such as a line end; "
         "check the key and extra_headers"
     )
 
@@ -398,14 +404,17 @@ def test_a_request_that_has_no_json_form_is_never_sent(
     loopback.reply(answer("Hi"))
     caught = failure(model, request_)
     assert type(caught) is BadRequestError
-    assert str(caught).startswith(f"openai:gpt-x at {loopback.base_url}: the request has no JSON form: ")
+    assert str(caught).startswith(
+        f"openai:gpt-x at {loopback.base_url}: the request cannot be written as JSON: "
+    )
     assert said in str(caught)
     assert str(caught).endswith("; texts must be valid Unicode, values plain JSON")
     assert loopback.requests == []
 
 
 def test_a_short_key_is_an_ordinary_word_in_messages() -> None:
-    said = Blame("ollama:x at http://h/v1", ("ollama",)).broken_stream("")
+    said = ErrorMapper("ollama:x at http://h/v1", ("ollama",)).broken_stream("")
     assert str(said) == (
-        "ollama:x at http://h/v1: the stream ended after 0 characters, before the answer was whole; ask again"
+        "ollama:x at http://h/v1: the stream ended after 0 characters, before the reply was "
+        "complete; try again"
     )

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from loopback import Loopback, Reply, as_json, error, raw, reset
-from responses_api import message, responded, response
+from loopback import Loopback, Reply, error, json_reply, raw_reply, reset_reply
+from responses_api import message, response, response_reply
 
 from aiservices.models.errors import (
     AuthenticationError,
@@ -26,7 +26,7 @@ from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
 HELLO = ChatRequest.of("Hello")
-NONE = "the answer is no response of the Responses API: "
+NONE = "the reply is not a response of the Responses API: "
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelE
         (
             error(400, "Unsupported parameter: 'top_p'"),
             BadRequestError,
-            "400 the request is not accepted: Unsupported parameter: 'top_p'; change what it says is wrong",
+            "400 the request is not accepted: Unsupported parameter: 'top_p'; correct what the message names",
             False,
         ),
         (
@@ -75,10 +75,10 @@ def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelE
         (
             error(429, "Rate limit reached", headers={"retry-after": "2"}),
             RateLimitError,
-            "429 too many requests: Rate limit reached; wait 2 s or ask less often",
+            "429 too many requests: Rate limit reached; wait 2 s or send fewer requests",
             True,
         ),
-        (error(503, "later"), ModelServerError, "503 the server failed: later; ask again later", True),
+        (error(503, "later"), ModelServerError, "503 the server failed: later; try again later", True),
     ],
 )
 def test_every_status_has_its_error(
@@ -101,12 +101,12 @@ def test_every_status_has_its_error(
 @pytest.mark.parametrize(
     ("code", "kind", "said", "retryable"),
     [
-        ("server_error", ModelServerError, "500 the server failed: Oh; ask again later", True),
-        ("rate_limit_exceeded", RateLimitError, "429 too many requests: Oh; ask less often", True),
+        ("server_error", ModelServerError, "500 the server failed: Oh; try again later", True),
+        ("rate_limit_exceeded", RateLimitError, "429 too many requests: Oh; send fewer requests", True),
         (
             "invalid_prompt",
             BadRequestError,
-            "400 the request is not accepted: Oh; change what it says is wrong",
+            "400 the request is not accepted: Oh; correct what the message names",
             False,
         ),
     ],
@@ -119,7 +119,7 @@ def test_a_response_that_failed_is_the_error_that_it_names(
     said: str,
     retryable: bool,
 ) -> None:
-    loopback.reply(responded(status="failed", error={"code": code, "message": "Oh"}))
+    loopback.reply(response_reply(status="failed", error={"code": code, "message": "Oh"}))
     caught = failure(model)
     assert type(caught) is kind
     assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {said}"
@@ -129,10 +129,10 @@ def test_a_response_that_failed_is_the_error_that_it_names(
 def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(responded(status="failed"))
+    loopback.reply(response_reply(status="failed"))
     assert str(failure(model)) == (
         f"openai-responses:gpt-x at {loopback.base_url}: "
-        "500 the server failed: the response failed; ask again later"
+        "500 the server failed: the response failed; try again later"
     )
 
 
@@ -140,23 +140,23 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
     ("sent", "said"),
     [
         (b"<html>", NONE + "it is not JSON; check base_url. It begins: '<html>'"),
-        (b"[]", NONE + "it is no JSON object; check base_url. It begins: '[]'"),
+        (b"[]", NONE + "it is not a JSON object; check base_url. It begins: '[]'"),
         (
             b'{"choices": []}',
             NONE + "it has no output; check base_url. It begins: '{\"choices\": []}'",
         ),
         (
             b'{"output": ["Hi"]}',
-            NONE + 'its output has another shape; check base_url. It begins: \'{"output": ["Hi"]}\'',
+            NONE + 'its output has an unexpected shape; check base_url. It begins: \'{"output": ["Hi"]}\'',
         ),
         (
             b'{"output": [{"type": "message"}]}',
-            NONE + "its output has another shape; check base_url. "
+            NONE + "its output has an unexpected shape; check base_url. "
             'It begins: \'{"output": [{"type": "message"}]}\'',
         ),
         (
             b'{"output": [], "usage": [1]}',
-            NONE + "its output has another shape; check base_url. "
+            NONE + "its output has an unexpected shape; check base_url. "
             'It begins: \'{"output": [], "usage": [1]}\'',
         ),
     ],
@@ -164,7 +164,7 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
 def test_an_answer_that_is_no_response_is_an_invalid_reply(
     loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, said: str
 ) -> None:
-    loopback.reply(raw(sent))
+    loopback.reply(raw_reply(sent))
     caught = failure(model)
     assert type(caught) is InvalidReplyError
     assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {said}"
@@ -175,24 +175,24 @@ def test_an_answer_that_is_no_response_is_an_invalid_reply(
 def test_a_response_that_is_not_there_yet_is_no_answer(
     loopback: Loopback, model: OpenAiResponsesModel, status: str
 ) -> None:
-    loopback.reply(responded(message("Hal"), status=status))
+    loopback.reply(response_reply(message("Hal"), status=status))
     caught = failure(model)
     assert type(caught) is InvalidReplyError
     assert str(caught).startswith(
-        f"openai-responses:gpt-x at {loopback.base_url}: {NONE}it is {status}, "
-        "and an answer in the background is not waited for; check base_url. It begins: '{"
+        f"openai-responses:gpt-x at {loopback.base_url}: {NONE}its status is {status}, "
+        "and background responses are not supported; check base_url. It begins: '{"
     )
 
 
 def test_an_error_with_a_good_status_is_still_an_error(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(as_json({**response(), "error": {"message": "Oh", "code": "model_not_found"}}))
+    loopback.reply(json_reply({**response(), "error": {"message": "Oh", "code": "model_not_found"}}))
     assert type(failure(model)) is ModelNotFoundError
 
 
 def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(reset())
+    loopback.reply(reset_reply())
     with pytest.raises(ModelConnectionError) as caught:
         model.complete(HELLO)
     assert str(caught.value) == (
@@ -206,12 +206,12 @@ def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: Ope
 
 def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     release = threading.Event()
-    loopback.reply(Reply(after=release))
+    loopback.reply(Reply(wait_for=release))
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(timeout=0.2)))
     release.set()
     assert type(caught) is ModelTimeoutError
     assert str(caught) == (
-        f"openai-responses:gpt-x at {loopback.base_url}: no answer within 0.2 s; "
+        f"openai-responses:gpt-x at {loopback.base_url}: no reply within 0.2 s; "
         "set a longer timeout in ChatOptions or ask for less"
     )
     assert len(loopback.requests) == 3
@@ -224,10 +224,10 @@ def test_a_missing_key_says_how_to_give_one() -> None:
 
 
 def test_a_text_that_has_no_json_form_is_never_sent(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(message("Hi")))
+    loopback.reply(response_reply(message("Hi")))
     caught = failure(model, ChatRequest.of("half a \ud83d character"))
     assert type(caught) is BadRequestError
     assert str(caught).startswith(
-        f"openai-responses:gpt-x at {loopback.base_url}: the request has no JSON form: "
+        f"openai-responses:gpt-x at {loopback.base_url}: the request cannot be written as JSON: "
     )
     assert loopback.requests == []

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from loopback import Loopback, as_json, error
+from loopback import Loopback, error, json_reply
 from openai.types.responses import Response
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
@@ -20,9 +20,9 @@ from responses_api import (
     function_call,
     message,
     reasoning,
-    responded,
     response,
-    streamed,
+    response_reply,
+    stream_reply,
     usage,
 )
 
@@ -69,7 +69,7 @@ def model(loopback: Loopback) -> Iterator[OpenAiResponsesModel]:
 def test_a_request_without_options_is_the_model_and_the_input_and_is_not_stored(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     assert model.complete(HELLO).text == "Hi"
     assert asyncio.run(model.acomplete(HELLO)).text == "Hi"
     for seen in loopback.requests:
@@ -148,7 +148,7 @@ EVERYTHING_SENT = {
 
 
 def test_every_option_and_kind_of_message_arrives(loopback: Loopback) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     of_model = ChatOptions(temperature=0.1, extra_body={"service_tier": "flex"})
     with OpenAiResponsesModel("x", base_url=loopback.base_url, api_key=KEY, options=of_model) as model:
         model.complete(EVERYTHING)
@@ -169,7 +169,7 @@ def test_what_is_sent_is_what_the_sdk_would_take() -> None:
 def test_the_choice_of_a_tool_is_only_said_when_it_is_no_free_one(
     loopback: Loopback, model: OpenAiResponsesModel, choice: str, sent: Item
 ) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     tool = ToolSpecification("f", "d", OBJECT)
     model.complete(ChatRequest.of("x", tooling=Tooling((tool,), choice)))
     assert loopback.requests[0].json == {
@@ -184,7 +184,7 @@ def test_the_choice_of_a_tool_is_only_said_when_it_is_no_free_one(
 
 
 def test_json_mode_is_asked_for_as_a_json_object(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(message("{}")))
+    loopback.reply(response_reply(message("{}")))
     model.complete(ChatRequest.of("x", response_format=JsonObjectFormat()))
     assert loopback.requests[0].json["text"] == {"format": {"type": "json_object"}}
 
@@ -192,7 +192,7 @@ def test_json_mode_is_asked_for_as_a_json_object(loopback: Loopback, model: Open
 def test_the_extra_body_adds_to_reasoning_and_text_and_replaces_the_rest(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     extra = {
         "reasoning": {"summary": "auto"},
         "text": {"verbosity": "low"},
@@ -212,7 +212,7 @@ def test_the_extra_body_adds_to_reasoning_and_text_and_replaces_the_rest(
 
 
 def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     options = ChatOptions(extra_body={"input": "theirs", "text": {"verbosity": "low"}})
     model.complete(ChatRequest.of("ours", options=options))
     assert loopback.requests[0].json == {
@@ -262,17 +262,18 @@ def test_options_of_the_model_that_the_api_lacks_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="seed") as caught:
         OpenAiResponsesModel("m", options=ChatOptions(seed=1))
     assert str(caught.value) == (
-        "the Responses API has no seed; leave it out of ChatOptions, or use OpenAiChatModel"
+        "openai-responses:m: the Responses API has no seed; leave it out of ChatOptions, or use "
+        "OpenAiChatModel"
     )
 
 
 def test_no_stop_texts_are_as_good_as_none(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     assert model.complete(ChatRequest.of("x", options=ChatOptions(stop=()))).text == "Hi"
 
 
 def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    scripted = responded(
+    scripted = response_reply(
         reasoning("First.", "Then."),
         message("Hé", "llo"),
         function_call("call_1", "add", '{"a": 1}'),
@@ -310,7 +311,7 @@ def test_output_items_make_one_message_as_the_sdk_reads_them(
     loopback: Loopback, model: OpenAiResponsesModel, output: list[Item], meant: AiMessage
 ) -> None:
     data = response(*output)
-    loopback.reply(as_json(data))
+    loopback.reply(json_reply(data))
     reply = model.complete(HELLO)
     assert reply.message == meant
     assert reply.finish_reason is (FinishReason.TOOL_CALLS if meant.tool_calls else FinishReason.STOP)
@@ -321,7 +322,7 @@ def test_what_is_said_on_the_way_to_the_answer_is_reasoning(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     loopback.reply(
-        responded(
+        response_reply(
             reasoning("S."),
             message("Let me see.", phase="commentary"),
             message('{"a": 1}', phase="final_answer"),
@@ -331,7 +332,7 @@ def test_what_is_said_on_the_way_to_the_answer_is_reasoning(
 
 
 def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(message(refusal="I cannot help with that.")))
+    loopback.reply(response_reply(message(refusal="I cannot help with that.")))
     reply = model.complete(HELLO)
     assert (reply.text, reply.refusal, reply.finish_reason) == (
         "",
@@ -352,14 +353,14 @@ def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiRespo
 def test_an_answer_that_was_cut_off_says_why(
     loopback: Loopback, model: OpenAiResponsesModel, why: Item | None, meant: FinishReason
 ) -> None:
-    loopback.reply(responded(message("Hal"), status="incomplete", incomplete_details=why))
+    loopback.reply(response_reply(message("Hal"), status="incomplete", incomplete_details=why))
     reply = model.complete(HELLO)
     assert (reply.text, reply.finish_reason) == ("Hal", meant)
 
 
 def test_a_server_that_says_little_is_understood(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     said = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
-    loopback.reply(as_json({"output": [said]}))
+    loopback.reply(json_reply({"output": [said]}))
     reply = model.complete(HELLO)
     assert (reply.message, reply.usage, reply.model, reply.id) == (AiMessage("Hi"), None, "", "")
     assert reply.finish_reason is FinishReason.STOP
@@ -377,7 +378,7 @@ def test_its_capabilities_are_those_of_the_place(base_url: str, of_openai: bool)
 
 
 def test_azure_finds_the_deployment_in_the_body(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
-    loopback.reply(responded(HI), streamed("Ho"))
+    loopback.reply(response_reply(HI), stream_reply("Ho"))
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", loopback.base_url.removesuffix("/v1"))
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_API_VERSION", "2025-04-01-preview")
@@ -393,7 +394,7 @@ def test_azure_finds_the_deployment_in_the_body(loopback: Loopback, monkeypatch:
 
 
 def test_an_azure_client_that_knows_its_deployment_is_asked_beside_it(loopback: Loopback) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     with openai.AzureOpenAI(
         azure_endpoint=loopback.base_url.removesuffix("/v1"),
         azure_deployment="d-1",
@@ -407,7 +408,7 @@ def test_an_azure_client_that_knows_its_deployment_is_asked_beside_it(loopback: 
 def test_its_names_say_that_it_speaks_the_responses_api(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with OpenAiResponsesModel.named("some-model") as model:
@@ -418,7 +419,8 @@ def test_its_names_say_that_it_speaks_the_responses_api(
     with pytest.raises(LookupError) as caught:
         OpenAiResponsesModel.named("")
     assert str(caught.value) == (
-        '"openai-responses:" names no model: write the name after the colon, as in "openai-responses:NAME"'
+        '"openai-responses:" does not name a model: write the name after the colon, as in '
+        '"openai-responses:NAME"'
     )
 
 
@@ -435,7 +437,7 @@ def test_creating_a_model_imports_no_sdk_and_needs_no_key() -> None:
 
 
 def test_a_users_own_clients_are_used_as_they_are_and_left_open(loopback: Loopback) -> None:
-    loopback.reply(responded(HI))
+    loopback.reply(response_reply(HI))
     client = openai.OpenAI(base_url=loopback.base_url, api_key=KEY, default_headers={"X-Mine": "yes"})
     with client, OpenAiResponsesModel("m", client=client) as model:
         assert model.complete(HELLO).text == "Hi"
@@ -447,7 +449,7 @@ def test_a_users_own_clients_are_used_as_they_are_and_left_open(loopback: Loopba
 def test_requests_and_replies_are_logged_without_keys(
     loopback: Loopback, model: OpenAiResponsesModel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loopback.reply(responded(HI), error(401, "no"), streamed("A"))
+    loopback.reply(response_reply(HI), error(401, "no"), stream_reply("A"))
     caplog.set_level(logging.DEBUG, "aiservices.openai")
     request = ChatRequest.of("Hello", options=ChatOptions(extra_headers={"X-Api-Key": "other-secret"}))
     model.complete(request)
@@ -456,7 +458,7 @@ def test_requests_and_replies_are_logged_without_keys(
     list(model.stream(request))
     lines = [r.getMessage() for r in caplog.records if r.name == "aiservices.openai"]
     place = f"openai-responses:test-model at {loopback.base_url}: "
-    kinds = ["request", "reply 200", "request", "reply 401", "request", "reply 200", "piece of a stream"]
+    kinds = ["request", "reply 200", "request", "reply 401", "request", "reply 200", "chunk of a stream"]
     for line, kind in zip(lines, kinds, strict=False):
         assert line.startswith(f"{place}{kind} ")
     assert lines[0].endswith(

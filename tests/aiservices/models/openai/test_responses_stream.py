@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from loopback import DONE, LONGEST_WAIT, Loopback, raw, sse
+from loopback import DONE, MAX_WAIT, Loopback, raw_reply, sse
 from responses_api import (
-    added,
-    begun,
-    called,
-    done,
-    ended,
+    arguments_delta,
+    end_event,
     event,
     function_call,
+    item_added,
+    item_done,
     message,
     reasoning,
-    refused,
-    responded,
+    reasoning_delta,
+    refusal_delta,
     response,
-    streamed,
-    thought,
+    response_reply,
+    start_events,
+    stream_reply,
+    text_delta,
     usage,
-    wrote,
 )
 
 from aiservices.models.errors import (
@@ -39,6 +39,7 @@ from aiservices.models.errors import (
     ModelTimeoutError,
     RateLimitError,
 )
+from aiservices.models.http.errors import BrokenStreamError
 from aiservices.models.messages import (
     AiMessage,
     ChatReply,
@@ -48,9 +49,8 @@ from aiservices.models.messages import (
     ToolCallDelta,
     Usage,
 )
-from aiservices.models.openai.model import OpenAiResponsesModel
-from aiservices.models.openai.responses import ResponseReading
-from aiservices.models.openai.sse import BrokenStreamError
+from aiservices.models.openai import OpenAiResponsesModel
+from aiservices.models.openai.responses import ResponseStreamReader
 from aiservices.models.requests import ChatOptions, ChatRequest
 
 KEY = "sk-test-0123456789"
@@ -72,7 +72,7 @@ def whole(text: str, **parts: Any) -> ChatReply:
 
 
 def test_a_stream_is_asked_for(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(streamed("Hi"))
+    loopback.reply(stream_reply("Hi"))
     list(model.stream(HELLO))
     assert loopback.requests[0].json == {
         "model": "m",
@@ -86,8 +86,17 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     second = threading.Event()
-    end = ended(response(message("Héllo"), usage=usage(3, 4)))
-    loopback.reply(sse(begun(), added(0, message()), wrote("Hé"), wrote("llo"), end, held={3: second}))
+    end = end_event(response(message("Héllo"), usage=usage(3, 4)))
+    loopback.reply(
+        sse(
+            start_events(),
+            item_added(0, message()),
+            text_delta("Hé"),
+            text_delta("llo"),
+            end,
+            wait_before={3: second},
+        )
+    )
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hé")
     second.set()
@@ -96,7 +105,7 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
 
 
 def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(streamed("Hé", "llo"))
+    loopback.reply(stream_reply("Hé", "llo"))
     assert asyncio.run(collect(model)) == [
         ReplyDelta("Hé"),
         ReplyDelta("llo"),
@@ -110,20 +119,20 @@ def test_reasoning_and_tool_calls_are_told_as_they_are_written(
     add, neg = function_call("call_1", "add", '{"a":1}'), function_call("call_2", "neg", '{"b":2}')
     loopback.reply(
         sse(
-            begun(),
-            added(0, reasoning()),
-            thought("H"),
-            thought("m."),
-            thought("So.", part=1),
-            done(0, reasoning("Hm.", "So.")),
-            added(1, {**add, "arguments": ""}),
-            called('{"a"', 1),
-            added(2, {**neg, "arguments": ""}),
-            called(":1}", 1),
-            called('{"b":2}', 2),
-            done(1, add),
-            done(2, neg),
-            ended(response(reasoning("Hm.", "So."), add, neg)),
+            start_events(),
+            item_added(0, reasoning()),
+            reasoning_delta("H"),
+            reasoning_delta("m."),
+            reasoning_delta("So.", part=1),
+            item_done(0, reasoning("Hm.", "So.")),
+            item_added(1, {**add, "arguments": ""}),
+            arguments_delta('{"a"', 1),
+            item_added(2, {**neg, "arguments": ""}),
+            arguments_delta(":1}", 1),
+            arguments_delta('{"b":2}', 2),
+            item_done(1, add),
+            item_done(2, neg),
+            end_event(response(reasoning("Hm.", "So."), add, neg)),
         )
     )
     calls = (ToolCall("call_1", "add", '{"a":1}'), ToolCall("call_2", "neg", '{"b":2}'))
@@ -149,12 +158,12 @@ def test_what_is_said_on_the_way_to_the_answer_is_told_as_reasoning(
     aside, answer = message("Let me see.", phase="commentary"), message("42", phase="final_answer")
     loopback.reply(
         sse(
-            added(0, {**aside, "content": []}),
-            wrote("Let me "),
-            wrote("see."),
-            added(1, {**answer, "content": []}),
-            wrote("42", 1),
-            ended(response(aside, answer)),
+            item_added(0, {**aside, "content": []}),
+            text_delta("Let me "),
+            text_delta("see."),
+            item_added(1, {**answer, "content": []}),
+            text_delta("42", 1),
+            end_event(response(aside, answer)),
         )
     )
     deltas = list(model.stream(HELLO))
@@ -168,8 +177,8 @@ def test_what_is_said_on_the_way_to_the_answer_is_told_as_reasoning(
 
 
 def test_a_refusal_comes_with_the_whole_reply(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    end = ended(response(message(refusal="I cannot.")))
-    loopback.reply(sse(begun(), refused("I can"), refused("not."), end))
+    end = end_event(response(message(refusal="I cannot.")))
+    loopback.reply(sse(start_events(), refusal_delta("I can"), refusal_delta("not."), end))
     assert list(model.stream(HELLO)) == [ReplyDelta(reply=whole("", refusal="I cannot."))]
 
 
@@ -181,7 +190,7 @@ def test_an_answer_that_was_cut_off_says_why(
     loopback: Loopback, model: OpenAiResponsesModel, why: str, meant: FinishReason
 ) -> None:
     cut = response(message("Hal"), status="incomplete", incomplete_details={"reason": why})
-    loopback.reply(sse(begun(), wrote("Hal"), ended(cut)))
+    loopback.reply(sse(start_events(), text_delta("Hal"), end_event(cut)))
     assert list(model.stream(HELLO)) == [
         ReplyDelta("Hal"),
         ReplyDelta(reply=whole("Hal", finish_reason=meant)),
@@ -189,21 +198,23 @@ def test_an_answer_that_was_cut_off_says_why(
 
 
 def test_events_that_are_unknown_are_passed_over() -> None:
-    reading = ResponseReading()
+    reading = ResponseStreamReader()
     unknown = b'data: {"type": "response.telepathy.delta", "delta": 7}\n\ndata: {"a": 1}\n\n'
-    assert reading.feed(unknown + wrote("A") + called("{}", 5)) == [ReplyDelta("A")]
+    assert reading.feed(unknown + text_delta("A") + arguments_delta("{}", 5)) == [ReplyDelta("A")]
 
 
 def test_pieces_without_a_text_are_passed_over() -> None:
-    assert ResponseReading().feed(wrote("") + thought("") + wrote("A")) == [ReplyDelta("A")]
+    assert ResponseStreamReader().feed(text_delta("") + reasoning_delta("") + text_delta("A")) == [
+        ReplyDelta("A")
+    ]
 
 
 def test_a_server_that_leaves_the_output_out_at_the_end_has_told_it_before(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     call = function_call("call_1", "f", "{}")
-    pieces = (wrote("Hi"), done(1, call), done(0, message("Hi")))
-    loopback.reply(sse(*pieces, ended(response())))
+    pieces = (text_delta("Hi"), item_done(1, call), item_done(0, message("Hi")))
+    loopback.reply(sse(*pieces, end_event(response())))
     reply = list(model.stream(HELLO))[-1].reply
     assert reply is not None
     assert reply.message == AiMessage("Hi", (ToolCall("call_1", "f", "{}"),))
@@ -212,8 +223,8 @@ def test_a_server_that_leaves_the_output_out_at_the_end_has_told_it_before(
 def test_a_server_that_sends_the_end_alone_is_understood(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    end = ended(response(reasoning("Hm."), message("Hi"), function_call("c", "f", "{}")))
-    loopback.reply(sse(begun(), end))
+    end = end_event(response(reasoning("Hm."), message("Hi"), function_call("c", "f", "{}")))
+    loopback.reply(sse(start_events(), end))
     first, last = model.stream(HELLO)
     assert first == ReplyDelta("Hi", "Hm.", tool_calls=(ToolCallDelta(0, "f", "{}"),))
     assert last.reply is not None
@@ -221,29 +232,29 @@ def test_a_server_that_sends_the_end_alone_is_understood(
 
 
 def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(responded(message("Hi")))
+    loopback.reply(response_reply(message("Hi")))
     first, last = model.stream(HELLO)
     assert first == ReplyDelta("Hi")
     assert last.reply is not None
-    assert last.reply.raw == responded(message("Hi")).body
+    assert last.reply.raw == response_reply(message("Hi")).body
 
 
 TEXT = "Grüße, 世界 🌍\n!"
 STREAM = (
     b": keep-alive\r\n\r\n"
-    + begun()
-    + added(0, message()).replace(b"\n", b"\r\n")
-    + wrote("Grüße, ").replace(b"\n", b"\r\n")
-    + wrote("世界 🌍")
+    + start_events()
+    + item_added(0, message()).replace(b"\n", b"\r\n")
+    + text_delta("Grüße, ").replace(b"\n", b"\r\n")
+    + text_delta("世界 🌍")
     + b": ping\n\nid: 7\nretry: 10\n"
     + b'data:{"type":"response.output_text.delta",\ndata: "output_index": 0, "delta": "\\n!"}\n\n'
-    + done(0, message(TEXT))
-    + ended(response(message(TEXT), usage=usage(1, 2)))
+    + item_done(0, message(TEXT))
+    + end_event(response(message(TEXT), usage=usage(1, 2)))
 )
 
 
 def read_cut(pieces: list[bytes]) -> ReplyDelta:
-    reading = ResponseReading()
+    reading = ResponseStreamReader()
     deltas = [found for piece in pieces for found in reading.feed(piece)]
     deltas += reading.end()
     assert "".join(found.text for found in deltas) == TEXT
@@ -276,7 +287,7 @@ def test_a_stream_cut_on_the_wire_reads_the_same(
 
 @given(st.integers(0, len(STREAM.rstrip()) - 1))
 def test_a_stream_that_ends_anywhere_before_its_end_is_never_whole(place: int) -> None:
-    reading = ResponseReading()
+    reading = ResponseStreamReader()
     deltas = reading.feed(STREAM[:place])
     with pytest.raises(BrokenStreamError):
         deltas += reading.end()
@@ -284,37 +295,39 @@ def test_a_stream_that_ends_anywhere_before_its_end_is_never_whole(place: int) -
     assert reading.text.startswith("".join(found.text for found in deltas))
 
 
-END = ended(response(message("Hi")))
+END = end_event(response(message("Hi")))
 
 
 @pytest.mark.parametrize("end", [(END,), (END.rstrip(b"\n"),), (END, DONE), (END, b"data: never read\n\n")])
 def test_the_end_of_the_response_ends_the_stream_with_or_without_done(
     loopback: Loopback, model: OpenAiResponsesModel, end: tuple[bytes, ...]
 ) -> None:
-    loopback.reply(sse(wrote("Hi"), *end))
+    loopback.reply(sse(text_delta("Hi"), *end))
     assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
 
 
 def test_a_connection_that_breaks_after_the_end_loses_nothing(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(sse(wrote("Hi"), END, breaks=True))
+    loopback.reply(sse(text_delta("Hi"), END, cut_off=True))
     assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
     assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
 
 
-@pytest.mark.parametrize("rest", [(), (b'data: {"type": "response.comp',), (done(0, message("Hello")), DONE)])
+@pytest.mark.parametrize(
+    "rest", [(), (b'data: {"type": "response.comp',), (item_done(0, message("Hello")), DONE)]
+)
 def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
     loopback: Loopback, model: OpenAiResponsesModel, rest: tuple[bytes, ...]
 ) -> None:
-    loopback.reply(sse(wrote("Hello"), *rest))
+    loopback.reply(sse(text_delta("Hello"), *rest))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hello")
     with pytest.raises(ModelConnectionError) as caught:
         next(deltas)
     assert str(caught.value) == (
         f"openai-responses:m at {loopback.base_url}: the stream ended after 5 characters, "
-        "before the answer was whole; ask again"
+        "before the reply was complete; try again"
     )
     assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
 
@@ -322,10 +335,10 @@ def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
 def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(sse(wrote("Hello"), breaks=True))
+    loopback.reply(sse(text_delta("Hello"), cut_off=True))
     expected = (
-        f"openai-responses:m at {loopback.base_url}: the connection was cut before the answer was whole; "
-        "ask again, and check the network"
+        f"openai-responses:m at {loopback.base_url}: the connection was cut before the reply was complete; "
+        "try again, and check the network"
     )
     with pytest.raises(ModelConnectionError) as caught:
         list(model.stream(HELLO))
@@ -336,12 +349,12 @@ def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came
 
 
 def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+    loopback.reply(sse(text_delta("Hello"), END, wait_before={1: threading.Event()}))
     request = ChatRequest.of("x", options=ChatOptions(timeout=0.2))
     with pytest.raises(ModelTimeoutError) as caught:
         list(model.stream(request))
     assert str(caught.value) == (
-        f"openai-responses:m at {loopback.base_url}: no answer within 0.2 s; "
+        f"openai-responses:m at {loopback.base_url}: no reply within 0.2 s; "
         "set a longer timeout in ChatOptions or ask for less"
     )
     assert caught.value.body == "Hello"
@@ -355,34 +368,34 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
         (
             event("error", code="server_error", message="Oh", param=None),
             ModelServerError,
-            "500 the server failed: Oh; ask again later",
+            "500 the server failed: Oh; try again later",
         ),
         (
             event("error", code="rate_limit_exceeded", message="slow down", param=None),
             RateLimitError,
-            "429 too many requests: slow down; ask less often",
+            "429 too many requests: slow down; send fewer requests",
         ),
         (
             b'data: {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}\n\n',
             BadRequestError,
-            "400 the request is not accepted: too long; change what it says is wrong",
+            "400 the request is not accepted: too long; correct what the message names",
         ),
         (
-            ended(response(status="failed", error={"code": "server_error", "message": "Oh"})),
+            end_event(response(status="failed", error={"code": "server_error", "message": "Oh"})),
             ModelServerError,
-            "500 the server failed: Oh; ask again later",
+            "500 the server failed: Oh; try again later",
         ),
         (
-            ended(response(status="failed", error={"code": "invalid_prompt", "message": "No"})),
+            end_event(response(status="failed", error={"code": "invalid_prompt", "message": "No"})),
             BadRequestError,
-            "400 the request is not accepted: No; change what it says is wrong",
+            "400 the request is not accepted: No; correct what the message names",
         ),
     ],
 )
 def test_an_error_in_the_stream_is_raised_as_what_it_is(
     loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, kind: type[ModelError], said: str
 ) -> None:
-    loopback.reply(sse(begun(), wrote("Hello"), sent))
+    loopback.reply(sse(start_events(), text_delta("Hello"), sent))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hello")
     with pytest.raises(kind) as caught:
@@ -397,12 +410,12 @@ def test_an_error_in_the_stream_is_raised_as_what_it_is(
         (b"data: <html>\n\n", "it is not JSON", "'data: <html>\\n\\n'"),
         (
             b'data: {"type": "response.completed"}\n\n',
-            "one of its events has another shape",
+            "one of its events has an unexpected shape",
             '\'data: {"type": "response.completed"}\\n\\n\'',
         ),
         (
             b'data: {"type": "response.output_text.delta"}\n\n',
-            "one of its events has another shape",
+            "one of its events has an unexpected shape",
             '\'data: {"type": "response.output_text.delta"}\\n\\n\'',
         ),
     ],
@@ -414,13 +427,13 @@ def test_events_that_are_of_no_response_are_an_invalid_reply(
     with pytest.raises(InvalidReplyError) as caught:
         list(model.stream(HELLO))
     assert str(caught.value) == (
-        f"openai-responses:m at {loopback.base_url}: the answer is no response of the Responses API: "
+        f"openai-responses:m at {loopback.base_url}: the reply is not a response of the Responses API: "
         f"{reason}; check base_url. It begins: {begins}"
     )
 
 
 def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    loopback.reply(raw(b"<html></html>", content_type="text/html"))
+    loopback.reply(raw_reply(b"<html></html>", content_type="text/html"))
     with pytest.raises(ModelConnectionError) as caught:
         list(model.stream(HELLO))
     assert caught.value.body == ""
@@ -429,23 +442,23 @@ def test_a_page_instead_of_a_stream_is_an_early_end(loopback: Loopback, model: O
 def test_closing_a_stream_early_closes_its_connection(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+    loopback.reply(sse(text_delta("Hello"), END, wait_before={1: threading.Event()}))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hello")
     assert not loopback.hung_up.is_set()
     deltas.close()
-    assert loopback.hung_up.wait(LONGEST_WAIT)
+    assert loopback.hung_up.wait(MAX_WAIT)
 
 
 def test_closing_an_async_stream_early_closes_its_connection(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
-    loopback.reply(sse(wrote("Hello"), END, held={1: threading.Event()}))
+    loopback.reply(sse(text_delta("Hello"), END, wait_before={1: threading.Event()}))
 
     async def read_one() -> bool:
         deltas = model.astream(HELLO)
         assert await anext(deltas) == ReplyDelta("Hello")
         await deltas.aclose()
-        return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+        return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert asyncio.run(read_one())

@@ -1,0 +1,136 @@
+"""The interface between one call of a model and the API of one provider.
+
+A provider implements ``ApiDialect``: it writes the HTTP request of a call, and reads the reply or the
+stream. Everything else is the same for all providers and is done by
+``aiservices.models.http.model.HttpChatModel``: sending, timeouts, error mapping, logging. The address, the
+key and the signing of requests are not a matter of the dialect but of the ``Credentials`` that the
+provider's model class gives to its HTTP clients.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from pydantic_core import to_json
+
+from ..messages import ChatReply, Message
+from ..requests import ChatOptions, ResponseFormat, Tooling
+from .base import HttpRequest
+from .errors import ErrorDetails, read_error_details
+from .replies import StreamReader
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSettings:
+    """All that a request is made of, except its messages.
+
+    Attributes:
+        model: The name of the model, as the provider knows it.
+        options: The options of the call, completed by those of the model.
+        response_format: The format that the reply must have, if any.
+        tooling: The tools that the model may call, if any.
+        stream: Request a stream instead of a whole reply.
+    """
+
+    model: str
+    options: ChatOptions
+    response_format: ResponseFormat | None
+    tooling: Tooling | None
+    stream: bool
+
+
+RequestWriter: TypeAlias = Callable[[Sequence[Message]], HttpRequest]
+
+
+class ApiDialect(ABC):
+    """How the requests and replies of one provider's API look.
+
+    Attributes:
+        reply_name: What error messages call a valid reply, as in "the reply is not a chat completion".
+    """
+
+    reply_name: ClassVar[str] = "chat reply"
+
+    @abstractmethod
+    def request_writer(self, settings: CallSettings) -> RequestWriter:
+        """Return the function that writes the requests of these settings for the messages of each call.
+
+        The model calls this once for each combination of settings and keeps the writer. So work that depends
+        on the settings alone, such as the JSON of the tools, is done here, and work that depends on the
+        messages (a system text that is not one of the API's messages, for example) is done by the writer.
+        Both raise UnsupportedRequestError for what the API cannot express, and ValueError for what has no
+        JSON form.
+        """
+
+    @abstractmethod
+    def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
+        """Read a whole reply. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+
+    @abstractmethod
+    def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:
+        """Return a reader for a stream that has just begun with these response headers."""
+
+    def check_options(self, options: ChatOptions) -> None:  # noqa: B027  # most APIs have all options
+        """Raise UnsupportedRequestError if an option is set that the API does not have."""
+
+    def error_details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        """Read the body of an error response, or of an error in a stream, which has no headers."""
+        return read_error_details(headers, body)
+
+
+def json_request_writer(
+    path: str,
+    settings_members: Mapping[str, object],
+    message_members: Mapping[str, Callable[[Sequence[Message]], object]],
+    extra_body: Mapping[str, object] | None = None,
+    *,
+    merged: Sequence[str] = (),
+) -> RequestWriter:
+    """Return a writer of requests whose body is a JSON object.
+
+    Args:
+        path: The path of every request.
+        settings_members: The members that do not depend on the messages. Their JSON is written only once. A
+            member that is None is left out.
+        message_members: Functions that return the other members for the messages of a request, by name. A
+            member that is None is left out.
+        extra_body: Members that replace those of the same name.
+        merged: Names of members whose own members ``extra_body`` replaces one by one.
+    """
+    extra = extra_body or {}
+    members = {name: value for name, value in settings_members.items() if value is not None}
+    for name, value in extra.items():
+        own = members.get(name) if name in merged else None
+        if isinstance(own, Mapping) and isinstance(value, Mapping):
+            value = {**own, **value}
+        members[name] = value
+    constant = to_json(members, fallback=_as_json_value)[1:-1]
+    per_request = [(to_json(name), write) for name, write in message_members.items() if name not in extra]
+
+    def write_request(messages: Sequence[Message]) -> HttpRequest:
+        parts = [constant] if constant else []
+        for name, write in per_request:
+            value = write(messages)
+            if value is not None:
+                parts.append(b"%s:%s" % (name, to_json(value)))
+        return HttpRequest(path, b"{%s}" % b",".join(parts))
+
+    return write_request
+
+
+def _as_json_value(value: object) -> object:
+    # a read-only mapping is an example of a type that pydantic_core does not know
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise ValueError(f"{type(value).__name__} has no JSON form")
+
+
+def safe_name(name: str) -> str:
+    """Return the name of a schema or a tool with only the characters and the length that providers accept."""
+    return _NOT_IN_NAMES.sub("_", name)[:64] or "answer"

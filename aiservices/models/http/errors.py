@@ -1,0 +1,315 @@
+"""Errors of HTTP APIs: what a dialect raises, and how each failure of a request becomes a ModelError."""
+
+from __future__ import annotations
+
+import math
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, TypeAlias
+
+from pydantic_core import from_json, to_json
+
+from output_parsers.result.errors import shorten
+
+from ..errors import (
+    AuthenticationError,
+    BadRequestError,
+    InvalidReplyError,
+    ModelConnectionError,
+    ModelError,
+    ModelNotFoundError,
+    ModelServerError,
+    ModelTimeoutError,
+    RateLimitError,
+)
+from .base import INVALID_HEADER, ProxyError, TransportError
+
+_MIN_SECRET_LENGTH = 8  # a shorter key ("ollama") protects nothing, and may be an ordinary word of a message
+_MAX_QUOTED = 300
+# the texts of urllib3, http.client, aiohttp and httpx2 for a body that ends too early
+_CUT_SHORT = (
+    "ended prematurely",
+    "IncompleteRead(",
+    "payload is not completed",
+    "without sending complete message body",
+)
+_STATUS_OF_CODE = {
+    "authentication_error": 401,
+    "bio_policy": 400,
+    "context_length_exceeded": 400,
+    "data_residency_mismatch": 400,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "invalid_prompt": 400,
+    "invalid_request_error": 400,
+    "misalignment_policy_violation": 400,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+}
+
+
+class UnsupportedRequestError(ValueError):
+    """The API cannot express something that a request asks for; the message says what to do instead."""
+
+
+class UnreadableReplyError(ValueError):
+    """The bytes are not a reply of the API; the message says what is wrong with them."""
+
+
+class BrokenStreamError(Exception):
+    """The stream ended before the reply was complete."""
+
+
+class ReportedError(Exception):
+    """The provider sent an error where a reply should be; ``payload`` is the JSON value of that error."""
+
+    def __init__(self, payload: object) -> None:
+        super().__init__("the provider reported an error")
+        self.payload = payload
+
+
+class ErrorDetails(NamedTuple):
+    """A provider's error, in terms that do not depend on the provider.
+
+    Attributes:
+        message: The provider's text; "" if there is none.
+        status: The HTTP status that the error stands for, if its body names one; it counts for errors that
+            arrive with a success status, as in streams.
+        code_status: The same, where it is only known from the name of the error.
+        quota_exceeded: The account has no quota left, so waiting does not help.
+        request_id: The provider's id of the request.
+        retry_after: Seconds that the provider asks to wait.
+    """
+
+    message: str
+    status: int | None = None
+    code_status: int | None = None
+    quota_exceeded: bool = False
+    request_id: str | None = None
+    retry_after: float | None = None
+
+
+# Reads the headers and the body of an error; the headers are empty for an error within a stream.
+DetailsReader: TypeAlias = Callable[[Mapping[str, str], str], ErrorDetails]
+
+
+def read_error_details(headers: Mapping[str, str], body: str) -> ErrorDetails:
+    """Read an error of OpenAI's APIs, or of one of the many servers that nest its members differently."""
+    message, codes = _message_and_codes(body)
+    return ErrorDetails(
+        message,
+        next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None),
+        next((_STATUS_OF_CODE[code] for code in codes if code in _STATUS_OF_CODE), None),
+        "insufficient_quota" in codes,
+        headers.get("x-request-id"),
+        retry_after(headers),
+    )
+
+
+def _message_and_codes(body: str) -> tuple[str, list[str]]:
+    try:
+        data = from_json(body)
+    except ValueError:
+        return " ".join(body.split()), []
+    if isinstance(data, dict):
+        data = data.get("error") or data
+    if not isinstance(data, dict):
+        return str(data), []
+    message = data.get("message") or data.get("detail") or ""
+    codes = [str(data[key]) for key in ("code", "type") if data.get(key)]
+    return message if isinstance(message, str) else to_json(message).decode(), codes
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that the headers ask to wait (in milliseconds, seconds or as a date), or None."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMapper:
+    """Turns the failures of one call into ModelErrors whose messages hold no secrets.
+
+    Attributes:
+        label: The model and its address; every message starts with it.
+        secrets: Texts that messages must not show, such as API keys.
+        key_advice: How to set a valid key, for messages.
+        timeout: The timeout of the call, in seconds.
+        reply_name: The name of a valid reply in messages, such as "chat completion".
+        read_details: Reads an error in the format of the provider.
+    """
+
+    label: str
+    secrets: tuple[str, ...] = ()
+    key_advice: str = ""
+    timeout: float | None = None
+    reply_name: str = "chat completion"
+    read_details: DetailsReader = read_error_details
+
+    def from_exception(self, error: Exception) -> ModelError:
+        """Return the ModelError for an exception of an HTTP client or of the SDK."""
+        response = getattr(error, "response", None)
+        if response is not None:
+            details = self.read_details(response.headers, response.text)
+            return self._from_status(response.status_code, details, response.headers, response.text)
+        chain = list(_cause_chain(error))
+        if any("Timeout" in type(link).__name__ for link in chain):
+            limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
+            return ModelTimeoutError(
+                self._message(f"no reply {limit}; set a longer timeout in ChatOptions or ask for less"),
+                retryable=True,
+            )
+        return ModelConnectionError(self._message(_connection_problem(chain)), retryable=True)
+
+    def reply_too_late(self) -> ModelTimeoutError:
+        """Return the error for a reply that began to arrive but was not complete before the deadline."""
+        return ModelTimeoutError(
+            self._message("the reply was not complete when its time was over; ask for less"), retryable=True
+        )
+
+    def broken_stream(self, text: str) -> ModelConnectionError:
+        """Return the error for a stream that ended early; ``text`` is what arrived, its ``body``."""
+        return ModelConnectionError(
+            self._message(
+                f"the stream ended after {len(text)} characters, before the reply was complete; try again"
+            ),
+            retryable=True,
+            body=text,
+        )
+
+    def unusable_reply(self, error: UnreadableReplyError | ReportedError, body: bytes) -> ModelError:
+        """Return the error for a reply with a success status that cannot be read or reports an error."""
+        if isinstance(error, ReportedError):
+            return self._from_payload(error.payload)
+        text = self._redacted(body.decode(errors="replace"))
+        start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
+        return InvalidReplyError(
+            self._message(
+                f"the reply is not a {self.reply_name}: {error}; check base_url. It begins: {start!r}"
+            ),
+            body=text,
+        )
+
+    def invalid_request(self, error: Exception) -> BadRequestError:
+        """Return the error for a request that cannot be written; nothing was sent."""
+        if isinstance(error, UnsupportedRequestError):
+            return BadRequestError(self._message(str(error)))
+        return BadRequestError(
+            self._message(
+                f"the request cannot be written as JSON: {error}; "
+                "texts must be valid Unicode, values plain JSON"
+            )
+        )
+
+    def _from_payload(self, payload: object) -> ModelError:
+        body = to_json(payload).decode()
+        details = self.read_details({}, body)
+        error = self._from_status(details.status or details.code_status or 500, details, {}, body)
+        error.status = details.status  # the HTTP status was a success
+        return error
+
+    def _from_status(
+        self, status: int, details: ErrorDetails, headers: Mapping[str, str], body: str
+    ) -> ModelError:
+        error_type, summary, advice, retryable = _classify(status, details.quota_exceeded, self.key_advice)
+        wait = details.retry_after
+        if wait is not None and error_type is RateLimitError and not details.quota_exceeded:
+            advice = f"wait {wait:g} s or {advice}"
+        message = self._redacted(details.message)
+        message = message[:_MAX_QUOTED] + "…" if len(message) > _MAX_QUOTED else message
+        should_retry = headers.get("x-should-retry")  # how OpenAI and Anthropic overrule the status
+        return error_type(
+            self._message(f"{status} {summary}{': ' + message if message else ''}; {advice}"),
+            status=status,
+            request_id=details.request_id,
+            retryable=should_retry == "true" if should_retry in ("true", "false") else retryable,
+            retry_after=wait,
+            body=self._redacted(body),
+        )
+
+    def _message(self, text: str) -> str:
+        return f"{self.label}: {self._redacted(text)}"
+
+    def _redacted(self, text: str) -> str:
+        for secret in self.secrets:
+            if len(secret) >= _MIN_SECRET_LENGTH:
+                text = text.replace(secret, "[redacted]")
+        return text
+
+
+def _classify(status: int, quota_exceeded: bool, key_advice: str) -> tuple[type[ModelError], str, str, bool]:
+    """Return the error type for a status, what the status means, what to do, and if a retry may help."""
+    if status == 401:
+        return AuthenticationError, "the key is not accepted", key_advice, False
+    if status == 403:
+        return AuthenticationError, "not permitted", "check what the key may do", False
+    if status == 404:
+        return ModelNotFoundError, "not found", "check the model's name and base_url", False
+    if status == 408:
+        return ModelTimeoutError, "the server waited too long", "try again", True
+    if status == 429 and quota_exceeded:
+        return RateLimitError, "the quota is used up", "check plan and billing of the account", False
+    if status == 429:
+        return RateLimitError, "too many requests", "send fewer requests", True
+    if status >= 500:
+        return ModelServerError, "the server failed", "try again later", True
+    if status >= 400:
+        return BadRequestError, "the request is not accepted", "correct what the message names", status == 409
+    return InvalidReplyError, "unexpected status", "check base_url", False
+
+
+def _cause_chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, its cause, the cause of that and so on; of a group, the first member.
+
+    The context of an error is left out: it may be an error that the caller was handling. The HTTP libraries
+    drop the cause in one case, but keep it as an argument.
+    """
+    while error is not None:
+        yield error
+        nested = error.exceptions if isinstance(error, BaseExceptionGroup) else error.args
+        inner = next((argument for argument in nested if isinstance(argument, BaseException)), None)
+        error = inner or error.__cause__
+
+
+def _connection_problem(chain: list[BaseException]) -> str:
+    """Describe why a connection failed, and what to do about it."""
+    for link in chain:
+        if isinstance(link, ProxyError):
+            return f"the proxy failed ({link}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+        if isinstance(link, ConnectionRefusedError):
+            return "connection refused; check base_url and that the server runs"
+        if isinstance(link, socket.gaierror):
+            return "the host name is unknown; check base_url and the network"
+        if isinstance(link, ssl.SSLCertVerificationError):
+            return (
+                f"its certificate is not trusted ({link.verify_message}); check base_url and the certificates"
+            )
+        if getattr(link, "reason", None) == "WRONG_VERSION_NUMBER":
+            return "the server does not speak TLS; check https in base_url"
+        if any(text in str(link) for text in _CUT_SHORT):
+            return "the connection was cut before the reply was complete; try again, and check the network"
+        if isinstance(link, TransportError):
+            return f"{link}; check the key and extra_headers"
+    # the inner exception says more than the SDK's "Connection error." or "Connection aborted."
+    inner = chain[1] if len(chain) > 1 else chain[0]
+    if "Illegal header" in str(inner):  # its text quotes the header, which may hold the key
+        return f"{INVALID_HEADER}; check the key and extra_headers"
+    text = shorten(" ".join(str(inner).split()), _MAX_QUOTED)
+    return f"the connection failed ({type(inner).__name__}: {text}); check base_url and the network"

@@ -1,0 +1,469 @@
+"""The chat model behind every HTTP API: it writes, sends and logs requests, and reads replies and streams."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+
+from ..base import Capabilities
+from ..errors import DefinitionError, DefinitionProblem, ModelConnectionError, ModelError
+from ..messages import ChatReply, ReplyDelta
+from ..requests import ChatOptions, ChatRequest
+from .api import ApiDialect, CallSettings, RequestWriter
+from .base import AnyResponse, Credentials, HttpRequest, PerLoop, TransportError, display_url
+from .errors import (
+    BrokenStreamError,
+    ErrorMapper,
+    ReportedError,
+    UnreadableReplyError,
+    UnsupportedRequestError,
+)
+from .replies import StreamReader
+
+if TYPE_CHECKING:
+    from .async_client import AsyncHttpClient
+    from .sync_client import SyncHttpClient
+
+_MAX_PREPARED = 256
+_SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # how the names of secret headers end
+_NO_OPTIONS = ChatOptions()
+
+
+class BlockingResponse(AnyResponse, Protocol):
+    """A response to a blocking request."""
+
+    @property
+    def content(self) -> bytes: ...
+    def iter_bytes(self) -> Iterator[bytes]: ...
+    def close(self) -> None: ...
+
+
+class LoopResponse(AnyResponse, Protocol):
+    """A response to a request of an event loop."""
+
+    @property
+    def content(self) -> bytes: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HttpClient(Protocol[R_co]):
+    """Sends requests to one server. A client of an event loop returns an awaitable of the response.
+
+    Attributes:
+        headers: Sent with every request; read for logs.
+        secrets: Texts that error messages must not show.
+        failures: The exceptions that ``post`` and the reading of a response raise.
+    """
+
+    @property
+    def headers(self) -> Mapping[str, object]: ...
+    @property
+    def secrets(self) -> tuple[str, ...]: ...
+    @property
+    def failures(self) -> tuple[type[Exception], ...]: ...
+    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> R_co:
+        """Send a request. ``timeout`` is in seconds; ``unread`` leaves the body of the response unread."""
+
+
+class ClientSource(Protocol):
+    """Makes the HTTP clients of one model when they are first needed, and closes them."""
+
+    def sync_client(self) -> HttpClient[BlockingResponse]:
+        """Return the client of blocking calls."""
+
+    async def async_client(self) -> HttpClient[Awaitable[LoopResponse]]:
+        """Return the client of the running event loop."""
+
+    def close(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class HttpClients:
+    """Our own HTTP clients for one model: one for all blocking calls, and one for each event loop.
+
+    Args:
+        model_name: The name of the model in error messages.
+        base_url: The URL below which all requests go.
+        credentials: Returns the credentials when a client is made. Raises AuthenticationError if there are
+            none, so a model can be created without a key.
+    """
+
+    def __init__(self, model_name: str, base_url: str, credentials: Callable[[], Credentials]) -> None:
+        self.model_name = model_name
+        self.address = display_url(base_url)
+        self._base_url = base_url
+        self._credentials = credentials
+        self._sync_client: SyncHttpClient | None = None
+        self._async_clients: PerLoop[AsyncHttpClient] = PerLoop(
+            self._make_async, lambda client: client.close(), lambda client: client.abandon()
+        )
+        self._lock = Lock()
+
+    def sync_client(self) -> HttpClient[BlockingResponse]:
+        client = self._sync_client
+        if client is None:
+            made = (
+                self._make_sync()
+            )  # outside of the lock, which a process forked meanwhile would find locked
+            with self._lock:
+                client = self._sync_client = self._sync_client or made
+        return client
+
+    async def async_client(self) -> HttpClient[Awaitable[LoopResponse]]:
+        return await self._async_clients.get()
+
+    def close(self) -> None:
+        """Close the client of blocking calls; a later request makes a new one."""
+        with self._lock:
+            client, self._sync_client = self._sync_client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close the client of blocking calls and that of the running event loop."""
+        self.close()
+        await self._async_clients.aclose()
+
+    def _make_sync(self) -> SyncHttpClient:
+        from .sync_client import SyncHttpClient  # urllib3 is not needed to declare a service
+
+        try:
+            return SyncHttpClient(self._base_url, self._credentials())
+        except TransportError as error:
+            raise ModelConnectionError(f"{self.model_name}: {error}") from error
+
+    def _make_async(self) -> AsyncHttpClient:
+        from .async_client import AsyncHttpClient  # and aiohttp takes most of the time to import a model
+
+        try:
+            return AsyncHttpClient(self._base_url, self._credentials())
+        except TransportError as error:
+            raise ModelConnectionError(f"{self.model_name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PreparedCall:
+    """What all calls with the same options, response format and tools have in common.
+
+    Attributes:
+        settings: All that the requests are made of, except the messages.
+        write: Writes the request for the messages of a call.
+        call_options: The options of the call as they were given. They are known by their id, so they are kept
+            alive here; the settings keep the response format and the tools alive.
+    """
+
+    settings: CallSettings
+    write: RequestWriter
+    call_options: ChatOptions
+
+
+class HttpChatModel:
+    """A chat model behind an HTTP API.
+
+    A provider's model class gives it the dialect of the API and a source of HTTP clients. Every call makes
+    one HTTP request: retries belong to the budget of the call, which only the caller knows. Creating a model
+    opens no connection. Raises DefinitionError if the options hold something that the API does not have.
+
+    Args:
+        model: The name of the model, as the provider knows it.
+        provider: The part before the colon in the names of such models, as in ``"openai:gpt-5"``.
+        dialect: Writes requests and reads replies.
+        clients: Makes the HTTP clients.
+        address: Where requests go, without credentials.
+        key_advice: How to set a key, for error messages, as in ``"set OPENAI_API_KEY or pass api_key"``.
+        capabilities: What the model can be asked for.
+        options: Options for all requests; those of a request win.
+        logger: Requests and replies go to this logger, without keys.
+        log_level: The level of these log messages.
+
+    Attributes:
+        name: The name of the model with its provider.
+        capabilities: What the model can be asked for.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: str,
+        dialect: ApiDialect,
+        clients: ClientSource,
+        address: str,
+        key_advice: str,
+        capabilities: Capabilities,
+        options: ChatOptions = _NO_OPTIONS,
+        logger: logging.Logger,
+        log_level: int = logging.DEBUG,
+    ) -> None:
+        self.name = f"{provider}:{model}"
+        self.capabilities = capabilities
+        self._model = model
+        self._provider = provider
+        self._dialect = dialect
+        self._clients = clients
+        self._address = address
+        self._key_advice = key_advice
+        self._options = options
+        self._logger = logger
+        self._log_level = log_level
+        self._prepared: dict[tuple[int, int, int, bool], _PreparedCall] = {}
+        self._lock = Lock()
+        try:
+            dialect.check_options(options)
+        except UnsupportedRequestError as error:
+            raise DefinitionError([DefinitionProblem(self.name, str(error))]) from None
+
+    @property
+    def endpoint(self) -> str:
+        """Where requests go, without credentials. What this server refuses is remembered under it."""
+        return self._address
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r} at {self.endpoint})"
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Send a request and return the reply. Raises ModelError."""
+        call = self._start(self._clients.sync_client(), request, stream=False)
+        deadline = request.deadline
+        try:
+            response = call.client.post(
+                call.request, call.settings.options.timeout, unread=deadline is not None
+            )
+            body = response.content if deadline is None else call.read_before(deadline, response)
+        except call.client.failures as error:
+            raise call.failure(error) from error
+        return call.read(response, body)
+
+    async def acomplete(self, request: ChatRequest) -> ChatReply:
+        """Send a request and return the reply. Raises ModelError."""
+        call = self._start(await self._clients.async_client(), request, stream=False)
+        try:
+            response = await call.client.post(call.request, call.settings.options.timeout, unread=False)
+        except call.client.failures as error:
+            raise call.failure(error) from error
+        return call.read(response, response.content)
+
+    def stream(self, request: ChatRequest) -> Generator[ReplyDelta, None, None]:
+        """Send a request and yield the reply as it arrives. Raises ModelError."""
+        call = self._start(self._clients.sync_client(), request, stream=True)
+        try:
+            response = call.client.post(call.request, call.settings.options.timeout, unread=True)
+        except call.client.failures as error:
+            raise call.failure(error) from error
+        try:
+            reader = call.stream_reader(response)
+            try:
+                for chunk in response.iter_bytes():
+                    for delta in call.feed(reader, chunk):
+                        yield delta
+                    if reader.done:
+                        break
+            except call.client.failures as error:
+                call.raise_unless_finished(reader, error)
+            for delta in call.end(reader):
+                yield delta
+        finally:
+            response.close()
+
+    async def astream(self, request: ChatRequest) -> AsyncGenerator[ReplyDelta, None]:
+        """Send a request and yield the reply as it arrives. Raises ModelError."""
+        call = self._start(await self._clients.async_client(), request, stream=True)
+        try:
+            response = await call.client.post(call.request, call.settings.options.timeout, unread=True)
+        except call.client.failures as error:
+            raise call.failure(error) from error
+        try:
+            reader = call.stream_reader(response)
+            try:
+                async for chunk in response.aiter_bytes():
+                    for delta in call.feed(reader, chunk):
+                        yield delta
+                    if reader.done:
+                        break
+            except call.client.failures as error:
+                call.raise_unless_finished(reader, error)
+            for delta in call.end(reader):
+                yield delta
+        finally:
+            await response.aclose()
+
+    def close(self) -> None:
+        """Close the connections that this model opened. A later request opens new ones."""
+        self._clients.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of blocking calls and of the running event loop.
+
+        Those of another event loop are closed when that loop ends.
+        """
+        await self._clients.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _start(self, client: HttpClient[R], request: ChatRequest, *, stream: bool) -> _Call[R]:
+        """Write the HTTP request of a call. Raises BadRequestError if the API cannot express it."""
+        # The objects are compared by identity, which is much faster than by value. An entry keeps them alive,
+        # so their ids cannot come to stand for other objects.
+        key = (id(request.options), id(request.response_format), id(request.tooling), stream)
+        try:
+            prepared = self._prepared.get(key) or self._prepare(key, request)
+            http_request = prepared.write(request.messages)
+        except ValueError as error:
+            raise ErrorMapper(self._label(self._model)).invalid_request(error) from error
+        extra_headers = prepared.settings.options.extra_headers
+        if extra_headers:
+            http_request = http_request._replace(headers={**http_request.headers, **extra_headers})
+        logs = self._logger.isEnabledFor(self._log_level)
+        call = _Call(self, client, prepared.settings, http_request, logs)
+        if logs:
+            headers = _loggable({**client.headers, **http_request.headers})
+            call.log("request %s %s", headers, http_request.body.decode(errors="replace"))
+        return call
+
+    def _prepare(self, key: tuple[int, int, int, bool], request: ChatRequest) -> _PreparedCall:
+        options = request.options.with_defaults(self._options)
+        model = options.model or self._model
+        settings = CallSettings(
+            model, replace(options, model=model), request.response_format, request.tooling, key[-1]
+        )
+        self._dialect.check_options(settings.options)
+        prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
+        with self._lock:
+            if len(self._prepared) >= _MAX_PREPARED:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[key] = prepared
+        return prepared
+
+    def _label(self, model: str) -> str:
+        """Return the name and the address of a model, for messages and logs."""
+        return f"{self._provider}:{model} at {self.endpoint}"
+
+
+@dataclass(slots=True, eq=False)
+class _Call(Generic[R]):
+    """One request of a model, ready to be sent, and the reading of its response.
+
+    Attributes:
+        model: The model that is called.
+        client: The HTTP client to send the request with.
+        settings: All that the request is made of, except its messages.
+        request: The HTTP request.
+        logs: The logger of the model takes messages of its level.
+    """
+
+    model: HttpChatModel
+    client: HttpClient[R]
+    settings: CallSettings
+    request: HttpRequest
+    logs: bool
+
+    def read_before(self, deadline: float, response: BlockingResponse) -> bytes:
+        """Read a whole body. Raises ModelTimeoutError if that takes until after the deadline.
+
+        The timeout of an HTTP library limits each wait for the server, so a server that sends a little at a
+        time never exceeds it. ``deadline`` is a time of ``time.monotonic()``.
+        """
+        chunks = []
+        try:
+            for chunk in response.iter_bytes():
+                chunks.append(chunk)
+                if time.monotonic() > deadline:
+                    raise self._errors().reply_too_late()
+        finally:
+            response.close()
+        return b"".join(chunks)
+
+    def read(self, response: AnyResponse, body: bytes) -> ChatReply:
+        """Read the reply in a whole response."""
+        if self.logs:
+            self._log_response(response, body)
+        try:
+            return self.model._dialect.read_reply(body, response.headers, self.settings)
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._errors().unusable_reply(error, body) from error
+
+    def stream_reader(self, response: AnyResponse) -> StreamReader:
+        """Return a reader for a response that has just begun."""
+        if self.logs:
+            self._log_response(response, b"")
+        return self.model._dialect.stream_reader(response.headers, self.settings)
+
+    def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
+        """Return the deltas that a piece of a stream completes."""
+        if self.logs:
+            self.log("chunk of a stream %s", chunk.decode(errors="replace"))
+        try:
+            return reader.feed(chunk)
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._errors().unusable_reply(error, chunk) from error
+
+    def end(self, reader: StreamReader) -> list[ReplyDelta]:
+        """Return the last deltas of a stream that ended."""
+        try:
+            return reader.end()
+        except BrokenStreamError:
+            raise self._errors().broken_stream(reader.text) from None
+        except (UnreadableReplyError, ReportedError) as error:
+            raise self._errors().unusable_reply(error, reader.body) from error
+
+    def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:
+        """Raise the ModelError for a broken connection, unless the reply was complete before."""
+        if not reader.finished:
+            failure = self.failure(error)
+            failure.body = reader.text
+            raise failure from error
+
+    def failure(self, error: Exception) -> ModelError:
+        """Return the ModelError for an exception of the HTTP client."""
+        if self.logs and (response := getattr(error, "response", None)) is not None:
+            self._log_response(response, response.content)
+        return self._errors().from_exception(error)
+
+    def log(self, message: str, *values: object) -> None:
+        """Log something about this call; the message starts with the model and its address."""
+        model = self.model
+        model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *values)
+
+    def _log_response(self, response: AnyResponse, body: bytes) -> None:
+        text = body.decode(errors="replace")
+        self.log("reply %d %s %s", response.status_code, _loggable(response.headers), text)
+
+    def _errors(self) -> ErrorMapper:
+        secret_headers = (value for name, value in self.request.headers.items() if _is_secret(name))
+        return ErrorMapper(
+            self.model._label(self.settings.model),
+            (*self.client.secrets, *secret_headers),
+            self.model._key_advice,
+            self.settings.options.timeout,
+            self.model._dialect.reply_name,
+            self.model._dialect.error_details,
+        )
+
+
+def _is_secret(header: str) -> bool:
+    return header.lower().endswith(_SECRET_HEADERS)
+
+
+def _loggable(headers: Mapping[str, object]) -> dict[str, str]:
+    # the SDK marks headers that it leaves out with objects that are not texts
+    texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+    return {name: "[redacted]" if _is_secret(name) else value for name, value in texts.items()}

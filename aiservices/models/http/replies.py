@@ -1,0 +1,220 @@
+"""Read replies of HTTP APIs: JSON objects, and streams of events that may be cut anywhere.
+
+``EventStreamReader`` is the basis for the stream of an API. Its decoder splits the bytes into events:
+``SseDecoder`` for server-sent events, or a decoder for the frames of another format.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from ..messages import ChatReply, ReplyDelta, ToolCallDelta
+from .errors import BrokenStreamError, ReportedError, UnreadableReplyError
+
+JsonObject = dict[str, Any]  # the members of a provider's JSON are only known at run time
+
+
+def parse_object(raw: bytes) -> JsonObject:
+    """Parse a JSON object. Raises UnreadableReplyError, or ReportedError if the object is an error."""
+    try:
+        data = from_json(raw)
+    except ValueError:
+        raise UnreadableReplyError("it is not JSON") from None
+    if not isinstance(data, dict):
+        raise UnreadableReplyError("it is not a JSON object")
+    if data.get("error"):
+        raise ReportedError(data["error"])
+    if data.get("object") == "error":  # the format of vLLM
+        raise ReportedError(data)
+    return data
+
+
+class EventDecoder(Protocol):
+    """Splits the bytes of a stream into the JSON payloads of its events."""
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        """Return the payloads of the events that these bytes complete."""
+
+    def end(self) -> list[bytes]:
+        """Return the payloads that are left when no more bytes arrive."""
+
+
+class SseDecoder:
+    """Splits server-sent events into the data of whole events.
+
+    Bytes without a line end are only collected, so a line that arrives in many pieces costs no more than one
+    that arrives whole.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        line_end = chunk.find(b"\n")
+        if line_end < 0:
+            self._pieces.append(chunk)
+            return []
+        # most chunks are exactly one event of one line, which needs no splitting
+        if (
+            line_end == len(chunk) - 2
+            and chunk.startswith(b"data: ")
+            and b"\r" not in chunk
+            and chunk.endswith(b"\n")
+            and not (self._pieces or self._data)
+        ):
+            return [chunk[6:line_end]]
+        if self._pieces:
+            chunk = b"".join([*self._pieces, chunk])
+        lines = chunk.split(b"\n")
+        last = lines.pop()
+        self._pieces = [last] if last else []
+        return self._events(lines)
+
+    def end(self) -> list[bytes]:
+        """Return the event whose closing blank line is missing, if there is one."""
+        line, self._pieces = b"".join(self._pieces), []
+        return self._events([line, b""])
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        events: list[bytes] = []
+        data = self._data
+        for raw in lines:
+            line = raw[:-1] if raw.endswith(b"\r") else raw
+            if line.startswith(b"data:"):
+                data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            elif not line and data:
+                events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                data.clear()
+        return events
+
+
+class StreamReader(ABC):
+    """Reads the bytes of one streamed reply into deltas.
+
+    Attributes:
+        done: The provider said that nothing more follows, so the stream need not be read further.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """True if the reply is complete, even if the connection breaks now."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The text of the model so far, for errors."""
+
+    @property
+    def body(self) -> bytes:
+        """The bytes so far, if the reply arrives as one JSON value instead of events; else b""."""
+        return b""
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> list[ReplyDelta]:
+        """Return the deltas that these bytes complete. Raises UnreadableReplyError or ReportedError."""
+
+    @abstractmethod
+    def end(self) -> list[ReplyDelta]:
+        """Return the last deltas when no more bytes arrive; the very last one carries the whole reply.
+
+        Raises BrokenStreamError if the reply is not complete, else the errors of ``feed``.
+        """
+
+
+class EventStreamReader(StreamReader):
+    """The part of reading a stream of JSON events that all APIs have in common."""
+
+    def __init__(self, decoder: EventDecoder | None = None) -> None:
+        super().__init__()
+        self._decoder = SseDecoder() if decoder is None else decoder
+        self._texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    @abstractmethod
+    def _read_event(self, data: JsonObject) -> ReplyDelta | None:
+        """Return the delta of an event, if any.
+
+        May raise AttributeError, KeyError and TypeError for an event of unknown shape.
+        """
+
+    @abstractmethod
+    def _last_deltas(self) -> list[ReplyDelta]:
+        """Return the last deltas of a stream that is finished."""
+
+    def feed(self, chunk: bytes) -> list[ReplyDelta]:
+        return self._read_events(self._decoder.feed(chunk))
+
+    def end(self) -> list[ReplyDelta]:
+        deltas: list[ReplyDelta] = []
+        if not self.finished:
+            try:
+                deltas = self._read_events(self._decoder.end())
+            except UnreadableReplyError:
+                raise BrokenStreamError from None  # the stream broke in the middle of an event
+        if not self.finished:
+            raise BrokenStreamError
+        return [*deltas, *self._last_deltas()]
+
+    def _read_events(self, events: list[bytes]) -> list[ReplyDelta]:
+        deltas: list[ReplyDelta] = []
+        for event in events:
+            if event.startswith(b"[DONE]"):  # OpenAI's end of a stream; JSON cannot begin like this
+                self.done = True
+                break
+            try:
+                delta = self._read_event(parse_object(event))
+            except (AttributeError, KeyError, TypeError):
+                raise UnreadableReplyError("one of its events has an unexpected shape") from None
+            if delta is not None:
+                deltas.append(delta)
+        return deltas
+
+
+class WholeReplyReader(StreamReader):
+    """Reads the one whole reply of a server that does not stream, although it was asked to."""
+
+    def __init__(self, read: Callable[[bytes], ChatReply]) -> None:
+        super().__init__()
+        self._read = read
+        self._chunks: list[bytes] = []
+
+    @property
+    def finished(self) -> bool:
+        return False  # only the end of the connection tells
+
+    @property
+    def text(self) -> str:
+        return ""
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self._chunks)
+
+    def feed(self, chunk: bytes) -> list[ReplyDelta]:
+        self._chunks.append(chunk)
+        return []
+
+    def end(self) -> list[ReplyDelta]:
+        return whole_reply_deltas(self._read(self.body))
+
+
+def whole_reply_deltas(reply: ChatReply) -> list[ReplyDelta]:
+    """Return the deltas of a reply that did not arrive in pieces."""
+    calls = reply.message.tool_calls
+    call_deltas = tuple(ToolCallDelta(index, call.name, call.arguments) for index, call in enumerate(calls))
+    return [
+        ReplyDelta(reply.text, reply.message.reasoning or "", tool_calls=call_deltas),
+        ReplyDelta(reply=reply),
+    ]
