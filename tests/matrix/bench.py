@@ -1,4 +1,4 @@
-"""Makes services of one method, of any type, strategy and way, and calls them."""
+"""Creates services for any return type, strategy and return mode, and calls them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from loopback import Loopback
-from matrix.answering import Provider
 from matrix.corner_types import CORNERS
-from matrix.requests_checked import Server
+from matrix.provider import Provider
+from matrix.request_check import Server
 from matrix.return_types import CASES, ITEMS, TEXTS, Case
 from pydantic import BaseModel
 
@@ -28,13 +28,13 @@ from aiservices import (
     user_message,
 )
 
-__all__ = ["ASKINGS", "Asking", "AskingWay", "Bench", "Outcome", "typed"]
+__all__ = ["SETUPS", "Bench", "Outcome", "ReturnMode", "Setup", "typed"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class AskingWay(Enum):
-    """How a value is handed back."""
+class ReturnMode(Enum):
+    """How a method returns its value."""
 
     BLOCKING = "blocking"
     ASYNC = "async"
@@ -45,8 +45,8 @@ class AskingWay(Enum):
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A strategy, and the kind of server that it is asked of."""
+class Setup:
+    """A strategy and the kind of server it is used with."""
 
     name: str
     strategy: Strategy
@@ -58,27 +58,27 @@ _LOOSE = Capabilities(json_schema=True, json_mode=True, tools=True)
 _STRICT = replace(_LOOSE, strict_schema=True)
 _GRAMMAR = Capabilities(json_schema=True, json_mode=True, constrained=True, profile="llama.cpp")
 
-ASKINGS = [
-    Asking("json_schema, strict", Strategy.JSON_SCHEMA, Server.STRICT, _STRICT),
-    Asking("json_schema", Strategy.JSON_SCHEMA, Server.LOOSE, _LOOSE),
-    Asking("output_tool, strict", Strategy.OUTPUT_TOOL, Server.STRICT, _STRICT),
-    Asking("output_tool", Strategy.OUTPUT_TOOL, Server.LOOSE, _LOOSE),
-    Asking("grammar", Strategy.GRAMMAR, Server.GRAMMAR, _GRAMMAR),
-    Asking("json_mode", Strategy.JSON_MODE, Server.STRICT, _STRICT),
-    Asking("prompt", Strategy.PROMPT, Server.STRICT, _STRICT),
+SETUPS = [
+    Setup("json_schema, strict", Strategy.JSON_SCHEMA, Server.STRICT, _STRICT),
+    Setup("json_schema", Strategy.JSON_SCHEMA, Server.LOOSE, _LOOSE),
+    Setup("output_tool, strict", Strategy.OUTPUT_TOOL, Server.STRICT, _STRICT),
+    Setup("output_tool", Strategy.OUTPUT_TOOL, Server.LOOSE, _LOOSE),
+    Setup("grammar", Strategy.GRAMMAR, Server.GRAMMAR, _GRAMMAR),
+    Setup("json_mode", Strategy.JSON_MODE, Server.STRICT, _STRICT),
+    Setup("prompt", Strategy.PROMPT, Server.STRICT, _STRICT),
 ]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave: ``shown`` is the last snapshot of a stream; None where nothing was streamed."""
+    """The result of a call and, of a stream, the last snapshot."""
 
     result: Result[Any]
-    shown: Any = None
+    last_snapshot: Any = None
 
 
 class Bench:
-    """The provider with a model of each kind of server."""
+    """A provider with a model for each kind of server."""
 
     def __init__(self, server: Loopback, loop: asyncio.AbstractEventLoop) -> None:
         values = {case.name: case.plain for case in (*CASES, *CORNERS, *ITEMS)}
@@ -87,8 +87,10 @@ class Bench:
         self._services: dict[Any, Any] = {}
         server.reply(self.provider)
         self._models = {
-            able: OpenAiChatModel("none", base_url=server.base_url, api_key="none", capabilities=able)
-            for able in (_LOOSE, _STRICT, _GRAMMAR)
+            capabilities: OpenAiChatModel(
+                "none", base_url=server.base_url, api_key="none", capabilities=capabilities
+            )
+            for capabilities in (_LOOSE, _STRICT, _GRAMMAR)
         }
 
     def close(self) -> None:
@@ -96,24 +98,24 @@ class Bench:
             model.close()
             self._loop.run_until_complete(model.aclose())
 
-    def call(self, case: Case, asking: Asking, way: AskingWay) -> Outcome:
-        """Have the value of a case handed back in one way."""
-        service = self._service(case, asking, _Whole)
-        if way is AskingWay.BLOCKING:
+    def call(self, case: Case, setup: Setup, mode: ReturnMode) -> Outcome:
+        """Call the method that returns the value of a case in one mode."""
+        service = self._service(case, setup, _Whole)
+        if mode is ReturnMode.BLOCKING:
             return Outcome(service.blocking("it"))
-        if way is AskingWay.ASYNC:
+        if mode is ReturnMode.ASYNC:
             return Outcome(self._wait(service.awaited("it")))
-        if way is AskingWay.STREAM:
+        if mode is ReturnMode.STREAM:
             stream: Stream[Any] = service.streamed("it")
             last = [(snapshot.value, snapshot)[1] for snapshot in stream][-1]
             return Outcome(stream.result(), last)
         watched: Outcome = self._wait(_watched(service.streamed_awaited("it")))
         return watched
 
-    def items(self, case: Case, asking: Asking, way: AskingWay) -> list[Any]:
+    def items(self, case: Case, setup: Setup, mode: ReturnMode) -> list[Any]:
         """Have the items of a case handed over one by one."""
-        service = self._service(case, asking, _Items)
-        if way is AskingWay.ITERATOR:
+        service = self._service(case, setup, _Items)
+        if mode is ReturnMode.ITERATOR:
             return list(service.each("it"))
         given: list[Any] = self._wait(_gathered(service.each_awaited("it")))
         return given
@@ -129,24 +131,24 @@ class Bench:
     def _wait(self, awaited: Awaitable[Any]) -> Any:
         return self._loop.run_until_complete(awaited)
 
-    def _service(self, case: Case, asking: Asking, interface: Any) -> Any:
+    def _service(self, case: Case, setup: Setup, interface: Any) -> Any:
         self.provider.sent.clear()
-        self.provider.faults.clear()
-        key = (case.name, asking.name, interface)
+        self.provider.errors.clear()
+        key = (case.name, setup.name, interface)
         if key not in self._services:
             # an answer that does not fit is not asked for again: it is what the test is about
             self._services[key] = create(
                 interface[case.form],
-                self._models[asking.capabilities],
-                strategy=asking.strategy,
-                options=ChatOptions(model=f"{asking.server.value}/{case.name}"),
+                self._models[setup.capabilities],
+                strategy=setup.strategy,
+                options=ChatOptions(model=f"{setup.server.value}/{case.name}"),
                 retry=None,
             )
         return self._services[key]
 
 
 class _Whole(Protocol[T_co]):
-    """Each way in which a whole value is handed back."""
+    """A method for each mode that returns a whole value."""
 
     @user_message("Give {{what}}.")
     def blocking(self, what: str) -> Result[T_co]: ...
@@ -162,7 +164,7 @@ class _Whole(Protocol[T_co]):
 
 
 class _Items(Protocol[T_co]):
-    """Each way in which items are handed over."""
+    """A method for each mode that returns items."""
 
     @user_message("Give {{what}}.")
     def each(self, what: str) -> Iterator[T_co]: ...

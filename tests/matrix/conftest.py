@@ -14,7 +14,7 @@ from matrix.bench import Bench
 def bench(only_loopback: None) -> Iterator[Bench]:
     loop = asyncio.new_event_loop()
     with Loopback() as server:
-        made = Bench(server, loop)
-        yield made
-        made.close()
+        bench = Bench(server, loop)
+        yield bench
+        bench.close()
     loop.close()

@@ -1,4 +1,4 @@
-"""Return types at the corners: odd names and values, what looks like an encoding, more of each library."""
+"""Unusual return types: odd names and values, types that look like an encoding, features of each library."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class Deep(BaseModel, Generic[T]):
 
 
 def nested_deeply(levels: int) -> tuple[Any, Any, Any]:
-    """A type with so many objects inside of one another, a value of it, and its JSON."""
+    """Return a type with this many levels of objects, a value of it, and its JSON."""
     form: Any = int
     value: Any = 7
     plain: Any = 7

@@ -1,4 +1,4 @@
-"""The return types, each with a value of it and the JSON that a model writes for that value."""
+"""The return types, each with a value and the JSON that a model writes for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ U = TypeVar("U")
 
 
 class Case(NamedTuple):
-    """A type, a value of it, and its plain JSON; ``schemaless``: no schema says all that it takes."""
+    """A type, a value of it, and its plain JSON. ``schemaless``: no strict schema describes the type."""
 
     name: str
     form: Any

@@ -1,86 +1,88 @@
-"""Every return type comes back exactly, in every strategy and way, from a provider that checks requests."""
+"""Every return type is read exactly, with every strategy and return mode, from a strict provider."""
 
 from __future__ import annotations
 
 import pytest
-from matrix.bench import ASKINGS, Asking, AskingWay, Bench, Outcome, typed
+from matrix.bench import SETUPS, Bench, Outcome, ReturnMode, Setup, typed
 from matrix.corner_types import CORNERS
-from matrix.requests_checked import Server
+from matrix.request_check import Server
 from matrix.return_types import CASES, ITEMS, TEXTS, Case
 
 from aiservices import Strategy
 
-ASKED_STRICTLY = [asking for asking in ASKINGS if asking.name.endswith("strict")]
-ASKED_AT_CORNERS = [asking for asking in ASKINGS if asking.server is not Server.LOOSE]
-WAY = pytest.mark.parametrize("way", list(AskingWay)[:4], ids=lambda way: way.value)
+STRICT_SETUPS = [setup for setup in SETUPS if setup.name.endswith("strict")]
+CORNER_SETUPS = [setup for setup in SETUPS if setup.server is not Server.LOOSE]
+MODE = pytest.mark.parametrize("mode", list(ReturnMode)[:4], ids=lambda mode: mode.value)
 
 
-def cells(cases: list[Case], askings: list[Asking]) -> pytest.MarkDecorator:
-    """All of these cases asked for in all of these ways."""
+def cells(cases: list[Case], setups: list[Setup]) -> pytest.MarkDecorator:
+    """Parametrize a test with each case in each setup."""
     return pytest.mark.parametrize(
-        ("case", "asking"),
-        [pytest.param(case, asking, id=f"{case.name}-{asking.name}") for case in cases for asking in askings],
+        ("case", "setup"),
+        [pytest.param(case, setup, id=f"{case.name}-{setup.name}") for case in cases for setup in setups],
     )
 
 
 def check(outcome: Outcome, case: Case, strategy: Strategy, bench: Bench) -> None:
-    """The exact value, by one request that nothing is wrong with, and read without any leniency."""
+    """Check that one valid request gave the exact value, read without any coercion."""
     result = outcome.result
     assert typed(result.value) == typed(case.value)
     assert result.coercions == ()
     assert (result.strategy, len(result.attempts), len(bench.provider.sent)) == (strategy, 1, 1)
-    if outcome.shown is not None:
-        assert (outcome.shown.done, typed(outcome.shown.value)) == (True, typed(case.value))
+    if outcome.last_snapshot is not None:
+        assert (outcome.last_snapshot.done, typed(outcome.last_snapshot.value)) == (True, typed(case.value))
 
 
-@cells(CASES, ASKINGS)
-@WAY
-def test_a_type_comes_back_exactly(case: Case, asking: Asking, way: AskingWay, bench: Bench) -> None:
+@cells(CASES, SETUPS)
+@MODE
+def test_a_value_is_read_exactly(case: Case, setup: Setup, mode: ReturnMode, bench: Bench) -> None:
     try:
-        outcome = bench.call(case, asking, way)
+        outcome = bench.call(case, setup, mode)
     finally:
-        assert bench.provider.faults == []
-    check(outcome, case, asking.strategy, bench)
+        assert bench.provider.errors == []
+    check(outcome, case, setup.strategy, bench)
 
 
-@cells(CORNERS, ASKED_AT_CORNERS)
-@pytest.mark.parametrize("way", [AskingWay.BLOCKING, AskingWay.ASYNC_STREAM], ids=lambda way: way.value)
-def test_a_type_at_a_corner_comes_back_exactly(
-    case: Case, asking: Asking, way: AskingWay, bench: Bench
+@cells(CORNERS, CORNER_SETUPS)
+@pytest.mark.parametrize("mode", [ReturnMode.BLOCKING, ReturnMode.ASYNC_STREAM], ids=lambda mode: mode.value)
+def test_a_value_of_an_unusual_type_is_read_exactly(
+    case: Case, setup: Setup, mode: ReturnMode, bench: Bench
 ) -> None:
     try:
-        outcome = bench.call(case, asking, way)
+        outcome = bench.call(case, setup, mode)
     finally:
-        assert bench.provider.faults == []
-    check(outcome, case, asking.strategy, bench)
+        assert bench.provider.errors == []
+    check(outcome, case, setup.strategy, bench)
 
 
 @pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.name)
-@WAY
-def test_text_comes_back_as_it_was_written(case: Case, way: AskingWay, bench: Bench) -> None:
-    asking = Asking("text", Strategy.TEXT, Server.STRICT, ASKINGS[0].capabilities)
+@MODE
+def test_text_is_returned_unchanged(case: Case, mode: ReturnMode, bench: Bench) -> None:
+    setup = Setup("text", Strategy.TEXT, Server.STRICT, SETUPS[0].capabilities)
     try:
-        outcome = bench.call(case, asking, way)
+        outcome = bench.call(case, setup, mode)
     finally:
-        assert bench.provider.faults == []
+        assert bench.provider.errors == []
     check(outcome, case, Strategy.TEXT, bench)
 
 
-@cells(ITEMS, ASKINGS)
-@pytest.mark.parametrize("way", list(AskingWay)[4:], ids=lambda way: way.value)
-def test_items_come_one_by_one(case: Case, asking: Asking, way: AskingWay, bench: Bench) -> None:
+@cells(ITEMS, SETUPS)
+@pytest.mark.parametrize("mode", list(ReturnMode)[4:], ids=lambda mode: mode.value)
+def test_items_are_returned_one_by_one(case: Case, setup: Setup, mode: ReturnMode, bench: Bench) -> None:
     try:
-        given = bench.items(case, asking, way)
+        items = bench.items(case, setup, mode)
     finally:
-        assert bench.provider.faults == []
-    assert typed(given) == typed(case.value)
+        assert bench.provider.errors == []
+    assert typed(items) == typed(case.value)
     assert len(bench.provider.sent) == 1
 
 
-@cells([case for case in (*CASES, *CORNERS) if not case.schemaless], ASKED_STRICTLY)
-def test_a_type_is_enforced_where_the_provider_can(case: Case, asking: Asking, bench: Bench) -> None:
+@cells([case for case in (*CASES, *CORNERS) if not case.schemaless], STRICT_SETUPS)
+def test_a_strict_schema_is_sent_where_the_provider_has_strict_mode(
+    case: Case, setup: Setup, bench: Bench
+) -> None:
     try:
-        bench.call(case, asking, AskingWay.BLOCKING)
+        bench.call(case, setup, ReturnMode.BLOCKING)
     finally:
-        assert bench.provider.faults == []
+        assert bench.provider.errors == []
     assert bench.strictness

@@ -1,4 +1,4 @@
-"""Snapshots of a reply that is still being written show what is certain, and only ever grow."""
+"""Snapshots of an incomplete reply show only what is certain, and nothing is taken back."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_views_are_read_by_name_and_by_index() -> None:
         view.skills[2]
 
 
-def test_a_path_says_whether_a_part_is_complete() -> None:
+def test_is_done_tells_if_the_part_at_a_path_is_complete() -> None:
     reader = PartialReader(Person)
     reader.feed('{"age": 3, "skills": [{"name": "Py", "years": 2}, {"name": "Go", "years": 1')
     paths: list[tuple[str | int, ...]] = [
@@ -275,7 +275,7 @@ def test_decimals_are_exact() -> None:
     assert reader.snapshot().value == {"a": Decimal("0.1000000000000000000000001")}
 
 
-def test_an_envelope_is_not_seen() -> None:
+def test_snapshots_do_not_show_the_envelope() -> None:
     enveloped = parser_for(list[str]).with_envelope()
     for text, expected in [
         ('{"val', None),
@@ -310,7 +310,7 @@ def test_finish_reads_the_whole_text_as_read_does() -> None:
     assert reader.snapshot().value == Person(first_name="A", age=3)
 
 
-def test_a_text_that_is_cut_off_is_no_value() -> None:
+def test_finish_raises_for_a_text_that_is_cut_off() -> None:
     reader = PartialReader(Person)
     reader.feed('{"first_name": "A", "age": 3')
     with pytest.raises(OutputParsingError) as error:
@@ -320,7 +320,7 @@ def test_a_text_that_is_cut_off_is_no_value() -> None:
     assert str(error.value) == str(same.value)
 
 
-def test_what_was_shown_stays_when_the_object_turns_out_unfit() -> None:
+def test_an_object_that_turns_out_invalid_stays_visible() -> None:
     reader = PartialReader(dict[str, Skill])
     reader.feed('{"a": {"name": "Py", "years": "?"')
     assert reader.snapshot().value == {"a": {"name": "Py"}}
@@ -332,18 +332,18 @@ def test_what_was_shown_stays_when_the_object_turns_out_unfit() -> None:
 
 def test_an_earlier_snapshot_never_changes() -> None:
     text = '{"first_name": "Ann", "age": 3, "skills": [{"name": "Py", "years": 2}, {"name": "Go"}]}'
-    looked_at_once, looked_at_late = [], []
+    looked_at_early, looked_at_late = [], []
     reader = PartialReader(Person)
     for char in text:
         reader.feed(char)
         late, once = reader.snapshot(), reader.snapshot()
         looked_at_late.append(late)
-        looked_at_once.append((once, repr(once)))
-    assert [repr(snapshot) for snapshot, _ in looked_at_once] == [before for _, before in looked_at_once]
-    assert [repr(snapshot) for snapshot in looked_at_late] == [before for _, before in looked_at_once]
+        looked_at_early.append((once, repr(once)))
+    assert [repr(snapshot) for snapshot, _ in looked_at_early] == [before for _, before in looked_at_early]
+    assert [repr(snapshot) for snapshot in looked_at_late] == [before for _, before in looked_at_early]
 
 
-def test_plain_data_is_made_once_of_what_is_complete() -> None:
+def test_complete_parts_are_converted_to_plain_data_once() -> None:
     reader = PartialReader(Person)
     reader.feed('{"skills": [{"name": "Py"}, {"name": "G')
     before = reader.snapshot().to_python()
@@ -356,7 +356,7 @@ def test_plain_data_is_made_once_of_what_is_complete() -> None:
     assert reader.snapshot().to_python() == after
 
 
-# Every prefix agrees with the end.
+# Every snapshot agrees with the final value.
 
 NAMES = st.text(max_size=12)
 TEXTS = st.one_of(
@@ -389,14 +389,14 @@ VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 ]  # fmt: skip
 
 
-def dumped(value: Any, draw: Any) -> str:
-    """JSON as a model may dress it, all of it within what the whole reading understands."""
+def dump(value: Any, draw: Any) -> str:
+    """Dump a value as a model may write it, in a form that the reader of whole texts accepts."""
     data = to_jsonable_python(value)
     text = json.dumps(data, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
-    around: str = draw(
+    frame: str = draw(
         st.sampled_from(["{}", "Here it is:\n```json\n{}\n```\nBye", "<think>[1] {{}}</think>{}", "```{}"])
     )
-    return around.replace("{{}}", '{"a": 1}').replace("{}", text, 1)
+    return frame.replace("{{}}", '{"a": 1}').replace("{}", text, 1)
 
 
 def pieces(text: str, draw: Any) -> Iterator[str]:
@@ -406,7 +406,7 @@ def pieces(text: str, draw: Any) -> Iterator[str]:
 
 
 def agrees(part: Any, end: Any, *, done: bool) -> bool:
-    """Whether what is shown of a value may become the value at the end."""
+    """Return True if the value so far may become the final value."""
     if part is None and not done:
         return True
     if isinstance(part, PartialObject):
@@ -436,9 +436,9 @@ def _done_paths(part: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_every_prefix_agrees_with_the_end(data: st.DataObject) -> None:
+def test_every_snapshot_agrees_with_the_final_value(data: st.DataObject) -> None:
     form, values = data.draw(st.sampled_from(VALUES))
-    text = dumped(data.draw(values), data.draw)
+    text = dump(data.draw(values), data.draw)
     reader: PartialReader[Any] = PartialReader(form)
     snapshots = []
     for piece in pieces(text, data.draw):
@@ -461,31 +461,31 @@ ODD = st.text(alphabet=st.sampled_from("{}[]\"':,\\ntrue1.-e/*#<think>a \n`("), 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_how_often_and_when_somebody_looks_does_not_matter(data: st.DataObject) -> None:
+def test_snapshots_do_not_depend_on_when_they_are_looked_at(data: st.DataObject) -> None:
     form, values = data.draw(st.sampled_from(VALUES))
-    text = dumped(data.draw(values), data.draw)
+    text = dump(data.draw(values), data.draw)
     text = text[: data.draw(st.integers(0, len(text)))] + data.draw(st.one_of(st.just(""), ODD))
     often: PartialReader[Any] = PartialReader(form)
     seldom: PartialReader[Any] = PartialReader(form)
-    asked = []
+    looked_at = []
     for piece in pieces(text, data.draw):
         often.feed(piece)
         seldom.feed(piece)
         snapshot = often.snapshot()
-        asked.append((snapshot, repr(snapshot), json.dumps(snapshot.to_python())))
+        looked_at.append((snapshot, repr(snapshot), json.dumps(snapshot.to_python())))
         if data.draw(st.booleans()):
             same = seldom.snapshot()
             assert repr(same) == repr(snapshot)
             assert same.to_python() == snapshot.to_python()
             assert _done_paths(same.value) == _done_paths(snapshot.value)
-    for snapshot, shown, plain in asked:
+    for snapshot, shown, plain in looked_at:
         assert repr(snapshot) == shown
         assert json.dumps(snapshot.to_python()) == plain
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.one_of(ODD, st.text(max_size=40)))
-def test_no_text_raises_and_no_chunking_matters(data: st.DataObject, text: str) -> None:
+def test_feed_raises_for_no_text_and_chunks_do_not_matter(data: st.DataObject, text: str) -> None:
     form = data.draw(st.sampled_from([form for form, _ in VALUES] + [str, Any, int | None, Aliased, Loud]))
     text = data.draw(st.sampled_from(["", "{", "[", '{"first_name": "', '[{"kind": "cat", "name'])) + text
     whole: PartialReader[Any] = PartialReader(form)
@@ -567,9 +567,9 @@ def test_cost_per_chunk_does_not_grow_with_the_text(look: Callable[[Snapshot[Any
     assert min(spent(1000) for _ in range(3)) < 2.5 * min(spent(100) for _ in range(3))
 
 
-def test_the_corpus_of_cut_replies() -> None:
+def test_the_corpus_of_partial_replies_is_read() -> None:
     if not CORPUS.is_dir():
-        pytest.skip("the corpus of replies is not beside the repository")
+        pytest.skip("the corpus of replies is missing")
     sys.path[:0] = [str(CORPUS), str(Path(__file__).parents[2] / "conformance")]
     try:
         import partial_adapter  # type: ignore[import-not-found]

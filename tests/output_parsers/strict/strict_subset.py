@@ -47,7 +47,7 @@ def _problems(schema: Any, path: str) -> Iterator[str]:
             yield f"{path}: the name {name!r} has characters that providers reject"
         yield from _problems(part, f"{path}/$defs/{name}")
     if "$defs" in schema and path != "#":
-        yield f"{path}: $defs is not path the root"
+        yield f"{path}: $defs is not at the root"
     if "$ref" in schema:
         if set(schema) != {"$ref"}:
             yield f"{path}: a $ref has keywords beside it"

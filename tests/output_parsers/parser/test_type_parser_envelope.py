@@ -1,4 +1,4 @@
-"""A value may be asked for inside an object under one key; the parser that asks for it takes it off again."""
+"""A parser with an envelope asks for the value under the only key of an object, and unwraps it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
         (Node, '{"value": {"label": "a"}}', Node("a")),
     ],
 )
-def test_the_value_in_the_envelope_is_read_without_a_step(form: Any, text: str, value: object) -> None:
+def test_a_value_in_its_envelope_is_read_without_coercions(form: Any, text: str, value: object) -> None:
     reading = parser_for(form).with_envelope().read(text, Leniency.NONE)
     assert reading.value == value
     assert reading.coercions == ()
@@ -53,7 +53,7 @@ def test_the_value_in_the_envelope_is_read_without_a_step(form: Any, text: str, 
         (Node, '```json\n{"label": "a"}\n```', Node("a")),
     ],
 )
-def test_an_envelope_left_out_is_understood_and_recorded(form: Any, text: str, value: object) -> None:
+def test_a_missing_envelope_is_accepted_and_recorded(form: Any, text: str, value: object) -> None:
     reading = parser_for(form).with_envelope().read(text)
     assert reading.value == value
     assert reading.coercions[-1].rule == "envelope left out"
@@ -61,7 +61,7 @@ def test_an_envelope_left_out_is_understood_and_recorded(form: Any, text: str, v
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("form", "text", "message"),
     [
         (int, '{"value": "x"}', '$.value: expected an integer, found "x"'),
         (int, '{"value": 1, "note": "x"}', "$: expected an integer, found an object with value, note"),
@@ -75,11 +75,11 @@ def test_an_envelope_left_out_is_understood_and_recorded(form: Any, text: str, v
         (int, "", "$: expected an object with 'value'; the reply is empty, found \"\""),
     ],
 )
-def test_a_wrong_envelope_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_wrong_envelope_is_an_error(form: Any, text: str, message: str) -> None:
+    assert problem(form, text) == message
 
 
-def test_the_key_may_be_chosen() -> None:
+def test_the_key_of_the_envelope_can_be_chosen() -> None:
     parser = parser_for(int).with_envelope("answer")
     assert parser.parse('{"answer": 42}') == 42
     assert parser.schema == {
@@ -91,7 +91,7 @@ def test_the_key_may_be_chosen() -> None:
     assert parser.hint == '{"answer": integer}'
 
 
-def test_definitions_stay_at_the_root() -> None:
+def test_definitions_stay_at_the_root_of_the_envelope() -> None:
     node = {
         "type": "object",
         "title": "Node",
@@ -111,6 +111,6 @@ def test_definitions_stay_at_the_root() -> None:
     }
 
 
-def test_text_in_an_envelope_is_no_longer_plain() -> None:
+def test_text_in_an_envelope_is_not_plain_text() -> None:
     assert parser_for(str).plain_text
     assert not parser_for(str).with_envelope().plain_text

@@ -1,4 +1,4 @@
-"""The provider of the matrix refuses what OpenAI refuses, in its words, and takes what OpenAI takes."""
+"""The provider of the matrix accepts and rejects the same requests as OpenAI, with the same messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from matrix.answering import filled
-from matrix.requests_checked import Server, check_messages, check_request
-from matrix.strict_provider import Refused, check_schema
+from matrix.provider import fit_to_schema
+from matrix.request_check import Server, check_messages, check_request
+from matrix.strict_schema_check import RequestRejected, check_schema
 
 TEXT = {"type": "string"}
 EVERY_KEY = "'required' is required to be supplied and to be an array including every key in properties."
@@ -31,7 +31,7 @@ def of(part: Any) -> dict[str, Any]:
     return closed(a=part)
 
 
-TAKEN = {
+ACCEPTED = {
     "no properties": closed(),
     "each type": closed(
         s={"type": "string", "pattern": "^a(?:b)?$", "format": "date"},
@@ -54,12 +54,12 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize("schema", TAKEN.values(), ids=TAKEN)
-def test_a_schema_of_the_supported_subset_is_taken(schema: Any) -> None:
+@pytest.mark.parametrize("schema", ACCEPTED.values(), ids=ACCEPTED)
+def test_a_schema_in_the_supported_subset_is_accepted(schema: Any) -> None:
     check_schema(schema)
 
 
-REFUSED = {
+REJECTED = {
     "list at the root": (
         {"type": "array", "items": TEXT},
         "schema must be a JSON Schema of 'type: \"object\"', got 'type: \"array\"'.",
@@ -158,18 +158,18 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("schema", "message"), REFUSED.values(), ids=REFUSED)
-def test_a_schema_outside_of_the_subset_is_refused(schema: Any, message: str) -> None:
-    with pytest.raises(Refused) as caught:
+@pytest.mark.parametrize(("schema", "message"), REJECTED.values(), ids=REJECTED)
+def test_a_schema_outside_of_the_subset_is_rejected(schema: Any, message: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
         check_schema(schema)
     assert str(caught.value) == message
 
 
-def asked(**more: Any) -> dict[str, Any]:
+def request(**more: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": "hello"}], **more}
 
 
-def schema_asked(schema: Any, **more: Any) -> dict[str, Any]:
+def response_format(schema: Any, **more: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, **more}}
 
 
@@ -178,68 +178,68 @@ def tool(**more: Any) -> dict[str, Any]:
 
 
 BODIES = {
-    "unknown argument": (asked(tempreature=1), "Unrecognized request argument supplied: tempreature"),
-    "type of an argument": (asked(temperature="1"), "Invalid type for 'temperature': '1'."),
+    "unknown argument": (request(tempreature=1), "Unrecognized request argument supplied: tempreature"),
+    "type of an argument": (request(temperature="1"), "Invalid type for 'temperature': '1'."),
     "no messages": ({"model": "m"}, "you must provide a messages parameter"),
     "options of a stream": (
-        asked(stream_options={"include_usage": True}),
+        request(stream_options={"include_usage": True}),
         "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
     ),
     "JSON not spoken of": (
-        asked(response_format={"type": "json_object"}),
+        request(response_format={"type": "json_object"}),
         "'messages' must contain the word 'json' in some form, to use 'response_format' of type "
         "'json_object'.",
     ),
-    "form of an answer": (asked(response_format={"type": "xml"}), "Invalid value: 'xml'."),
+    "form of an answer": (request(response_format={"type": "xml"}), "Invalid value: 'xml'."),
     "name of a schema": (
-        asked(response_format=schema_asked(closed(), name="list[int]")),
+        request(response_format=response_format(closed(), name="list[int]")),
         "Invalid 'response_format.json_schema.name': string does not match pattern. Expected a string that "
         "matches the pattern '^[a-zA-Z0-9_-]+$'.",
     ),
     "strict schema": (
-        asked(response_format=schema_asked(of({}), strict=True)),
+        request(response_format=response_format(of({}), strict=True)),
         "Invalid schema for response_format 'n': In context=('properties', 'a'), schema must have a 'type' "
         "key.",
     ),
     "schema of no object": (
-        asked(response_format=schema_asked({"type": "array"})),
+        request(response_format=response_format({"type": "array"})),
         "Invalid schema for response_format 'n': schema must be a JSON Schema of 'type: \"object\"', got "
         "'type: \"array\"'.",
     ),
     "strict tool": (
-        asked(tools=[tool(parameters=of({}), strict=True)]),
+        request(tools=[tool(parameters=of({}), strict=True)]),
         "Invalid schema for function 't': In context=('properties', 'a'), schema must have a 'type' key.",
     ),
     "long description": (
-        asked(tools=[tool(description="d" * 1025)]),
+        request(tools=[tool(description="d" * 1025)]),
         "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length "
         "1024.",
     ),
     "choice of no tool": (
-        asked(tools=[tool()], tool_choice={"type": "function", "function": {"name": "u"}}),
+        request(tools=[tool()], tool_choice={"type": "function", "function": {"name": "u"}}),
         "Tool choice 'u' not found in 'tools' parameter.",
     ),
     "choice without tools": (
-        asked(tool_choice="auto"),
+        request(tool_choice="auto"),
         "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
     ),
 }
 
 
 @pytest.mark.parametrize(("body", "message"), BODIES.values(), ids=BODIES)
-def test_a_body_that_is_wrong_is_refused(body: Any, message: str) -> None:
-    with pytest.raises(Refused) as caught:
+def test_an_invalid_body_is_rejected(body: Any, message: str) -> None:
+    with pytest.raises(RequestRejected) as caught:
         check_request(body, Server.STRICT)
     assert str(caught.value) == message
 
 
-def test_what_is_not_said_to_be_strict_may_be_any_schema_of_an_object() -> None:
-    check_request(asked(response_format=schema_asked(of({}))), Server.STRICT)
+def test_a_schema_that_is_not_strict_may_use_any_keyword() -> None:
+    check_request(request(response_format=response_format(of({}))), Server.STRICT)
 
 
-def test_a_server_that_does_not_know_strict_refuses_it() -> None:
-    with pytest.raises(Refused, match=re.escape("'strict' is not supported by this model.")):
-        check_request(asked(tools=[tool(strict=True)]), Server.LOOSE)
+def test_a_server_without_strict_mode_rejects_it() -> None:
+    with pytest.raises(RequestRejected, match=re.escape("'strict' is not supported by this model.")):
+        check_request(request(tools=[tool(strict=True)]), Server.LOOSE)
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "t", "arguments": "{}"}}
@@ -248,13 +248,13 @@ ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "done"}
 USER = {"role": "user", "content": "u"}
 
 
-def test_a_call_that_is_answered_at_once_is_taken() -> None:
+def test_a_tool_call_that_is_answered_immediately_is_accepted() -> None:
     check_messages([USER, CALLING, ANSWER, USER])
 
 
 @pytest.mark.parametrize("messages", [[CALLING], [CALLING, USER, ANSWER]], ids=["at the end", "later"])
-def test_a_call_that_is_not_answered_at_once_is_refused(messages: list[Any]) -> None:
-    with pytest.raises(Refused) as caught:
+def test_a_tool_call_that_is_not_answered_immediately_is_rejected(messages: list[Any]) -> None:
+    with pytest.raises(RequestRejected) as caught:
         check_messages(messages)
     assert str(caught.value) == (
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -262,8 +262,8 @@ def test_a_call_that_is_not_answered_at_once_is_refused(messages: list[Any]) -> 
     )
 
 
-def test_an_answer_to_no_call_is_refused() -> None:
-    with pytest.raises(Refused) as caught:
+def test_a_tool_result_without_a_call_is_rejected() -> None:
+    with pytest.raises(RequestRejected) as caught:
         check_messages([USER, ANSWER])
     assert str(caught.value) == (
         "Invalid parameter: messages with role 'tool' must be a response to a preceding message with "
@@ -271,8 +271,8 @@ def test_an_answer_to_no_call_is_refused() -> None:
     )
 
 
-def test_a_message_without_words_is_refused() -> None:
-    with pytest.raises(Refused, match="expected a string, got None"):
+def test_a_message_without_content_is_rejected() -> None:
+    with pytest.raises(RequestRejected, match="expected a string, got None"):
         check_messages([{"role": "user", "content": None}])
 
 
@@ -280,7 +280,7 @@ PAIR = closed(key=TEXT, value={"type": "integer"})
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "expected"),
     [
         (closed(value={"type": "integer"}), 7, {"value": 7}),
         (of({"anyOf": [{"type": "integer"}, {"type": "null"}]}), {}, {"a": None}),
@@ -298,11 +298,11 @@ PAIR = closed(key=TEXT, value={"type": "integer"})
         ),
     ],
 )
-def test_a_value_is_said_as_a_schema_has_it(schema: Any, value: Any, said: Any) -> None:
-    assert filled(schema, value) == said
+def test_a_value_is_fitted_to_a_schema(schema: Any, value: Any, expected: Any) -> None:
+    assert fit_to_schema(schema, value) == expected
 
 
 @pytest.mark.parametrize("value", ["7", 7.5, True, None, [7]])
-def test_a_value_that_a_schema_has_no_words_for_is_an_error(value: Any) -> None:
-    with pytest.raises(ValueError, match="cannot be said in"):
-        filled(of({"type": "integer"}), {"a": value})
+def test_a_value_that_does_not_fit_a_schema_is_an_error(value: Any) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        fit_to_schema(of({"type": "integer"}), {"a": value})

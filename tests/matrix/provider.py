@@ -1,4 +1,4 @@
-"""Answers a request with a given value, in the form that the request asks for: a provider in a script."""
+"""A scripted provider that answers a request with a given value, in the form that the request asks for."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
-from loopback import DONE, Reply, Seen, answer, as_json, delta, sse, used
-from matrix.requests_checked import Server, check_request
-from matrix.strict_provider import Refused, resolved
+from loopback import DONE, ReceivedRequest, Reply, answer, delta, json_reply, sse, usage_event
+from matrix.request_check import Server, check_request
+from matrix.strict_schema_check import RequestRejected, resolve
 
-__all__ = ["ABSENT", "Provider", "filled"]
+__all__ = ["ABSENT", "Provider", "fit_to_schema"]
 
 Json = Any
 ABSENT = object()  # stands for a property that the value leaves out
 
 
 class Fit(NamedTuple):
-    """A value in the form of a schema; ``cost`` is how far that is from the value as it was."""
+    """A value in the form of a schema. ``cost`` tells how much it differs from the original value."""
 
     cost: int
     value: Json
 
 
-def filled(schema: Any, value: Json) -> Json:
-    """The value as the schema wants it said. Raises ValueError when there is no such way.
+def fit_to_schema(schema: Any, value: Json) -> Json:
+    """Return a value in the form that a schema asks for. Raises ValueError if there is no such form.
 
-    It goes by structure alone: a dict may stand as a list of keys and values, a list as an object of its
-    items, a value alone in an object, what is left out as null, and anything as its JSON text.
+    It looks only at the structure: a dict may become a list of keys and values, a list an object of its
+    items, a value an object around it, a missing value null, and any value its JSON text.
     """
     return json.loads(_written(json.dumps(schema), json.dumps(value)))
 
@@ -39,25 +39,25 @@ def filled(schema: Any, value: Json) -> Json:
 @cache  # each type is asked for many times
 def _written(schema_text: str, value_text: str) -> str:
     schema, value = json.loads(schema_text), json.loads(value_text)
-    fit = _Filling(schema).fit(schema, value)
+    fit = _Fitting(schema).fit(schema, value)
     if fit is None:
-        raise ValueError(f"{value!r} cannot be said in {schema!r}")
+        raise ValueError(f"{value!r} does not fit {schema!r}")
     Draft202012Validator(schema).validate(fit.value)
     return json.dumps(fit.value)
 
 
-class _Filling:
+class _Fitting:
     def __init__(self, root: Any) -> None:
         self._root = root
 
     def fit(self, schema: Any, value: Json) -> Fit | None:
-        """The nearest form of a value; None when the schema has none."""
+        """Return the nearest form of a value. None if the schema has none."""
         if schema is True or schema == {}:
             return None if value is ABSENT else Fit(0, value)
         if schema is False:
             return None
         if "$ref" in schema:
-            return self.fit(resolved(self._root, schema["$ref"]), value)
+            return self.fit(resolve(self._root, schema["$ref"]), value)
         if "anyOf" in schema:
             return self._of_union(schema["anyOf"], value)
         if "enum" in schema or "const" in schema:
@@ -68,9 +68,9 @@ class _Filling:
 
     def _of_union(self, branches: list[Any], value: Json) -> Fit | None:
         fits = [self.fit(branch, value) for branch in branches]
-        boxes = [fit for fit in fits if fit is not None and isinstance(fit.value, dict)]
-        # where null also has a box to stand in, null alone means that there is no value
-        return boxes[0] if value is None and boxes else _nearest(fits)
+        wrapped = [fit for fit in fits if fit is not None and isinstance(fit.value, dict)]
+        # if null can be wrapped, a bare null means that there is no value
+        return wrapped[0] if value is None and wrapped else _nearest(fits)
 
     def _of_choice(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
         for choice in schema.get("enum") or [schema["const"]]:
@@ -86,7 +86,7 @@ class _Filling:
             return Fit(0 if value is None else 1, None) if value in (None, ABSENT) else None
         if kind == "object":
             return _nearest(
-                [self._record(schema, value), self._tuple(schema, value), self._box(schema, value)]
+                [self._record(schema, value), self._tuple(schema, value), self._wrapper(schema, value)]
             )
         if value is ABSENT:
             return None
@@ -101,7 +101,7 @@ class _Filling:
         return Fit(0, value) if fits else None
 
     def _record(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
-        """An object with its keys; those that it has not named may stand in a list of keys and values."""
+        """Fit a record. Unknown keys may go to a list of keys and values."""
         if not isinstance(value, dict):
             return None
         properties = schema.get("properties", {})
@@ -120,7 +120,7 @@ class _Filling:
         return _together(dict, fits, 0)
 
     def _tuple(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
-        """A list as an object: its items under ``item_0`` and so on, what follows them under ``rest``."""
+        """Fit a list to an object with the keys ``item_0`` and so on, and ``rest``."""
         properties = schema.get("properties", {})
         keys = [key for key in properties if re.fullmatch(r"item_\d+", key)]
         if not isinstance(value, list) or not keys or set(properties) - {*keys, "rest"}:
@@ -133,8 +133,8 @@ class _Filling:
             fits["rest"] = self.fit(properties["rest"], value[len(keys) :])
         return _together(dict, fits, 2)
 
-    def _box(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
-        """A value alone in an object."""
+    def _wrapper(self, schema: Mapping[str, Any], value: Json) -> Fit | None:
+        """Fit a value to an object around it."""
         properties = schema.get("properties", {})
         if len(properties) != 1 or value is ABSENT:
             return None
@@ -151,25 +151,25 @@ class _Filling:
         first = schema.get("prefixItems", [])
         items = [*first, *[schema.get("items", True)] * (len(value) - len(first))]
         fits = {str(at): self.fit(below, item) for at, (below, item) in enumerate(zip(items, value))}  # noqa: B905
-        return _together(lambda found: list(found.values()), fits, 0)
+        return _together(lambda parts: list(parts.values()), fits, 0)
 
     def _pairs(self, schema: Mapping[str, Any], value: dict[str, Json]) -> Fit | None:
-        """A dict as a list of its keys and values."""
+        """Fit a dict to a list of its keys and values."""
         pair = schema.get("items", {})
-        pair = resolved(self._root, pair["$ref"]) if isinstance(pair, dict) and "$ref" in pair else pair
+        pair = resolve(self._root, pair["$ref"]) if isinstance(pair, dict) and "$ref" in pair else pair
         if not isinstance(pair, dict) or list(pair.get("properties", ())) != ["key", "value"]:
             return None
         fits = {key: self._record(pair, {"key": key, "value": item}) for key, item in value.items()}
-        told = "keys and values" in schema.get("description", "")
-        return _together(lambda found: list(found.values()), fits, 2 if told else 12)
+        is_described = "keys and values" in schema.get("description", "")
+        return _together(lambda parts: list(parts.values()), fits, 2 if is_described else 12)
 
 
 def _together(make: Callable[[dict[str, Json]], Json], fits: dict[str, Fit | None], cost: int) -> Fit | None:
-    found = {key: fit for key, fit in fits.items() if fit is not None}
-    if len(found) != len(fits):
+    parts = {key: fit for key, fit in fits.items() if fit is not None}
+    if len(parts) != len(fits):
         return None
-    total = cost + sum(fit.cost for fit in found.values())
-    return Fit(total, make({key: fit.value for key, fit in found.items()}))
+    total = cost + sum(fit.cost for fit in parts.values())
+    return Fit(total, make({key: fit.value for key, fit in parts.items()}))
 
 
 def _nearest(fits: list[Fit | None]) -> Fit | None:
@@ -195,53 +195,57 @@ def _text_of(choice: str) -> Json:
 
 
 class Provider:
-    """The provider of all models: ``SERVER/CASE`` is the model of a kind of server that answers with a case.
+    """Answers all requests. The model name ``SERVER/CASE`` selects the kind of server and the case.
 
-    ``sent`` are the bodies that came, ``faults`` what was wrong with them.
+    Attributes:
+        sent: The bodies of the requests.
+        errors: What was wrong with them.
     """
 
     def __init__(self, values: Mapping[str, Json], texts: Mapping[str, str]) -> None:
         self._values = values
         self._texts = texts
         self.sent: list[dict[str, Any]] = []
-        self.faults: list[str] = []
+        self.errors: list[str] = []
 
-    def __call__(self, seen: Seen) -> Reply:
+    def __call__(self, seen: ReceivedRequest) -> Reply:
         body = seen.json
         kind, _, case = body["model"].partition("/")
         self.sent.append(body)
         try:
             if seen.path != "/v1/chat/completions":
-                raise Refused(f"Invalid URL (POST {seen.path})")
+                raise RequestRejected(f"Invalid URL (POST {seen.path})")
             check_request(body, Server(kind))
             written = self._written(body, case)
-        except Refused as fault:
-            self.faults.append(str(fault))
-            told = {"message": str(fault), "type": "invalid_request_error"}
-            return as_json({"error": {**told, "param": fault.param, "code": fault.code}}, status=400)
-        except Exception as error:  # the test is to say what went wrong, and not the log of a thread
-            self.faults.append(f"{type(error).__name__}: {error}")
-            return as_json({"error": {"message": str(error)}}, status=418)  # what nobody asks again after
+        except RequestRejected as rejection:
+            self.errors.append(str(rejection))
+            error = {"message": str(rejection), "type": "invalid_request_error"}
+            return json_reply(
+                {"error": {**error, "param": rejection.param, "code": rejection.code}}, status=400
+            )
+        except Exception as error:  # the test reports it; this is a thread of the server
+            self.errors.append(f"{type(error).__name__}: {error}")
+            return json_reply({"error": {"message": str(error)}}, status=418)  # not retried
         tool = body["tools"][0]["function"]["name"] if "tools" in body else None
         return _streamed(written, tool, body["model"]) if body.get("stream") else _whole(written, tool)
 
     def _written(self, body: Mapping[str, Any], case: str) -> str:
-        """What the model writes."""
+        """Return the text that the model writes."""
         if case in self._texts:
             return self._texts[case]
         value = self._values[case]
         form = body.get("response_format", {})
         if "tools" in body:
-            value = filled(body["tools"][0]["function"]["parameters"], value)
+            value = fit_to_schema(body["tools"][0]["function"]["parameters"], value)
         elif form.get("type") == "json_schema":
-            value = filled(form["json_schema"]["schema"], value)
+            value = fit_to_schema(form["json_schema"]["schema"], value)
         elif form.get("type") == "json_object":
             value = _as_hinted(body["messages"][-1]["content"], value)
         return json.dumps(value, ensure_ascii=False)
 
 
 def _as_hinted(prompt: str, value: Json) -> Json:
-    """The value in the envelope that the prompt shows, if it shows one that is not of the value itself."""
+    """Return the value in an envelope if the prompt shows one."""
     hint = prompt.rpartition("Reply with JSON only: ")[2]
     own = isinstance(value, dict) and "value" in value
     return {"value": value} if hint.startswith('{"value": ') and not own else value
@@ -257,22 +261,26 @@ def _whole(written: str, tool: str | None) -> Reply:
 
 
 def _streamed(written: str, tool: str | None, seed: str) -> Reply:
-    """A stream whose pieces end anywhere in the text, and whose bytes come cut anywhere."""
-    dice = random.Random(seed)
+    """Return a stream whose deltas and whose bytes are cut at random positions."""
+    rng = random.Random(seed)
     events = [delta(role="assistant", content=None if tool else "")]
     if tool is not None:
         function = {"name": tool, "arguments": ""}
         events = [delta(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])]
-    for piece in _cut(written, dice, 1, max(9, len(written) // 8)):
+    for piece in _cut(written, rng, 1, max(9, len(written) // 8)):
         call = {"index": 0, "function": {"arguments": piece}}
         events.append(delta(content=piece) if tool is None else delta(tool_calls=[call]))
-    events += [delta("tool_calls" if tool else "stop"), used(prompt_tokens=7, completion_tokens=5), DONE]
-    return sse(*_cut(b"".join(events), dice, 50, 3_000))
+    events += [
+        delta("tool_calls" if tool else "stop"),
+        usage_event(prompt_tokens=7, completion_tokens=5),
+        DONE,
+    ]
+    return sse(*_cut(b"".join(events), rng, 50, 3_000))
 
 
-def _cut(whole: Any, dice: random.Random, least: int, most: int) -> Iterator[Any]:
+def _cut(whole: Any, rng: random.Random, least: int, most: int) -> Iterator[Any]:
     at = 0
     while at < len(whole):
-        size = dice.randint(least, most)
+        size = rng.randint(least, most)
         yield whole[at : at + size]
         at += size

@@ -1,9 +1,9 @@
-"""Finds the first fault of a request as OpenAI would, and words it as OpenAI does.
+"""Checks a schema for strict mode as OpenAI does, with the same messages.
 
-Written from what OpenAI publishes, and from nothing of the library: the guide "Structured model outputs"
+Written independently of the library, from what OpenAI publishes: the guide "Structured model outputs"
 (sections "Supported schemas" and "JSON mode"), the guide "Function calling", the reference "Create chat
-completion", and the messages of status 400 that people have reported. Where those leave a doubt, the
-request is refused: what passes here passes there.
+completion", and error messages with status 400 that users have reported. In case of doubt a request is
+rejected: what passes here also passes there.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Refused", "check_schema", "is_name"]
+__all__ = ["RequestRejected", "check_schema", "is_name"]
 
 Schema = Mapping[str, Any]
 
-MOST_LEVELS = 10
-MOST_PROPERTIES = 5_000
-MOST_ENUM_VALUES = 1_000
-LONG_ENUM, MOST_TEXT_OF_LONG_ENUM = 250, 15_000
-MOST_TEXT = 120_000
+MAX_LEVELS = 10
+MAX_PROPERTIES = 5_000
+MAX_ENUM_VALUES = 1_000
+LONG_ENUM, MAX_TEXT_OF_LONG_ENUM = 250, 15_000
+MAX_TEXT = 120_000
 
 _EVERYWHERE = frozenset(("type", "description", "title", "enum", "const"))
 _OF_TYPE = {
@@ -38,8 +38,8 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SECTIONS = ("$defs", "definitions")
 
 
-class Refused(ValueError):
-    """What a provider says with status 400; ``param`` is the part of the request that it blames."""
+class RequestRejected(ValueError):
+    """A request is rejected with status 400. ``param`` names the part of the request."""
 
     def __init__(self, message: str, param: str = "", code: str | None = None) -> None:
         super().__init__(message)
@@ -48,17 +48,17 @@ class Refused(ValueError):
 
 
 def is_name(name: object) -> bool:
-    """Whether a schema or a tool may be called so."""
+    """Return True if a schema or a tool may have this name."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def check_schema(schema: Any) -> None:
-    """Raise Refused when a schema lies outside of what strict mode supports."""
+    """Raise RequestRejected if strict mode does not support a schema."""
     _SchemaCheck(schema).check()
 
 
 class _SchemaCheck:
-    """The walk through one schema; a place is the path of keys from its root."""
+    """Checks one schema. ``at`` is the path of keys from its root."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -67,22 +67,24 @@ class _SchemaCheck:
         root = self.root
         kind = root.get("type") if isinstance(root, dict) else None
         if kind != "object":
-            raise Refused(f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'.")
+            raise RequestRejected(
+                f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+            )
         self._part(root, ())
         self._limits()
 
     def _part(self, part: Any, at: tuple[str, ...]) -> None:
         if not isinstance(part, dict):
-            raise _fault(at, f"{part!r} is not of type 'object'.")
+            raise _rejection(at, f"{part!r} is not of type 'object'.")
         if "$ref" in part:
             self._reference(part, at)
             return
         for section in _SECTIONS:
             if section in part and at:
-                raise _fault(at, f"'{section}' is not permitted.")
+                raise _rejection(at, f"'{section}' is not permitted.")
             for name, definition in part.get(section, {}).items():
                 if not is_name(name):
-                    raise _fault((*at, section), f"{name!r} is not a valid name.")
+                    raise _rejection((*at, section), f"{name!r} is not a valid name.")
                 self._part(definition, (*at, section, name))
         if "anyOf" in part:
             self._union(part, at)
@@ -91,97 +93,97 @@ class _SchemaCheck:
         allowed = _EVERYWHERE.union(*(_OF_TYPE[kind] for kind in kinds), () if at else _SECTIONS)
         for keyword in part:
             if keyword not in allowed:
-                raise _fault(at, f"'{keyword}' is not permitted.")
+                raise _rejection(at, f"'{keyword}' is not permitted.")
         for word in ("description", "title"):
             if not isinstance(part.get(word, ""), str):
-                raise _fault(at, f"'{word}' must be a string.")
+                raise _rejection(at, f"'{word}' must be a string.")
         self._choices(part, kinds, at)
         self._keywords(part, kinds, at)
 
     def _reference(self, part: Schema, at: tuple[str, ...]) -> None:
         others = set(part) - {"$ref"}
         if others:
-            raise _fault(at, f"$ref cannot have keywords {others!r}.")
-        resolved(self.root, part["$ref"], at)
+            raise _rejection(at, f"$ref cannot have keywords {others!r}.")
+        resolve(self.root, part["$ref"], at)
 
     def _union(self, part: Schema, at: tuple[str, ...]) -> None:
         if not at:
-            raise _fault(at, "'anyOf' is not permitted at the root.")
+            raise _rejection(at, "'anyOf' is not permitted at the root.")
         for keyword in part:
             if keyword not in ("anyOf", "description", "title"):
-                raise _fault(at, f"'{keyword}' is not permitted beside 'anyOf'.")
+                raise _rejection(at, f"'{keyword}' is not permitted beside 'anyOf'.")
         branches = part["anyOf"]
         if not isinstance(branches, list) or not branches:
-            raise _fault(at, f"{branches!r} should be a non-empty array.")
+            raise _rejection(at, f"{branches!r} should be a non-empty array.")
         for index, branch in enumerate(branches):
             self._part(branch, (*at, "anyOf", str(index)))
 
     def _kinds(self, part: Schema, at: tuple[str, ...]) -> list[str]:
         if "type" not in part:
-            raise _fault(at, "schema must have a 'type' key.")
+            raise _rejection(at, "schema must have a 'type' key.")
         kinds = part["type"] if isinstance(part["type"], list) else [part["type"]]
         if not kinds or len(set(map(str, kinds))) != len(kinds):
-            raise _fault(at, f"{part['type']!r} is not valid under any of the given schemas.")
+            raise _rejection(at, f"{part['type']!r} is not valid under any of the given schemas.")
         for kind in kinds:
             if kind not in _OF_TYPE:
-                raise _fault(at, f"{kind!r} is not valid under any of the given schemas.")
+                raise _rejection(at, f"{kind!r} is not valid under any of the given schemas.")
         return list(kinds)
 
     def _choices(self, part: Schema, kinds: Sequence[str], at: tuple[str, ...]) -> None:
         values = part.get("enum", [])
         if "enum" in part and (not isinstance(values, list) or not values):
-            raise _fault(at, f"{values!r} should be a non-empty array.")
+            raise _rejection(at, f"{values!r} should be a non-empty array.")
         if len({(type(value), str(value)) for value in values}) != len(values):
-            raise _fault(at, f"{values!r} has non-unique elements.")
+            raise _rejection(at, f"{values!r} has non-unique elements.")
         for value in [*values, *([part["const"]] if "const" in part else [])]:
             if not any(_is(value, kind) for kind in kinds):
-                raise _fault(at, f"enum value {value!r} does not validate against {part['type']!r}.")
+                raise _rejection(at, f"enum value {value!r} does not validate against {part['type']!r}.")
 
     def _keywords(self, part: Schema, kinds: Sequence[str], at: tuple[str, ...]) -> None:
         for keyword in _OF_TYPE["number"]:
             if keyword in part and not _is(part[keyword], "number"):
-                raise _fault(at, f"'{keyword}' must be a number.")
+                raise _rejection(at, f"'{keyword}' must be a number.")
         for keyword in ("minItems", "maxItems"):
             if keyword in part and not (_is(part[keyword], "integer") and part[keyword] >= 0):
-                raise _fault(at, f"'{keyword}' must be a non-negative integer.")
+                raise _rejection(at, f"'{keyword}' must be a non-negative integer.")
         if "format" in part and part["format"] not in _FORMATS:
-            raise _fault(at, f"'{part['format']}' is not a valid format.")
+            raise _rejection(at, f"'{part['format']}' is not a valid format.")
         if "pattern" in part:
             self._pattern(part["pattern"], at)
         if "array" in kinds:
             if "items" not in part:
-                raise _fault(at, "array schema missing items.")
+                raise _rejection(at, "array schema missing items.")
             self._part(part["items"], (*at, "items"))
         if "object" in kinds:
             self._object(part, at)
 
     def _pattern(self, pattern: object, at: tuple[str, ...]) -> None:
-        where = ".".join(("$", *at, "pattern"))
+        path = ".".join(("$", *at, "pattern"))
         if not isinstance(pattern, str):
-            raise _fault(at, f"{pattern!r} is not of type 'string'.")
+            raise _rejection(at, f"{pattern!r} is not of type 'string'.")
         if _LOOKAROUND.search(pattern):
-            raise Refused(f"Invalid JSON schema: regex lookaround is not supported. Found at {where}.")
+            raise RequestRejected(f"Invalid JSON schema: regex lookaround is not supported. Found at {path}.")
         try:
             re.compile(pattern)
         except re.error as error:
-            raise _fault(at, f"{pattern!r} is not a valid regex.") from error
+            raise _rejection(at, f"{pattern!r} is not a valid regex.") from error
 
     def _object(self, part: Schema, at: tuple[str, ...]) -> None:
         if part.get("additionalProperties") is not False:
-            raise _fault(at, "'additionalProperties' is required to be supplied and to be false.")
+            raise _rejection(at, "'additionalProperties' is required to be supplied and to be false.")
         properties, required = part.get("properties", {}), part.get("required", [])
         if not isinstance(properties, dict):
-            raise _fault(at, f"{properties!r} is not of type 'object'.")
+            raise _rejection(at, f"{properties!r} is not of type 'object'.")
         if not isinstance(required, list) or ("required" not in part and properties):
-            raise _fault(at, _EVERY_KEY)
+            raise _rejection(at, _EVERY_KEY)
         for name in properties:
             if name not in required:
-                raise _fault(at, f"{_EVERY_KEY} Missing '{name}'.")
+                raise _rejection(at, f"{_EVERY_KEY} Missing '{name}'.")
         for name in required:
             if name not in properties:
-                raise _fault(at, f"{_EVERY_KEY} Extra required key '{name}' supplied.")
+                raise _rejection(at, f"{_EVERY_KEY} Extra required key '{name}' supplied.")
         if len(set(required)) != len(required):
-            raise _fault(at, f"{required!r} has non-unique elements.")
+            raise _rejection(at, f"{required!r} has non-unique elements.")
         for name, below in properties.items():
             self._part(below, (*at, "properties", name))
 
@@ -191,38 +193,40 @@ class _SchemaCheck:
         text += sum(len(name) for section in _SECTIONS for name in self.root.get(section, {}))
         enums = [part["enum"] for part in parts if "enum" in part]
         for what, count, most in (
-            ("object properties", sum(len(part.get("properties", {})) for part in parts), MOST_PROPERTIES),
-            ("enum values", sum(map(len, enums)), MOST_ENUM_VALUES),
-            ("characters of names, enum values and const values", text, MOST_TEXT),
-            ("levels of nesting", _levels(self.root, self.root, frozenset()), MOST_LEVELS),
+            ("object properties", sum(len(part.get("properties", {})) for part in parts), MAX_PROPERTIES),
+            ("enum values", sum(map(len, enums)), MAX_ENUM_VALUES),
+            ("characters of names, enum values and const values", text, MAX_TEXT),
+            ("levels of nesting", _levels(self.root, self.root, frozenset()), MAX_LEVELS),
         ):
             if count > most:
-                raise Refused(f"{count} {what}, when the maximum is {most}.")
+                raise RequestRejected(f"{count} {what}, when the maximum is {most}.")
         for values in enums:
             text = sum(len(value) for value in values if isinstance(value, str))
-            if len(values) > LONG_ENUM and text > MOST_TEXT_OF_LONG_ENUM:
-                raise Refused(f"{text} characters in an enum, when the maximum is {MOST_TEXT_OF_LONG_ENUM}.")
+            if len(values) > LONG_ENUM and text > MAX_TEXT_OF_LONG_ENUM:
+                raise RequestRejected(
+                    f"{text} characters in an enum, when the maximum is {MAX_TEXT_OF_LONG_ENUM}."
+                )
 
 
 _EVERY_KEY = "'required' is required to be supplied and to be an array including every key in properties."
 
 
-def _fault(at: Sequence[str], message: str) -> Refused:
-    return Refused(f"In context={tuple(at)!r}, {message}")
+def _rejection(at: Sequence[str], message: str) -> RequestRejected:
+    return RequestRejected(f"In context={tuple(at)!r}, {message}")
 
 
-def resolved(root: Schema, reference: object, at: Sequence[str] = ()) -> Any:
-    """What a reference within a schema stands for. Raises Refused when it leads nowhere."""
-    found: Any = root
+def resolve(root: Schema, reference: object, at: Sequence[str] = ()) -> Any:
+    """Return the target of a reference within a schema. Raises RequestRejected if there is none."""
+    target: Any = root
     steps = str(reference).split("/")
     if steps[0] != "#":
-        raise _fault(at, f"reference can only point to definitions within the schema, not {reference!r}.")
+        raise _rejection(at, f"reference can only point to definitions within the schema, not {reference!r}.")
     for step in steps[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or step not in found:
-            raise _fault(at, f"reference {reference!r} leads nowhere.")
-        found = found[step]
-    return found
+        if not isinstance(target, dict) or step not in target:
+            raise _rejection(at, f"reference {reference!r} leads nowhere.")
+        target = target[step]
+    return target
 
 
 def _is(value: object, kind: str) -> bool:
@@ -249,10 +253,10 @@ def _text_of(part: Schema) -> int:
     return sum(len(word) for word in words if isinstance(word, str))
 
 
-def _levels(part: Schema, root: Schema, within: frozenset[str]) -> int:
-    """Objects inside of one another; a reference into what it stands in is not followed again."""
+def _levels(part: Schema, root: Schema, entered: frozenset[str]) -> int:
+    """Count the levels of nested objects. A recursive reference is followed once."""
     if "$ref" in part:
         name = part["$ref"]
-        return 0 if name in within or name == "#" else _levels(resolved(root, name), root, within | {name})
-    below = max((_levels(each, root, within) for each in _below(part)), default=0)
+        return 0 if name in entered or name == "#" else _levels(resolve(root, name), root, entered | {name})
+    below = max((_levels(each, root, entered) for each in _below(part)), default=0)
     return below + (part.get("type") == "object")

@@ -1,4 +1,4 @@
-"""Checks the body of a request for a chat completion: known keys, their types, and what goes with what."""
+"""Checks the body of a chat completion request: known keys, their types, and their combinations."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, SchemaError
-from matrix.strict_provider import Refused, check_schema, is_name
+from matrix.strict_schema_check import RequestRejected, check_schema, is_name
 
 __all__ = ["Server", "check_messages", "check_request"]
 
-MOST_TOOLS = 128
-MOST_DESCRIPTION = 1024
+MAX_TOOLS = 128
+MAX_DESCRIPTION = 1024
 
 
 class Server(Enum):
-    """The kinds of server, which differ in what they make of ``strict``.
+    """The kinds of server, which treat ``strict`` differently.
 
-    STRICT is OpenAI: what says that it is strict must be so. LOOSE does not know the word. GRAMMAR writes by
-    any schema, and looks at the word as little as llama.cpp does.
+    Attributes:
+        STRICT: Like OpenAI. A schema that is sent as strict must be in the strict subset.
+        LOOSE: Rejects ``strict``.
+        GRAMMAR: Like llama.cpp. Enforces any schema and ignores ``strict``.
     """
 
     STRICT = "strict"
@@ -30,25 +32,25 @@ class Server(Enum):
 
 
 def check_request(body: Any, server: Server) -> None:
-    """Raise Refused, worded as OpenAI would, when a body is not one that the server takes."""
+    """Raise RequestRejected, with the message of OpenAI, if the server does not accept a body."""
     if not isinstance(body, dict):
-        raise Refused("We could not parse the JSON body of your request.")
+        raise RequestRejected("We could not parse the JSON body of your request.")
     for name, value in body.items():
         check = _TOP.get(name)
         if check is None:
-            raise Refused(f"Unrecognized request argument supplied: {name}", name)
+            raise RequestRejected(f"Unrecognized request argument supplied: {name}", name)
         if not check(value):
-            raise Refused(f"Invalid type for '{name}': {value!r}.", name)
+            raise RequestRejected(f"Invalid type for '{name}': {value!r}.", name)
     for name in ("model", "messages"):
         if name not in body:
-            raise Refused(f"you must provide a {name} parameter", name)
+            raise RequestRejected(f"you must provide a {name} parameter", name)
     check_messages(body["messages"])
     schemas = _Schemas(server)
     if "response_format" in body:
         _check_format(body["response_format"], body["messages"], schemas)
     _check_tools(body, schemas)
     if "stream_options" in body and body.get("stream") is not True:
-        raise Refused("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+        raise RequestRejected("The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 
 
 def _number(least: float, most: float) -> Callable[[Any], bool]:
@@ -74,7 +76,7 @@ _TOP: Mapping[str, Callable[[Any], bool]] = {
     "seed": lambda value: type(value) is int,
     "reasoning_effort": _text,
     "response_format": lambda value: isinstance(value, dict),
-    "tools": lambda value: isinstance(value, list) and 0 < len(value) <= MOST_TOOLS,
+    "tools": lambda value: isinstance(value, list) and 0 < len(value) <= MAX_TOOLS,
     "tool_choice": lambda value: isinstance(value, (str, dict)),
     "parallel_tool_calls": lambda value: isinstance(value, bool),
     "stream": lambda value: isinstance(value, bool),
@@ -90,24 +92,26 @@ class _Schemas:
 
     def check(self, schema: Any, *, strict: object, what: str, param: str, code: str) -> None:
         if not isinstance(strict, (bool, type(None))):
-            raise Refused(f"Invalid type for 'strict': {strict!r}.", param)
-        said = f"Invalid schema for {what}: "
+            raise RequestRejected(f"Invalid type for 'strict': {strict!r}.", param)
+        prefix = f"Invalid schema for {what}: "
         try:
             if strict and self._server is Server.LOOSE:
-                raise Refused("'strict' is not supported by this model.")
+                raise RequestRejected("'strict' is not supported by this model.")
             if strict and self._server is Server.STRICT:
                 check_schema(schema)
             _check_draft(json.dumps(schema))
             kind = schema.get("type") if isinstance(schema, dict) else None
             if kind != "object" and self._server is not Server.GRAMMAR:
-                raise Refused(f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'.")
-        except Refused as fault:
-            raise Refused(f"{said}{fault}", param, code) from fault
+                raise RequestRejected(
+                    f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
+                )
+        except RequestRejected as rejection:
+            raise RequestRejected(f"{prefix}{rejection}", param, code) from rejection
         except SchemaError as error:
-            raise Refused(f"{said}{error.message}", param, code) from error
+            raise RequestRejected(f"{prefix}{error.message}", param, code) from error
 
 
-@cache  # it takes longer than all the rest of a request
+@cache  # slower than the rest of the request
 def _check_draft(schema: str) -> None:
     Draft202012Validator.check_schema(json.loads(schema))
 
@@ -116,66 +120,72 @@ def _check_format(form: Mapping[str, Any], messages: list[Any], schemas: _Schema
     kind = form.get("type")
     if kind == "json_schema":
         _only(form, "response_format", "type", "json_schema")
-        inside = form.get("json_schema")
-        if not isinstance(inside, dict):
-            raise Refused("Missing required parameter: 'response_format.json_schema'.", "response_format")
-        _only(inside, "response_format.json_schema", "name", "schema", "strict", "description")
-        _named(inside.get("name"), "response_format.json_schema.name")
+        inner = form.get("json_schema")
+        if not isinstance(inner, dict):
+            raise RequestRejected(
+                "Missing required parameter: 'response_format.json_schema'.", "response_format"
+            )
+        _only(inner, "response_format.json_schema", "name", "schema", "strict", "description")
+        _named(inner.get("name"), "response_format.json_schema.name")
         schemas.check(
-            inside.get("schema"),
-            strict=inside.get("strict"),
-            what=f"response_format '{inside['name']}'",
+            inner.get("schema"),
+            strict=inner.get("strict"),
+            what=f"response_format '{inner['name']}'",
             param="response_format",
             code="invalid_json_schema",
         )
     elif kind in ("json_object", "text"):
         _only(form, "response_format", "type")
         if kind == "json_object" and "json" not in str(messages).lower():
-            raise Refused(
+            raise RequestRejected(
                 "'messages' must contain the word 'json' in some form, to use 'response_format' of type "
                 "'json_object'.",
                 "messages",
             )
     else:
-        raise Refused(f"Invalid value: {kind!r}.", "response_format.type")
+        raise RequestRejected(f"Invalid value: {kind!r}.", "response_format.type")
 
 
 def _check_tools(body: Mapping[str, Any], schemas: _Schemas) -> None:
     tools = body.get("tools", [])
     names = [_tool(tool, f"tools[{index}]", schemas) for index, tool in enumerate(tools)]
     if len(set(names)) != len(names):
-        raise Refused("Tool names must be unique.", "tools")
+        raise RequestRejected("Tool names must be unique.", "tools")
     for name in ("tool_choice", "parallel_tool_calls"):
         if name in body and not tools:
-            raise Refused(f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified.")
+            raise RequestRejected(
+                f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
+            )
     choice = body.get("tool_choice", "auto")
     if isinstance(choice, str):
         if choice not in ("none", "auto", "required"):
-            raise Refused(f"Invalid value: {choice!r}.", "tool_choice")
+            raise RequestRejected(f"Invalid value: {choice!r}.", "tool_choice")
         return
     _only(choice, "tool_choice", "type", "function")
     function = choice.get("function")
     if choice.get("type") != "function" or not isinstance(function, dict):
-        raise Refused("Missing required parameter: 'tool_choice.function'.", "tool_choice")
+        raise RequestRejected("Missing required parameter: 'tool_choice.function'.", "tool_choice")
     _only(function, "tool_choice.function", "name")
     if function.get("name") not in names:
-        raise Refused(f"Tool choice '{function.get('name')}' not found in 'tools' parameter.", "tool_choice")
+        raise RequestRejected(
+            f"Tool choice '{function.get('name')}' not found in 'tools' parameter.", "tool_choice"
+        )
 
 
 def _tool(tool: Any, at: str, schemas: _Schemas) -> str:
     if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise Refused(f"Missing required parameter: '{at}.type'.", at)
+        raise RequestRejected(f"Missing required parameter: '{at}.type'.", at)
     _only(tool, at, "type", "function")
     function = tool.get("function")
     if not isinstance(function, dict):
-        raise Refused(f"Missing required parameter: '{at}.function'.", at)
+        raise RequestRejected(f"Missing required parameter: '{at}.function'.", at)
     _only(function, f"{at}.function", "name", "description", "parameters", "strict")
     name = _named(function.get("name"), f"{at}.function.name")
     description = function.get("description", "")
-    if not isinstance(description, str) or len(description) > MOST_DESCRIPTION:
-        raise Refused(
+    if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
+        raise RequestRejected(
             f"Invalid '{at}.function.description': string too long. Expected a string with maximum length "
-            f"{MOST_DESCRIPTION}.",
+            f"{MAX_DESCRIPTION}.",
             at,
         )
     schemas.check(
@@ -189,22 +199,22 @@ def _tool(tool: Any, at: str, schemas: _Schemas) -> str:
 
 
 def check_messages(messages: list[Any]) -> None:
-    """Raise Refused when the messages of a conversation are not of the form, or not in an order, that is one.
+    """Raise RequestRejected if the messages have an invalid form or order.
 
-    Each call of a tool must be answered at once, and only a call may be.
+    Each tool call must be answered immediately, and only tool calls may be answered.
     """
     open_calls: list[str] = []
     for index, message in enumerate(messages):
         at = f"messages[{index}]"
         if not isinstance(message, dict):
-            raise Refused(f"Invalid type for '{at}'.", at)
+            raise RequestRejected(f"Invalid type for '{at}'.", at)
         role = message.get("role")
         if open_calls and role != "tool":
             break
         if role == "tool":
             _only(message, at, "role", "content", "tool_call_id")
             if message.get("tool_call_id") not in open_calls:
-                raise Refused(
+                raise RequestRejected(
                     "Invalid parameter: messages with role 'tool' must be a response to a preceding message "
                     "with 'tool_calls'.",
                     at,
@@ -218,9 +228,9 @@ def check_messages(messages: list[Any]) -> None:
             _only(message, at, "role", "content", "name")
             _content(message, at)
         else:
-            raise Refused(f"Invalid value: {role!r}.", f"{at}.role")
+            raise RequestRejected(f"Invalid value: {role!r}.", f"{at}.role")
     if open_calls:
-        raise Refused(
+        raise RequestRejected(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             f"'tool_call_id'. The following tool_call_ids did not have response messages: "
             f"{', '.join(open_calls)}",
@@ -234,38 +244,42 @@ def _calls(message: Mapping[str, Any], at: str) -> list[str]:
         return []
     calls = message["tool_calls"]
     if not isinstance(calls, list) or not calls:
-        raise Refused(f"Invalid '{at}.tool_calls': empty array.", at)
+        raise RequestRejected(f"Invalid '{at}.tool_calls': empty array.", at)
     if not isinstance(message.get("content"), (str, type(None))):
-        raise Refused(f"Invalid type for '{at}.content'.", at)
+        raise RequestRejected(f"Invalid type for '{at}.content'.", at)
     for call in calls:
         _only(call, f"{at}.tool_calls", "id", "type", "function")
         function = call.get("function")
         if call.get("type") != "function" or not _text(call.get("id")) or not isinstance(function, dict):
-            raise Refused(f"Invalid '{at}.tool_calls'.", at)
+            raise RequestRejected(f"Invalid '{at}.tool_calls'.", at)
         _only(function, f"{at}.tool_calls.function", "name", "arguments")
         _named(function.get("name"), f"{at}.tool_calls.function.name")
         if not isinstance(function.get("arguments"), str):
-            raise Refused(f"Invalid type for '{at}.tool_calls.function.arguments': expected a string.", at)
+            raise RequestRejected(
+                f"Invalid type for '{at}.tool_calls.function.arguments': expected a string.", at
+            )
     ids = [call["id"] for call in calls]
     if len(set(ids)) != len(ids):
-        raise Refused(f"Duplicate ids in '{at}.tool_calls'.", at)
+        raise RequestRejected(f"Duplicate ids in '{at}.tool_calls'.", at)
     return ids
 
 
 def _content(message: Mapping[str, Any], at: str) -> None:
     if not isinstance(message.get("content"), str):
-        raise Refused(f"Invalid value for 'content': expected a string, got {message.get('content')!r}.", at)
+        raise RequestRejected(
+            f"Invalid value for 'content': expected a string, got {message.get('content')!r}.", at
+        )
 
 
 def _only(given: Mapping[str, Any], at: str, *known: str) -> None:
     for name in given:
         if name not in known:
-            raise Refused(f"Unknown parameter: '{at}.{name}'.", f"{at}.{name}")
+            raise RequestRejected(f"Unknown parameter: '{at}.{name}'.", f"{at}.{name}")
 
 
 def _named(name: Any, at: str) -> str:
     if not is_name(name):
-        raise Refused(
+        raise RequestRejected(
             f"Invalid '{at}': string does not match pattern. Expected a string that matches the pattern "
             "'^[a-zA-Z0-9_-]+$'.",
             at,
