@@ -246,8 +246,7 @@ class ModelError(AiServiceError):
         body: str | None = None,
     ) -> None:
         super().__init__(message)
-        # Retries look at retryable and retry_after only, so a model of a user's own can set them for any
-        # reason.
+        # Retries depend on retryable and retry_after and not on status: a model may work without HTTP.
         self.status = status
         self.request_id = request_id
         self.retryable = retryable
