@@ -54,8 +54,8 @@ class Container:
         end: The position after it, -1 while it is open.
         parts: Its closed members in the order of the text: runs of exact JSON as text, single members, and
             containers. Parts are only added.
-        builder: Reads the parts. It is attached when somebody looks at the value.
-        sizes: How many members the builder shows after 0, 1, 2 ... parts.
+        builder: Reads the parts. It is set when somebody looks at the value.
+        sizes: How many members the builder shows after 0, 1, 2 ... parts, as far as it has read them.
     """
 
     __slots__ = ("bracket", "builder", "closer", "end", "key", "parts", "sizes", "start")
@@ -69,12 +69,6 @@ class Container:
         self.parts: list[Part] = []
         self.builder: Builder | None = None
         self.sizes: list[int] = []
-
-    def attach(self, builder: Builder) -> Builder:
-        """Set the builder that reads the parts."""
-        self.builder = builder
-        self.sizes = [builder.size]
-        return builder
 
 
 Part: TypeAlias = str | Member | Container
@@ -527,6 +521,8 @@ def _builder_of(container: Container) -> Builder:
 def _add_parts(container: Container, count: int) -> Container | None:
     """Give parts to a builder. Return a closed container that must be built first, None at the end."""
     builder, sizes = _builder_of(container), container.sizes
+    if not sizes:
+        sizes.append(builder.size)
     # one size for each part that the builder has, and one for none
     for part in container.parts[len(sizes) - 1 : count]:
         if isinstance(part, str):
@@ -538,7 +534,7 @@ def _add_parts(container: Container, count: int) -> Container | None:
             builder.start_member(part.key)
             if isinstance(part, Container):
                 if part.builder is None and not builder.add_exact(part):
-                    part.attach(builder.child_builder(part.bracket))
+                    part.builder = builder.child_builder(part.bracket)
                 if part.builder is not None:  # it was looked at while it was open, or cannot be read at once
                     return part
             elif part.is_unreadable:

@@ -382,9 +382,8 @@ class _EnvelopeFieldBuilder(MemberBuilder):
 
 # --- views
 
-_Level: TypeAlias = tuple[
-    Builder, int, object
-]  # a builder, how many members it shows, its name in its parent
+# a builder, how many members it shows, and its name in its parent
+_Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
@@ -395,14 +394,14 @@ def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> obje
     if not state.stack:
         return None
     container, _ = state.stack[0]
-    builder = container.builder or container.attach(factory.builder(factory.root, container.bracket, cursor))
+    builder = container.builder
+    if builder is None:
+        builder = container.builder = factory.builder(factory.root, container.bracket, cursor)
     if type(builder) is ObjectBuilder:
         return LazyObject(partial(_build_view, state, cursor))
-    return (
-        LazyList(partial(_build_view, state, cursor))
-        if type(builder) is ListBuilder
-        else _build_view(state, cursor)
-    )
+    if type(builder) is ListBuilder:
+        return LazyList(partial(_build_view, state, cursor))
+    return _build_view(state, cursor)  # the other builders may have nothing to show
 
 
 def _build_view(state: ScanState, cursor: Cursor) -> Any:
@@ -427,7 +426,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
                 break
             name = spec.name
             if builder is None:
-                builder = container.attach(spec.make_builder(container.bracket, cursor))
+                builder = container.builder = spec.make_builder(container.bracket, cursor)
         assert builder is not None, "the outermost container has no builder"
         # a later snapshot may have been looked at first; then everything is built already
         if len(container.sizes) <= count:

@@ -38,9 +38,12 @@ class Snapshot(Generic[T]):
 
     __slots__ = ("_make_value", "_value", "done")
 
-    def __init__(self, make_value: Callable[[], Any], *, done: bool) -> None:
-        self._make_value: Callable[[], Any] | None = make_value
-        self._value: Any = None
+    def __init__(
+        self, make_value: Callable[[], Any] | None = None, *, value: object = None, done: bool
+    ) -> None:
+        """Create a snapshot of a value, or of the value that a function makes when it is looked at."""
+        self._make_value = make_value
+        self._value = value
         self.done = done
 
     @property
@@ -154,7 +157,7 @@ class PartialReader(Generic[T]):
         """Return the value so far."""
         reading = self._reading
         if reading is not None:
-            return Snapshot(lambda: reading.value, done=True)
+            return Snapshot(value=reading.value, done=True)
         if self._plain_text is not None:
             text = self._plain_text.so_far()
             return Snapshot(lambda: text, done=False)

@@ -130,16 +130,18 @@ class IncrementalScanner:
         text = self._text
         if not self.stack:
             position, found = self._finder.find(text, position)
-            return self._open(text[position], position) if found else self._wait(position)
+            if found:
+                return self._open(text[position], position)
+            self._needs_more = True
+            return position
         position = self._scan_clean(text, position)
         if not self.stack:
             return position
-        if position == len(text):
-            return self._wait(position)
-        if self._expected is _Expected.MEMBER and len(text) - position <= _MAX_PARTIAL_MEMBER:
+        if self._expected is _Expected.MEMBER and 0 < len(text) - position <= _MAX_PARTIAL_MEMBER:
             self._partial_member = PARTIAL_MEMBER[self.stack[-1].bracket].match(text, position)
-            if self._partial_member is not None:
-                return self._wait(position)
+        if position == len(text) or self._partial_member is not None:
+            self._needs_more = True
+            return position
         return self._scan_odd(text, position)
 
     def _scan_clean(self, text: str, position: int) -> int:
