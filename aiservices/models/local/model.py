@@ -11,23 +11,19 @@ import atexit
 import queue
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from ..base import Capabilities
 from ..errors import DefinitionError, DefinitionProblem, ModelNotFoundError, ModelTimeoutError
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
-from .prompting import ReplyBuilder, ReplyConstraint, chat_body, reply_constraint
+from .prompting import JsonObject, ReplyBuilder, ReplyConstraint, chat_body, reply_constraint
 from .runtime import Runtime, RuntimeSettings, load_runtime, unload_runtime
 from .weights import resolve_weights
-
-# A chunk of a streamed chat completion, as llama.cpp decoded it from JSON.
-Chunk: TypeAlias = Mapping[str, Any]
 
 _NO_OPTIONS = ChatOptions()
 # Weights that never called a tool of their own accord, measured with twelve questions.
@@ -84,7 +80,7 @@ class LocalChatModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything but strict mode; tools only if the weights are large enough."""
+        """What the model supports: all but strict mode, and tools only if the weights are large enough."""
         tools = self._settings.label not in _TOO_SMALL_FOR_TOOLS
         return Capabilities(json_schema=True, json_mode=True, constrained=True, tools=tools)
 
@@ -127,6 +123,7 @@ class LocalChatModel:
         unload_runtime(self._settings)
 
     def _job(self, request: ChatRequest) -> tuple[Job, ReplyBuilder]:
+        """Return a job for a request, not started yet, and a builder for its reply."""
         options = request.options.with_defaults(self._options)
         settings = self._settings if options.model is None else self._settings_for(options.model)
         body = chat_body(request, options, self._system_message)
@@ -160,7 +157,7 @@ class Job:
     def __init__(
         self,
         get_runtime: Callable[[], Runtime],
-        body: Mapping[str, Any],
+        body: JsonObject,
         constraint: ReplyConstraint,
         timeout: float | None,
     ) -> None:
@@ -170,7 +167,7 @@ class Job:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, deliver: Callable[[Chunk | _JobEnd], None]) -> None:
+    def start(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
         """Start the thread. It calls ``deliver`` with each chunk, and last with a _JobEnd."""
         # A daemon thread, because a stream that is left open must not keep the interpreter from exiting;
         # _stop_all_jobs stops it then.
@@ -181,8 +178,10 @@ class Job:
             _running_jobs.add(self)
         self._thread.start()
 
-    def _run(self, deliver: Callable[[Chunk | _JobEnd], None]) -> None:
-        def receive(chunk: Chunk) -> bool:
+    def _run(self, deliver: Callable[[JsonObject | _JobEnd], None]) -> None:
+        """Run the request in this thread."""
+
+        def receive(chunk: JsonObject) -> bool:
             deliver(chunk)
             return self._stopped.is_set()
 
@@ -225,6 +224,7 @@ _jobs_lock = threading.Lock()
 
 @atexit.register
 def _stop_all_jobs() -> None:
+    """Stop all running jobs and wait for their threads, when the interpreter exits."""
     # llama.cpp must not run while the interpreter is taken apart.
     with _jobs_lock:
         jobs = list(_running_jobs)
@@ -234,9 +234,9 @@ def _stop_all_jobs() -> None:
         job.join()
 
 
-def run_job(job: Job) -> Generator[Chunk, None, None]:
+def run_job(job: Job) -> Generator[JsonObject, None, None]:
     """Run a job and yield its chunks. Closing the generator stops the job and waits for its thread."""
-    inbox: queue.SimpleQueue[Chunk | _JobEnd] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[JsonObject | _JobEnd] = queue.SimpleQueue()
     job.start(inbox.put)
     try:
         while True:
@@ -254,16 +254,16 @@ def run_job(job: Job) -> Generator[Chunk, None, None]:
         job.join()
 
 
-async def arun_job(job: Job) -> AsyncGenerator[Chunk, None]:
+async def arun_job(job: Job) -> AsyncGenerator[JsonObject, None]:
     """Run a job and yield its chunks in an event loop.
 
     Closing or cancelling the generator stops the job but does not wait for its thread, which would block the
     loop.
     """
     loop = asyncio.get_running_loop()
-    inbox: asyncio.Queue[Chunk | _JobEnd] = asyncio.Queue()
+    inbox: asyncio.Queue[JsonObject | _JobEnd] = asyncio.Queue()
 
-    def deliver(item: Chunk | _JobEnd) -> None:
+    def deliver(item: JsonObject | _JobEnd) -> None:
         try:
             loop.call_soon_threadsafe(inbox.put_nowait, item)
         except RuntimeError:  # The loop was closed while the thread was still writing.

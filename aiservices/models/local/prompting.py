@@ -1,4 +1,4 @@
-"""Requests in the form of llama.cpp, grammars for the replies, and the reading of replies.
+"""Conversion of requests and replies to and from the format of llama.cpp, and grammars for replies.
 
 Tools are not left to the chat template of the weights: the system message describes them, and a grammar
 constrains the reply to lines ``Call: {...}`` or to ``Answer: ...``. So they work alike with all weights.
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import BadRequestError, InvalidReplyError, ModelError, ModelServerError
 from ..messages import (
@@ -35,6 +35,9 @@ from ..requests import (
     Tooling,
     ToolSpecification,
 )
+
+# A JSON object that was decoded or is to be encoded.
+JsonObject: TypeAlias = Mapping[str, Any]
 
 # The marks at the beginning of a reply. They are words because a small model that must choose between two
 # kinds of JSON nearly always chooses the same one. Measured with 0.5 B parameters: JSON gave all calls or
@@ -67,10 +70,10 @@ def chat_body(request: ChatRequest, options: ChatOptions, system_message: str) -
     return {**body, **(options.extra_body or {}), **_STREAMED}
 
 
-def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, Any]]:
+def _chat_messages(request: ChatRequest, system_message: str) -> list[dict[str, str]]:
     """Return the messages with the roles that every chat template has: system, user and assistant."""
     messages, tooling = request.messages, request.tooling
-    chat_messages: list[dict[str, Any]] = []
+    chat_messages: list[dict[str, str]] = []
     calls: dict[str, ToolCall] = {}
     for position, message in enumerate(messages):
         if isinstance(message, AiMessage):
@@ -104,7 +107,7 @@ def _refuse_media(message: UserMessage) -> None:
 
 
 def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
-    """Return a message of the model as the model wrote it: tool calls or the answer, with their marks."""
+    """Return a message of the model as the model wrote it, with the mark ``Call:`` or ``Answer:``."""
     if message.tool_calls:
         return "\n".join(
             f'{CALL_MARK}{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
@@ -114,14 +117,15 @@ def _assistant_text(message: AiMessage, tooling: Tooling | None) -> str:
 
 
 def _tool_result_text(message: ToolMessage, calls: Mapping[str, ToolCall]) -> str:
-    """Return the result of a tool call with its arguments, which tell several calls of one tool apart."""
+    """Return the result of a tool call as text, with the name of the tool and the arguments of the call."""
+    # The arguments are repeated because a reply may call one tool several times.
     call = calls.get(message.call_id)
     return f"{message.name}({'' if call is None else call.arguments}) returned: {message.text}"
 
 
 def _with_system_message(
-    chat_messages: list[dict[str, Any]], default: str, instructions: str
-) -> list[dict[str, Any]]:
+    chat_messages: list[dict[str, str]], default: str, instructions: str
+) -> list[dict[str, str]]:
     """Add instructions to the system message; without a system message, add one with the default text."""
     system = next((message for message in chat_messages if message["role"] == "system"), None)
     parts = (default if system is None else system["content"], instructions)
@@ -173,7 +177,7 @@ _JSON_LAYOUT = {"whitespace_flexible": False, "key_separator": ": ", "item_separ
 _ANY_TEXT = r"/(.|\n)+/"
 # Without a limit, a small model may write the same call until its tokens are used up.
 _MAX_CALLS = 4
-ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+ANY_OBJECT: JsonObject = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ class ReplyConstraint:
         allows_answer: True if the reply may be an answer.
     """
 
-    response_format: Mapping[str, Any] | None = None
+    response_format: JsonObject | None = None
     tools: tuple[ToolSpecification, ...] = ()
     parallel_calls: bool = True
     allows_calls: bool = True
@@ -226,7 +230,7 @@ def reply_constraint(request: ChatRequest) -> ReplyConstraint:
     return ReplyConstraint(None, fresh or candidates, tooling.parallel_calls, allows_answer=False)
 
 
-def _response_format(response_format: ResponseFormat | None) -> dict[str, Any] | None:
+def _response_format(response_format: ResponseFormat | None) -> JsonObject | None:
     """Return the ``response_format`` of llama.cpp's request; None for free text."""
     if isinstance(response_format, JsonSchemaFormat):
         schema = {"name": response_format.name, "schema": dict(response_format.schema)}
@@ -253,19 +257,19 @@ def _repeated_tools(messages: Sequence[Message]) -> frozenset[str]:
     return frozenset(result[0] for result in results if results.count(result) > 1)
 
 
-def answer_schema(response_format: Mapping[str, Any]) -> Mapping[str, Any]:
+def answer_schema(response_format: JsonObject) -> JsonObject:
     """Return the JSON Schema in a ``response_format`` of llama.cpp's request."""
-    schema: Mapping[str, Any] = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
+    schema: JsonObject = response_format.get("json_schema", {}).get("schema", ANY_OBJECT)
     return schema
 
 
-def answer_grammar(schema: Mapping[str, Any]) -> str:
+def answer_grammar(schema: JsonObject) -> str:
     """Return the grammar of a reply that consists of JSON for a schema."""
     return f"{_GRAMMAR_HEAD}start: {_json_rule(schema)}"
 
 
 def tool_call_grammar(
-    constraint: ReplyConstraint, parameters: Callable[[ToolSpecification], Mapping[str, Any]]
+    constraint: ReplyConstraint, parameters: Callable[[ToolSpecification], JsonObject]
 ) -> str:
     """Return the grammar of a reply that calls tools, or answers if that is allowed.
 
@@ -286,7 +290,8 @@ def tool_call_grammar(
     return _GRAMMAR_HEAD + "\n".join(rules)
 
 
-def _json_rule(schema: Mapping[str, Any]) -> str:
+def _json_rule(schema: JsonObject) -> str:
+    """Return the part of a grammar that matches JSON for a schema."""
     return "%json " + json.dumps({**with_time_patterns(schema), "x-guidance": _JSON_LAYOUT})
 
 
@@ -345,7 +350,7 @@ class ReplyBuilder:
     def __post_init__(self, has_tools: bool) -> None:
         self._tool_calls = ToolCallReader() if has_tools else None
 
-    def add(self, chunk: Mapping[str, Any]) -> ReplyDelta | None:
+    def add(self, chunk: JsonObject) -> ReplyDelta | None:
         """Add a chunk; return what it adds to the reply, or None. Raises ModelError for an error chunk."""
         if "error" in chunk:
             raise _model_error(chunk["error"], self.label, self.context_tokens)
@@ -361,6 +366,7 @@ class ReplyBuilder:
         return None
 
     def _add_text(self, text: str, reasoning: str) -> ReplyDelta | None:
+        """Add the text of a chunk; return what it adds to the reply, or None."""
         delta = ReplyDelta(text) if self._tool_calls is None else self._tool_calls.add(text) or ReplyDelta()
         self._text.append(delta.text)
         self._reasoning.append(reasoning)
@@ -385,7 +391,8 @@ class ReplyBuilder:
         return ChatReply(message, finish_reason, self._usage, self.label, self._id)
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _usage(usage: JsonObject) -> Usage:
+    """Convert the ``usage`` object of llama.cpp."""
     cached = usage.get("prompt_tokens_details", {}).get("cached_tokens", 0)
     return Usage(usage["prompt_tokens"], usage["completion_tokens"], cached_tokens=cached)
 
@@ -429,7 +436,7 @@ class ToolCallReader:
         return ReplyDelta(tool_calls=tuple(deltas)) if deltas else None
 
     def remaining_text(self) -> str:
-        """Return the text of a reply that ended within a mark; call it after the last piece."""
+        """Return the unread text of a reply that ended in the middle of a mark such as ``Answer:``."""
         return "" if self._calls or self._is_answer else self._unread
 
     def _next_delta(self) -> ToolCallDelta | None:
@@ -472,7 +479,7 @@ def _may_begin_with(text: str, mark: str) -> bool:
     return text.startswith(mark) or mark.startswith(text)
 
 
-def _model_error(error: Mapping[str, Any], label: str, context_tokens: int) -> ModelError:
+def _model_error(error: JsonObject, label: str, context_tokens: int) -> ModelError:
     """Return the exception for an ``error`` object of llama.cpp."""
     status, body = error.get("code"), json.dumps(error)
     if error.get("type") == "exceed_context_size_error":

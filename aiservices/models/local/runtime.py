@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,7 +14,14 @@ from typing import Any, Protocol
 
 from ..errors import BadRequestError, ModelError
 from ..requests import ToolSpecification
-from .prompting import ANY_OBJECT, ReplyConstraint, answer_grammar, answer_schema, tool_call_grammar
+from .prompting import (
+    ANY_OBJECT,
+    JsonObject,
+    ReplyConstraint,
+    answer_grammar,
+    answer_schema,
+    tool_call_grammar,
+)
 
 # Set it to 1 to see the log of llama.cpp on standard error.
 LOG_VARIABLE = "AISERVICES_LOCAL_LOG"
@@ -70,9 +77,9 @@ class _Server(Protocol):
     listening_address: str
 
     def handle_chat_completions(
-        self, body: Mapping[str, Any], callback: Callable[[Any], bool] | None = None, /
+        self, body: JsonObject, callback: Callable[[JsonObject], bool] | None = None, /
     ) -> Any: ...
-    def handle_completions(self, body: Mapping[str, Any], /) -> Any: ...
+    def handle_completions(self, body: JsonObject, /) -> Any: ...
 
 
 class Runtime:
@@ -81,7 +88,7 @@ class Runtime:
     def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
         self._request_lock = threading.Lock()
-        self._constraint_fields: dict[str, Mapping[str, Any]] = {}
+        self._constraint_fields: dict[str, JsonObject] = {}
         self._server = _start_server(settings)
 
     @property
@@ -91,9 +98,9 @@ class Runtime:
 
     def chat(
         self,
-        body: Mapping[str, Any],
+        body: JsonObject,
         constraint: ReplyConstraint,
-        receive: Callable[[Any], bool],
+        receive: Callable[[JsonObject], bool],
         stopped: threading.Event,
     ) -> None:
         """Run a streamed request. ``receive`` gets each chunk, and returns True to end the request.
@@ -116,10 +123,10 @@ class Runtime:
         finally:
             self._request_lock.release()
 
-    def _fields_for(self, constraint: ReplyConstraint) -> Mapping[str, Any]:
+    def _fields_for(self, constraint: ReplyConstraint) -> JsonObject:
         """Return the fields of a request body that make the reply keep to a constraint."""
         if constraint.key not in self._constraint_fields:
-            fields: Mapping[str, Any] = {}
+            fields: JsonObject = {}
             if constraint.tools:
                 fields = {"grammar": self._tool_call_grammar(constraint)}
             elif constraint.response_format is not None:
@@ -127,7 +134,7 @@ class Runtime:
             self._constraint_fields[constraint.key] = fields
         return self._constraint_fields[constraint.key]
 
-    def _answer_fields(self, response_format: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _answer_fields(self, response_format: JsonObject) -> JsonObject:
         """Return a grammar for the answer, or llama.cpp's own slower ``response_format``.
 
         llguidance does not support every JSON Schema. The error of ``response_format`` for a wrong schema is
@@ -150,7 +157,8 @@ class Runtime:
             )
         return tool_call_grammar(constraint, self._supported_parameters)
 
-    def _supported_parameters(self, tool: ToolSpecification) -> Mapping[str, Any]:
+    def _supported_parameters(self, tool: ToolSpecification) -> JsonObject:
+        """Return the schema for the arguments of a tool; any object if the schema is not supported."""
         return tool.parameters if self._compiles(answer_grammar(tool.parameters)) else ANY_OBJECT
 
     def _compiles(self, grammar: str) -> bool:
@@ -175,6 +183,7 @@ class Runtime:
 
 
 def _start_server(settings: RuntimeSettings) -> _Server:
+    """Load a model into a llama.cpp server in this process. Raises ModelError."""
     xllamacpp = _import_xllamacpp()
     params = xllamacpp.CommonParams()
     params.model.path = str(settings.path)
@@ -202,6 +211,7 @@ def _start_server(settings: RuntimeSettings) -> _Server:
 
 
 def _import_xllamacpp() -> Any:
+    """Import the Python package that contains llama.cpp. Raises ModelError with what to install."""
     try:
         with _short_spin_wait():
             return import_module("xllamacpp")

@@ -100,6 +100,7 @@ def models_folder() -> Path:
 
 
 def _user_cache() -> Path:
+    """Return the cache folder of the user."""
     # The places that each operating system intends for files that can be downloaded again.
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
@@ -144,6 +145,7 @@ def unmark_verified(path: Path) -> None:
 
 
 def _record_path(path: Path) -> Path:
+    """Return the path of the small file that records the verification of the weights at ``path``."""
     return path.with_name(path.name + ".checked")
 
 
@@ -189,6 +191,7 @@ def pull_command(name: str) -> str:
 
 
 def _resolve_file(path: Path) -> tuple[str, Path]:
+    """Return the name and the absolute path of a GGUF file. Raises LookupError if there is no file."""
     path = path.expanduser()
     if not path.is_file():
         raise LookupError(
@@ -199,6 +202,7 @@ def _resolve_file(path: Path) -> tuple[str, Path]:
 
 
 def _most_capable() -> tuple[str, Path]:
+    """Return the most capable weights on this machine. Raises LookupError if there are none."""
     for weights in KNOWN_WEIGHTS:
         if is_ready(weights):
             return weights.name, weights_path(weights)
