@@ -24,7 +24,7 @@ class Prices(Mapping[str, Price]):
     A model whose price is not known is not a key. It never counts as free.
 
     Attributes:
-        currency: the currency of all prices, such as "USD".
+        currency: The currency of all prices, such as "USD".
     """
 
     currency: str
@@ -55,10 +55,10 @@ class PriceTable(Prices):
     an earlier pattern over a later one.
 
     Args:
-        prices: the prices per million tokens, by name or pattern.
-        currency: the currency of all prices.
-        as_of: the date of the prices, as a reminder for readers.
-        fallback: prices for models that the table does not name.
+        prices: The prices per million tokens, by name or pattern.
+        currency: The currency of all prices.
+        as_of: The date of the prices, as a reminder for readers.
+        fallback: Prices for models that the table does not name.
 
     Raises DefinitionError for a negative price, and if ``fallback`` has another currency.
     """
@@ -117,7 +117,7 @@ class PublishedPrices(Prices):
     without a price for input or output is not a key.
 
     Args:
-        provider: the name of the provider in genai-prices, such as "openai", "azure" or "anthropic".
+        provider: The name of the provider in genai-prices, such as "openai", "azure" or "anthropic".
             The same model has different prices at different providers.
 
     Raises ImportError without the extra, and DefinitionError for an unknown provider.

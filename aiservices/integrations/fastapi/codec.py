@@ -43,6 +43,7 @@ from ...models.strategy import Strategy
 from ...tools.tool import ToolRun
 
 T = TypeVar("T")
+JsonObject: TypeAlias = dict[str, Any]
 
 # --- any type as JSON text ----------------------------------------------------------------------------------
 
@@ -56,8 +57,8 @@ class Codec(Generic[T]):
     """Writes values of one type as JSON text, and reads the text back as equal values.
 
     Attributes:
-        parser: the parser of the type.
-        name: the type as a user would write it, such as ``list[int]``.
+        parser: The parser of the type.
+        name: The type as a user would write it, such as ``list[int]``.
     """
 
     def __init__(self, parser: TypeParser[T]) -> None:

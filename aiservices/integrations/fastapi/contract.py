@@ -21,7 +21,7 @@ from ...interface.decorators import declaration_of
 from ...interface.parameters import Parameter, Role, RoleError, method_parameters, summary_of
 from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
-from ...service.return_types import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
 from .codec import Codec, codec_for, from_json_records, json_type, result_codec, to_json_records, typed_dict
 
 # The model never sees these arguments, and they control what a call may do. A remote caller must not set
@@ -34,12 +34,12 @@ class Argument(NamedTuple):
     """One parameter of a method that a remote caller passes.
 
     Attributes:
-        name: the name of the parameter.
-        annotation: the declared type as a user would write it.
-        role: the role of the parameter, if it is not plain data for the templates.
-        codec: the codec of the type, or of a list of it for ``*args``.
-        required: true if the parameter has no default.
-        variadic: true for ``*args``.
+        name: The name of the parameter.
+        annotation: The declared type as a user would write it.
+        role: The role of the parameter, if it is not plain data for the templates.
+        codec: The codec of the type, or of a list of it for ``*args``.
+        required: True if the parameter has no default.
+        variadic: True for ``*args``.
     """
 
     name: str
@@ -80,16 +80,16 @@ class Method:
 
     Attributes:
         qualname: ``Service.method``.
-        service: the name of the interface.
-        name: the name of the method.
-        signature: the signature without ``self``.
-        returns: the type and shape of the return annotation.
-        arguments: the parameters that a remote caller passes.
-        server_parameters: the names of parameters that only the server sets, or that keep their defaults.
-        value_codec: the codec of the value; for an iterator, of one item.
-        result_codec: the codec of a Result: the value with its ``account``.
-        arguments_codec: the codec of the JSON object of all arguments.
-        doc: the description of the method, from its docstring.
+        service: The name of the interface.
+        name: The name of the method.
+        signature: The signature without ``self``.
+        returns: The type and shape of the return annotation.
+        arguments: The parameters that a remote caller passes.
+        server_parameters: The names of parameters that only the server sets, or that keep their defaults.
+        value_codec: The codec of the value; for an iterator, of one item.
+        result_codec: The codec of a Result: the value with its ``account``.
+        arguments_codec: The codec of the JSON object of all arguments.
+        doc: The description of the method, from its docstring.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Method:
         except ValueError as error:
             raise ValueError(f"{self.qualname}: the arguments cannot be sent: {error}") from error
 
-    def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[Any], dict[str, Any]]:
+    def bind_arguments(self, values: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
         """Return ``args`` and ``kwargs`` of a call, given all argument values by name."""
         kwargs = {name: from_json_records(value) for name, value in values.items()}
         if self._variadic_name is None or self._variadic_name not in kwargs:
@@ -186,7 +186,7 @@ class Method:
             ]
             return args, kwargs
         # *args can only be passed if every parameter before it is passed by position too.
-        before: list[Any] = []
+        before: list[object] = []
         for name, parameter in self.signature.parameters.items():
             if name == self._variadic_name:
                 break
@@ -198,9 +198,9 @@ class Contract(NamedTuple):
     """An interface as remote callers see it.
 
     Attributes:
-        name: the name of the interface.
-        doc: its docstring.
-        methods: its methods by name.
+        name: The name of the interface.
+        doc: Its docstring.
+        methods: Its methods by name.
     """
 
     name: str
@@ -248,7 +248,7 @@ def _method(
     attribute: Any,
     qualname: str,
     registry: ParserRegistry,
-    type_arguments: Mapping[Any, Any],
+    type_arguments: Mapping[object, object],
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:

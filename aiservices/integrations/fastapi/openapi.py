@@ -18,7 +18,8 @@ from pydantic_core import CoreSchema, core_schema
 from output_parsers.types.node import JsonSchema
 from output_parsers.types.target import type_name
 
-from ...service.return_types import ReturnShape
+from ...service.compile import ReturnShape
+from .codec import JsonObject
 from .contract import Argument, Contract, Method
 from .problems import KINDS, PROBLEM_MEDIA_TYPE, Problem
 from .sse import event_schema
@@ -42,7 +43,7 @@ _GENERIC_NAMES = {
 
 def description_of(
     contract: Contract, prefix: str = "", paths: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the description of a service as plain JSON.
 
     The keys are ``name``, ``doc`` and ``methods``. Each method has its ``name``, ``doc``, ``signature`` in
@@ -60,7 +61,7 @@ def description_of(
     }
 
 
-def _method_description(method: Method, path: str) -> dict[str, Any]:
+def _method_description(method: Method, path: str) -> JsonObject:
     returns = {"type": method.value_codec.name, "schema": method.value_codec.schema}
     if method.streams:
         returns["event"] = event_schema(method)
@@ -78,7 +79,7 @@ def _method_description(method: Method, path: str) -> dict[str, Any]:
     }
 
 
-def _argument_description(argument: Argument, method: Method) -> dict[str, Any]:
+def _argument_description(argument: Argument, method: Method) -> JsonObject:
     default = method.signature.parameters[argument.name].default
     return {
         "name": argument.name,
@@ -114,7 +115,7 @@ def _return_annotation(method: Method) -> str:
 # --- parts of the OpenAPI document ---
 
 
-def query_parameters(method: Method) -> list[dict[str, Any]]:
+def query_parameters(method: Method) -> list[JsonObject]:
     """Return the parameters of the GET route of a method."""
     return [
         {
@@ -127,9 +128,9 @@ def query_parameters(method: Method) -> list[dict[str, Any]]:
     ]
 
 
-def error_responses() -> dict[int | str, dict[str, Any]]:
+def error_responses() -> dict[int | str, JsonObject]:
     """Return the responses of every route other than success, by their status."""
-    responses: dict[int | str, dict[str, Any]] = {}
+    responses: dict[int | str, JsonObject] = {}
     for kind in KINDS:
         response = responses.setdefault(kind.status, {"description": "", "content": {}})
         reference = {"$ref": f"#/components/schemas/{PROBLEM_SCHEMA_NAME}"}
@@ -173,7 +174,7 @@ class SchemaType:
 def schema_type(
     schema: JsonSchema,
     service: str,
-    validate: Callable[[Any], object] | None = None,
+    validate: Callable[[object], object] | None = None,
     components: Mapping[str, JsonSchema] | None = None,
 ) -> type[SchemaType]:
     """Return a class that pydantic shows in the OpenAPI document as ``schema``.
@@ -182,7 +183,7 @@ def schema_type(
     values; without it every value is accepted. ``components`` are further schemas for the document, by their
     names.
     """
-    definitions: Mapping[str, Any] = schema.get("$defs", {})
+    definitions: Mapping[str, object] = schema.get("$defs", {})
     root = {key: value for key, value in schema.items() if key != "$defs"}
     refs = {name: _core_ref(service, name, body, definitions) for name, body in definitions.items()}
     parts = [_core_schema(body, refs, refs[name]) for name, body in definitions.items()]
@@ -210,12 +211,12 @@ def _core_schema(
     ref: str | None,
     *,
     parts: list[CoreSchema] | None = None,
-    validate: Callable[[Any], object] | None = None,
+    validate: Callable[[object], object] | None = None,
 ) -> CoreSchema:
-    def json_schema(_: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def json_schema(_: CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         if parts:  # register the definitions first: the references in the body are looked up by name
             handler(core_schema.definitions_schema(core_schema.any_schema(), parts))
-        schema: dict[str, Any] = _with_document_references(body, refs, handler)
+        schema: JsonObject = _with_document_references(body, refs, handler)
         return schema
 
     metadata = {"pydantic_js_functions": [json_schema]}

@@ -48,9 +48,9 @@ class ProblemKind(NamedTuple):
     """A kind of problem.
 
     Attributes:
-        name: the last part of its ``type``.
-        status: the HTTP status of the response.
-        title: what went wrong, in words that are safe for every caller.
+        name: The last part of its ``type``.
+        status: The HTTP status of the response.
+        title: What went wrong, in words that are safe for every caller.
     """
 
     name: str

@@ -48,13 +48,14 @@ from ...models.errors import (
 from ...models.http.base import PerLoop
 from ...models.messages import ChatReply, ReplyDelta
 from ...models.strategy import Strategy
-from ...service.return_types import ReturnShape
-from .codec import attempts_from_json, read_result
+from ...service.compile import ReturnShape
+from .codec import JsonObject, attempts_from_json, read_result
 from .contract import Contract, Method, contract_of
 from .problems import ARGUMENTS, PROBLEM_MEDIA_TYPE, Problem
 from .sse import EventName
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 _DEFAULT_TIMEOUT = 600.0  # seconds; a call may make several slow requests to models
 _MAX_EVENT_BYTES = 64 * 1024 * 1024  # a value that contains files is one event
@@ -122,15 +123,15 @@ def client(
     """Return an object of ``interface`` whose methods call a service over HTTP.
 
     Args:
-        interface: the Protocol or ABC that the service implements.
-        base_url: the address of the service, with the prefix of its router.
-        paths: the ``paths`` that were passed to the router.
-        omit: the names of parameters that the server sets; the client does not send them.
-        parsers: the ``parsers`` that were passed to the router.
-        headers: headers for every request, for example ``Authorization``.
-        timeout: the seconds to wait for a connection, for a response, and for each next chunk of a stream.
-        http: a client of your own for blocking methods. You close it.
-        async_http: a client of your own for async methods. You close it.
+        interface: The Protocol or ABC that the service implements.
+        base_url: The address of the service, with the prefix of its router.
+        paths: The ``paths`` that were passed to the router.
+        omit: The names of parameters that the server sets; the client does not send them.
+        parsers: The ``parsers`` that were passed to the router.
+        headers: Headers for every request, for example ``Authorization``.
+        timeout: The seconds to wait for a connection, for a response, and for each next chunk of a stream.
+        http: A client of your own for blocking methods. You close it.
+        async_http: A client of your own for async methods. You close it.
 
     Blocking methods block, async methods are awaited, and streams work as those of a local service. A value
     that does not have its declared type raises ValueError, and arguments that do not fit the signature raise
@@ -148,7 +149,7 @@ def client(
         raise DefinitionError(problems)
     transport = Transport(base_url, headers or {}, timeout, http, async_http)
 
-    def fill_namespace(namespace: dict[str, Any]) -> None:
+    def fill_namespace(namespace: dict[str, object]) -> None:
         namespace["__module__"], namespace["__doc__"] = cls.__module__, cls.__doc__
         if not has_own_init(cls):
             namespace["__init__"] = _init_without_arguments
@@ -180,34 +181,34 @@ def _init_without_arguments(self: object) -> None:
 
 
 def _remote_method(
-    stub: Callable[..., Any], method: Method, path: str, transport: Transport, omit: Collection[str]
+    stub: Callable[..., object], method: Method, path: str, transport: Transport, omit: Collection[str]
 ) -> Any:
     """Return the function that implements a stub by a request."""
-    asynchronous = method.returns.is_async
+    is_async = method.returns.is_async
     qualname, dump_arguments = method.qualname, method.dump_arguments
 
-    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, /, *args: object, **kwargs: object) -> Any:
         body = dump_arguments(args, kwargs, omit)
         return _read_response(method, transport.call(qualname, path, body))
 
-    async def acall(self: object, /, *args: Any, **kwargs: Any) -> Any:
+    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
         body = dump_arguments(args, kwargs, omit)
         return _read_response(method, await transport.acall(qualname, path, body))
 
-    def stream(self: object, /, *args: Any, **kwargs: Any) -> Any:
+    def stream(self: object, /, *args: object, **kwargs: object) -> Any:
         body = dump_arguments(args, kwargs, omit)
-        items = (_aiterate if asynchronous else _iterate)(method, path, transport, body)
+        items = (_aiterate if is_async else _iterate)(method, path, transport, body)
         if method.returns.shape is not ReturnShape.STREAM:
             return items
-        stream_class: Any = AsyncStream if asynchronous else Stream
+        stream_class: Any = AsyncStream if is_async else Stream
         return stream_class(items, _unchanged)
 
-    function: Any = wraps(stub)(stream if method.streams else acall if asynchronous else call)
+    function: Any = wraps(stub)(stream if method.streams else acall if is_async else call)
     function.__isabstractmethod__ = False  # wraps copies it from a method of an ABC
     return function
 
 
-def _unchanged(result: Any) -> Any:
+def _unchanged(result: T) -> T:
     return result  # the server has sent a complete Result
 
 
@@ -411,7 +412,7 @@ class EventDecoder:
             case EventName.ERROR:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
-    def _attempt_started(self, data: dict[str, Any]) -> AttemptStarted:
+    def _attempt_started(self, data: JsonObject) -> AttemptStarted:
         """Return the event with a parser for the text deltas, which may contain the value in an envelope."""
         parser = self._method.value_codec.parser
         if data["field"] is not None:
@@ -426,7 +427,7 @@ def _cannot_read(reply: ChatReply) -> Reading[Any]:
     raise NotImplementedError("a remote stream receives its result from the server")
 
 
-def _item_error(data: dict[str, Any]) -> Any:
+def _item_error(data: JsonObject) -> Any:
     from output_parsers.streaming import ItemError  # late: most services do not stream items
 
     problems = tuple(ParsingProblem(**problem) for problem in data["problems"])
@@ -440,7 +441,7 @@ class RemoteServiceError(AiServiceError):
     """A remote service reported a problem that has no error class of its own.
 
     Attributes:
-        problem: the problem.
+        problem: The problem.
     """
 
     def __init__(self, message: str, *, problem: Problem) -> None:

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ...service.return_types import ReturnShape
+from ...service.compile import ReturnShape
 from .contract import Method
 from .problems import INTERNAL, PROBLEM_MEDIA_TYPE, Problem, WrongPart, argument_problem, problem_of
 from .sse import EventEncoder, EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
@@ -131,9 +131,9 @@ async def iterate(
     iterator: Any, source: Any, thread_limiter: anyio.CapacityLimiter
 ) -> AsyncGenerator[Any, None]:
     """Yield the items of a blocking or async iterator, and close ``source`` at the end in any case."""
-    asynchronous = hasattr(iterator, "__aiter__")
+    is_async = hasattr(iterator, "__aiter__")
     try:
-        if asynchronous:
+        if is_async:
             async for item in iterator:
                 yield item
         else:
@@ -145,7 +145,7 @@ async def iterate(
                 yield item
     finally:
         with anyio.CancelScope(shield=True):
-            if asynchronous and hasattr(source, "aclose"):
+            if is_async and hasattr(source, "aclose"):
                 await source.aclose()
             elif hasattr(source, "close"):  # a list does not have it
                 await run_sync(source.close, limiter=thread_limiter)

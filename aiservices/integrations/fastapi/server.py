@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -27,7 +27,7 @@ from output_parsers.result.errors import OutputParsingError, shorten
 
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...models.messages import ChatReply
-from ...service.return_types import ReturnShape
+from ...service.compile import ReturnShape
 from .codec import write_result
 from .contract import Argument, Contract, Method, contract_of
 from .openapi import (
@@ -92,10 +92,10 @@ def provide(service: S) -> Provider[S]:
 def router(
     service: object,
     *,
-    interface: Any = None,
+    interface: object = None,
     prefix: str = "",
     paths: Mapping[str, str] | None = None,
-    server_arguments: Mapping[str, Callable[..., Any]] | None = None,
+    server_arguments: Mapping[str, Callable[..., object]] | None = None,
     parsers: Sequence[ParserFactory] = (),
     threads: int = DEFAULT_THREADS,
     **settings: Any,
@@ -103,15 +103,15 @@ def router(
     """Return the routes of a service, for ``FastAPI.include_router``.
 
     Args:
-        service: a service that ``create`` returned, or the ``provide`` of it, which tests can override.
-        interface: the Protocol or ABC, if the service is another kind of object.
-        prefix: the URL path before the path of each method.
-        paths: other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
+        service: A service that ``create`` returned, or the ``provide`` of it, which tests can override.
+        interface: The Protocol or ABC, if the service is another kind of object.
+        prefix: The URL path before the path of each method.
+        paths: Other paths for some methods, by method name: ``{"is_positive": "/boolean"}``.
         server_arguments: FastAPI dependencies for parameters that callers must not pass, by parameter name.
             For example the user who is logged in.
-        parsers: the parser factories that were passed to ``create``.
-        threads: how many blocking methods of this router run at the same time.
-        settings: other arguments of APIRouter, such as ``tags`` and ``dependencies``.
+        parsers: The parser factories that were passed to ``create``.
+        threads: How many blocking methods of this router run at the same time.
+        settings: Other arguments of APIRouter, such as ``tags`` and ``dependencies``.
 
     A method answers POST with a JSON object of its arguments, and GET if a query string can hold them.
     Streams are Server-Sent Events. Errors are problems (RFC 9457). Raises DefinitionError with all problems
@@ -128,9 +128,9 @@ def router(
 def app(
     services: object | Mapping[str, object],
     *,
-    interface: Any = None,
+    interface: object = None,
     paths: Mapping[str, str] | None = None,
-    server_arguments: Mapping[str, Callable[..., Any]] | None = None,
+    server_arguments: Mapping[str, Callable[..., object]] | None = None,
     parsers: Sequence[ParserFactory] = (),
     threads: int = DEFAULT_THREADS,
     **settings: Any,
@@ -170,8 +170,8 @@ def app(
 
 
 def contract_of_provider(
-    provider: Provider[Any],
-    interface: Any,
+    provider: Provider[object],
+    interface: object,
     parsers: Sequence[ParserFactory],
     server_arguments: Mapping[str, object],
 ) -> Contract:
@@ -217,9 +217,9 @@ def _check_names(
 
 def _routes(
     contract: Contract,
-    provider: Provider[Any],
+    provider: Provider[object],
     paths: Mapping[str, str],
-    server_arguments: Mapping[str, Callable[..., Any]],
+    server_arguments: Mapping[str, Callable[..., object]],
     threads: int,
     settings: Mapping[str, Any],
 ) -> APIRouter:
@@ -265,7 +265,7 @@ def _add_routes(api_router: APIRouter, method: Method, path: str, endpoints: End
 class ServiceRoute(APIRoute):
     """A route that reads the body as unparsed JSON text and answers errors with problems."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[object, object, Response]]:
         handle = super().get_route_handler()
         qualname = getattr(self.endpoint, "qualname", self.name)
 
@@ -310,8 +310,8 @@ class Endpoints:
     def __init__(
         self,
         method: Method,
-        provider: Provider[Any],
-        server_arguments: Mapping[str, Callable[..., Any]],
+        provider: Provider[object],
+        server_arguments: Mapping[str, Callable[..., object]],
         thread_limiter: anyio.CapacityLimiter,
     ) -> None:
         self._method = method
@@ -321,25 +321,30 @@ class Endpoints:
         }
         self._thread_limiter = thread_limiter
 
-    def post(self, allowed: Sequence[str]) -> Callable[..., Any]:
+    def post(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
         """Return the endpoint that takes the arguments as a JSON object."""
 
-        async def endpoint(request: Request, arguments: Any, service: Any, **others: Any) -> Response:
-            mode = others.pop("events", StreamMode.SNAPSHOTS)
+        async def endpoint(
+            request: Request,
+            arguments: Mapping[str, object],
+            service: object,
+            events: StreamMode = StreamMode.SNAPSHOTS,
+            **others: object,
+        ) -> Response:
             values = {**arguments, **_without_prefix(others)}
-            return await self._respond(request, service, values, mode)
+            return await self._respond(request, service, values, events)
 
         body = schema_type(self._method.arguments_codec.schema, self._method.service, self._read_body)
-        parameters: dict[str, Any] = {"arguments": Annotated[body, Body()]}
+        parameters: dict[str, object] = {"arguments": Annotated[body, Body()]}
         if self._method.returns.shape is ReturnShape.STREAM:
             description = "how an unfinished value is sent"
             parameters["events"] = Annotated[StreamMode, Query(description=description)]
         return self._with_signature(endpoint, parameters, allowed)
 
-    def get(self, allowed: Sequence[str]) -> Callable[..., Any]:
+    def get(self, allowed: Sequence[str]) -> Callable[..., Awaitable[Response]]:
         """Return the endpoint that takes the arguments from the query string."""
 
-        async def endpoint(request: Request, service: Any, **others: Any) -> Response:
+        async def endpoint(request: Request, service: object, **others: object) -> Response:
             arguments = _query_arguments(request, self._method)
             await request.body()  # afterwards the only message left to receive is the disconnect
             values = {**arguments, **_without_prefix(others)}
@@ -347,7 +352,7 @@ class Endpoints:
 
         return self._with_signature(endpoint, {}, allowed)
 
-    def _read_body(self, body: object) -> dict[str, Any]:
+    def _read_body(self, body: object) -> dict[str, object]:
         """Return the arguments in a body. Raises ProblemError."""
         qualname = self._method.qualname
         if not isinstance(body, JsonText):
@@ -380,15 +385,15 @@ class Endpoints:
             raise ProblemError(log_problem(error, method.qualname)) from error
 
     def _with_signature(
-        self, endpoint: Any, parameters: Mapping[str, Any], allowed: Sequence[str]
-    ) -> Callable[..., Any]:
+        self, endpoint: Any, parameters: Mapping[str, object], allowed: Sequence[str]
+    ) -> Callable[..., Awaitable[Response]]:
         """Give an endpoint the signature from which FastAPI knows what to pass to it."""
-        hints: dict[str, Any] = {
+        hints: dict[str, object] = {
             "request": Request,
             **parameters,
-            "service": Annotated[Any, Depends(self._provider)],
+            "service": Annotated[object, Depends(self._provider)],
             **{
-                f"{_SERVER_PREFIX}{name}": Annotated[Any, Depends(dependency)]
+                f"{_SERVER_PREFIX}{name}": Annotated[object, Depends(dependency)]
                 for name, dependency in self._server_arguments.items()
             },
         }
@@ -407,7 +412,7 @@ class Endpoints:
         endpoint.__name__ = self._method.name
         endpoint.qualname = self._method.qualname
         endpoint.allowed = allowed
-        signed: Callable[..., Any] = endpoint
+        signed: Callable[..., Awaitable[Response]] = endpoint
         return signed
 
 
@@ -425,7 +430,7 @@ def _write(method: Method, value: Any) -> str:
 # --- arguments in a query string ---
 
 
-def _query_arguments(request: Request, method: Method) -> dict[str, Any]:
+def _query_arguments(request: Request, method: Method) -> dict[str, object]:
     """Return the arguments in the query string by name. Raises ProblemError with all mistakes."""
     query = request.query_params
     arguments = {argument.name: argument for argument in method.arguments}
@@ -434,7 +439,7 @@ def _query_arguments(request: Request, method: Method) -> dict[str, Any]:
         for name in query
         if name not in arguments
     ]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, argument in arguments.items():
         texts = query.getlist(name)
         if not texts:

@@ -24,7 +24,7 @@ from output_parsers.types.records import EnvelopeNode
 from ...engine.events import AttemptStarted
 from ...engine.streams import Completed, FieldCompleted
 from ...models.messages import ReplyDelta
-from ...service.return_types import ReturnShape
+from ...service.compile import ReturnShape
 from .codec import write_result
 from .contract import Method
 from .problems import Problem
@@ -58,8 +58,8 @@ class SseEvent(NamedTuple):
     """One server-sent event.
 
     Attributes:
-        name: its name.
-        data: its data, a JSON text without line breaks.
+        name: Its name.
+        data: Its data, a JSON text without line breaks.
     """
 
     name: EventName

@@ -40,9 +40,9 @@ class Connection:
     """The connection to one MCP server. All of its coroutines must run on one event loop.
 
     Args:
-        new_client: returns a new client of the server.
-        name: how error messages call the server.
-        timeout: the seconds to wait for the server to open, and for each of its responses.
+        new_client: Returns a new client of the server.
+        name: How error messages call the server.
+        timeout: The seconds to wait for the server to open, and for each of its responses.
     """
 
     def __init__(self, new_client: Callable[[], Client], name: str, timeout: float) -> None:
@@ -131,7 +131,7 @@ class Connection:
         page = await self._list(lambda client: client.list_resources())
         return list(page.resources)
 
-    async def _list(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def _list(self, request: Callable[[Client], Awaitable[T]]) -> T:
         try:
             return await self._request(request)
         except TimeoutError as error:
@@ -143,19 +143,15 @@ class Connection:
             message = f"{self.name} cannot list its tools and resources: {_error_text(error)}"
             raise McpServerError(message) from error
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Call a tool. Raises TimeoutError, and ToolException with the error message of the server."""
-        result: CallToolResult = await self._tool_request(
-            lambda client: client.call_tool(tool, dict(arguments))
-        )
-        return result
+        return await self._tool_request(lambda client: client.call_tool(tool, dict(arguments)))
 
     async def read(self, uri: str) -> ReadResourceResult:
         """Read a resource. Raises TimeoutError, and ToolException with the error message of the server."""
-        result: ReadResourceResult = await self._tool_request(lambda client: client.read_resource(uri))
-        return result
+        return await self._tool_request(lambda client: client.read_resource(uri))
 
-    async def _tool_request(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def _tool_request(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request for a tool call. Errors of the server become ToolException, which the model sees."""
         from mcp import MCPError
 
@@ -166,7 +162,7 @@ class Connection:
         except MCPError as error:
             raise ToolException(error.message) from error
 
-    async def _request(self, request: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def _request(self, request: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request. Raises _ServerStoppedError, TimeoutError, and the MCPError of the server."""
         from anyio import ClosedResourceError, fail_after
         from mcp import MCPError
@@ -260,7 +256,7 @@ class LoopThread:
         self._thread.join()
 
 
-def run_on_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+def run_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
     """Run a coroutine on the loop of another thread, and block until it has a result."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
@@ -270,7 +266,7 @@ def run_on_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -
         raise
 
 
-async def await_on_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+async def await_on_loop(work: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
     """Await a coroutine that must run on ``loop``: the running loop or that of another thread."""
     if asyncio.get_running_loop() is loop:
         return await work

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from output_parsers.json_schema.nodes import InvalidSchemaError
 from output_parsers.json_schema.parser import schema_parser
+from output_parsers.types.node import JsonSchema
 
 from ...tools.tool import Tool, ToolException
 from .connection import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
         Tool as ServerTool,
     )
 
+    from ...engine.plan import Invocation
+
 T = TypeVar("T")
 _DEFAULT_TIMEOUT = 60.0  # seconds
 _URI_SCHEMA = {"type": "string", "description": "the URI of the resource"}
@@ -58,12 +61,12 @@ class McpTools:
     without the extra ``mcp``.
 
     Args:
-        new_client: returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
-        name: how error messages call the server.
-        only: the names of the tools to use, as the server calls them. None means all tools.
-        prefix: a prefix for the names of all tools, to keep the tools of several servers apart.
-        resources: if true, there is also a tool ``read_resource`` for the resources of the server.
-        timeout: the seconds to wait for the server to open, and for each of its responses.
+        new_client: Returns a new ``mcp.Client``. ``stdio`` and ``http`` create it for the usual servers.
+        name: How error messages call the server.
+        only: The names of the tools to use, as the server calls them. None means all tools.
+        prefix: A prefix for the names of all tools, to keep the tools of several servers apart.
+        resources: If true, there is also a tool ``read_resource`` for the resources of the server.
+        timeout: The seconds to wait for the server to open, and for each of its responses.
     """
 
     def __init__(
@@ -204,13 +207,13 @@ class McpTools:
 
     # --- tools for a call ---
 
-    def tools(self, invocation: Any = None) -> list[Tool] | Awaitable[list[Tool]]:
+    def tools(self, invocation: Invocation | None = None) -> list[Tool] | Awaitable[list[Tool]]:
         """Return the current tools of the server. The result is awaitable if the invocation is async."""
         if invocation is not None and invocation.plan.is_async:
-            return self._await(self._list_tools(asynchronous=True))
-        return self._block_on(self._list_tools(asynchronous=False))
+            return self._await(self._list_tools(is_async=True))
+        return self._block_on(self._list_tools(is_async=False))
 
-    async def _list_tools(self, *, asynchronous: bool) -> list[Tool]:
+    async def _list_tools(self, *, is_async: bool) -> list[Tool]:
         connection = self._open_connection()
         server_tools = await connection.tools()
         tools = [self._tool(tool) for tool in server_tools if self._only is None or tool.name in self._only]
@@ -218,7 +221,7 @@ class McpTools:
             resources = await connection.resources()
             if resources:
                 tools.append(self._read_resource_tool(resources))
-        return tools if asynchronous else [self._blocking(tool) for tool in tools]
+        return tools if is_async else [self._blocking(tool) for tool in tools]
 
     def _tool(self, server_tool: ServerTool) -> Tool:
         """Return the tool for a tool of the server, the same one until the server changes its description."""
@@ -232,7 +235,7 @@ class McpTools:
             message = f"{self._name}: the tool {name} cannot be used: {error}; exclude it with only=…"
             raise McpServerError(message) from error
 
-        async def call(**arguments: Any) -> str:
+        async def call(**arguments: object) -> str:
             return await self._await(self._call_tool(name, arguments))
 
         description = server_tool.description or server_tool.title or name
@@ -240,7 +243,7 @@ class McpTools:
         self._tool_cache[name] = server_tool, tool
         return tool
 
-    async def _call_tool(self, name: str, arguments: Mapping[str, Any]) -> str:
+    async def _call_tool(self, name: str, arguments: Mapping[str, object]) -> str:
         return text_of_result(await self._open_connection().call(name, arguments))
 
     def _read_resource_tool(self, resources: Sequence[Resource]) -> Tool:
@@ -273,10 +276,10 @@ class McpTools:
 
     # --- running coroutines on the loop of the connection ---
 
-    async def _await(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _await(self, work: Coroutine[object, object, T]) -> T:
         return await await_on_loop(work, self._open_loop(work))
 
-    def _block_on(self, work: Coroutine[Any, Any, T]) -> T:
+    def _block_on(self, work: Coroutine[object, object, T]) -> T:
         loop = self._open_loop(work)
         if self._thread is None and asyncio._get_running_loop() is loop:
             work.close()  # or Python warns that it was never awaited
@@ -286,7 +289,7 @@ class McpTools:
             )
         return run_on_loop(work, loop)
 
-    def _open_loop(self, work: Coroutine[Any, Any, object]) -> asyncio.AbstractEventLoop:
+    def _open_loop(self, work: Coroutine[object, object, object]) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             work.close()
             raise self._not_open_error()
@@ -350,7 +353,7 @@ _OPEN_KEYWORDS = frozenset(
 _KEYWORDS_WITH_SCHEMAS = ("properties", "$defs", "definitions")
 
 
-def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
+def close_objects(schema: Mapping[str, Any]) -> JsonSchema:
     """Return a schema in which objects with listed properties do not allow other properties.
 
     Most servers leave ``additionalProperties`` out. Without it, the strict modes of providers would need a
@@ -366,7 +369,7 @@ def _contains_all_of(schema: object) -> bool:
     return isinstance(schema, list) and any(map(_contains_all_of, schema))
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _closed(schema: Mapping[str, Any]) -> JsonSchema:
     closed = dict(schema)
     for key in _KEYWORDS_WITH_SCHEMAS:
         if isinstance(closed.get(key), Mapping):

@@ -57,9 +57,9 @@ class OpenTelemetry:
     Args:
         tracer_provider: None means the global provider.
         meter_provider: None means the global provider.
-        content: if true, spans contain prompts, replies, arguments and results of tools, and error messages.
+        content: If true, spans contain prompts, replies, arguments and results of tools, and error messages.
             With None the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides.
-        prices: prices of models, from which the cost of each request is computed.
+        prices: Prices of models, from which the cost of each request is computed.
 
     Raises ValueError if the environment variable has an unknown value.
     """
@@ -241,17 +241,17 @@ class TracedCall:
         # A round of tools announces each of them before its Gather. Any other Gather runs guards or requests.
         if len(calls) == len(effect.effects):
             return (yield effect._replace(effects=tuple(map(self._in_tool_span, effect.effects, calls))))
-        models = [self._traced_model(need) for need in effect.effects if isinstance(need, CallModel)]
+        models = [self._traced_model(part) for part in effect.effects if isinstance(part, CallModel)]
         next_model = iter(models)
-        needs = tuple(
-            self._with_model(need, next(next_model))
-            if isinstance(need, CallModel)
-            else self._in_call_context(need)
-            for need in effect.effects
+        parts = tuple(
+            self._with_model(part, next(next_model))
+            if isinstance(part, CallModel)
+            else self._in_call_context(part)
+            for part in effect.effects
         )
         failure: BaseException | None = None
         try:
-            return (yield effect._replace(effects=needs))
+            return (yield effect._replace(effects=parts))
         except BaseException as error:
             failure = error
             raise

@@ -33,10 +33,10 @@ from ...engine.streams import Completed
 from ...models.errors import Attempt, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
+from ...service.compile import ReturnShape
 from ...service.create import ServiceMethod, is_service_method, service_method_of
 from ...service.preview import Preview, preview
-from ...service.return_types import ReturnShape
-from ..fastapi.codec import Codec, attempts_to_json
+from ..fastapi.codec import Codec, JsonObject, attempts_to_json
 from ..fastapi.contract import Contract, Method
 from ..fastapi.openapi import description_of
 from ..fastapi.responses import (
@@ -89,7 +89,7 @@ class _PlaygroundService(NamedTuple):
 
     id: str
     prefix: str
-    provider: Provider[Any]
+    provider: Provider[object]
     contract: Contract
 
 
@@ -98,8 +98,8 @@ def mount(
     services: object | Mapping[str, object],
     *,
     path: str = "/",
-    interface: Any = None,
-    server_arguments: Mapping[str, Callable[..., Any]] | None = None,
+    interface: object = None,
+    server_arguments: Mapping[str, Callable[..., object]] | None = None,
     parsers: Sequence[ParserFactory] = (),
     dependencies: Sequence[Any] = (),
 ) -> None:
@@ -108,12 +108,12 @@ def mount(
     It shows the prompt, the schema, the value and the details of each call.
 
     Args:
-        app: the application.
-        services: one service, or several by their path prefixes, as for the function ``app``.
-        path: the URL path of the page.
-        interface: the Protocol or ABC, if the services are other kinds of objects.
-        server_arguments: those of the router. Without them a visitor of the page chooses these values.
-        parsers: the parser factories that were passed to ``create``.
+        app: The application.
+        services: One service, or several by their path prefixes, as for the function ``app``.
+        path: The URL path of the page.
+        interface: The Protocol or ABC, if the services are other kinds of objects.
+        server_arguments: Those of the router. Without them a visitor of the page chooses these values.
+        parsers: The parser factories that were passed to ``create``.
         dependencies: FastAPI dependencies of all routes of the page, for example to check who may see it.
 
     The page is meant for the developers of a service: it shows prompts and replies, and each call costs
@@ -152,7 +152,7 @@ def mount(
 
 def _page_services(
     services: object | Mapping[str, object],
-    interface: Any,
+    interface: object,
     server_arguments: Mapping[str, object],
     parsers: Sequence[ParserFactory],
 ) -> list[_PlaygroundService]:
@@ -167,7 +167,7 @@ def _page_services(
     return list(by_id.values())
 
 
-def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> dict[str, Any]:
+def _page_description(service: _PlaygroundService, server_arguments: Mapping[str, object]) -> JsonObject:
     """Return the description of a service, with the URLs at which the page runs and previews each method."""
     description = description_of(service.contract, service.prefix)
     for method_description in description["methods"]:
@@ -182,7 +182,7 @@ def _page_description(service: _PlaygroundService, server_arguments: Mapping[str
     return {**description, "id": service.id, "prefix": service.prefix}
 
 
-def _add_files(router: APIRouter, base: str, descriptions: list[dict[str, Any]]) -> None:
+def _add_files(router: APIRouter, base: str, descriptions: list[JsonObject]) -> None:
     async def services_json() -> JSONResponse:
         return JSONResponse(descriptions, headers={"Cache-Control": "no-store"})
 
@@ -261,7 +261,7 @@ class PlaygroundRun:
     ``planned`` says that ``create`` made the function. Of other functions only the outcome is known.
 
     Attributes:
-        items: the items that the function yielded, if it returned an iterator.
+        items: The items that the function yielded, if it returned an iterator.
     """
 
     def __init__(
@@ -359,7 +359,7 @@ class PlaygroundRun:
         return self.items if shape is ReturnShape.ITEMS else self._outcome
 
 
-def _attempts_with_text(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+def _attempts_with_text(attempts: Sequence[Attempt]) -> list[JsonObject]:
     """Return the JSON records of attempts, with the text of each reply and why it was rejected."""
     records = []
     for attempt, record in zip(attempts, attempts_to_json(attempts), strict=True):

@@ -71,7 +71,7 @@ def test_a_budget_takes_a_table() -> None:
     with pytest.raises(ServiceOutputError) as caught:
         service.count("How many are two?")
     assert caught.value.__notes__[0] == (
-        "not asked again: budget exceeded: 1.6e-05 of 1e-05 was spent; raise Budget(money=…)"
+        "not asked again: budget exceeded: 1.6e-05 of 1e-05 spent; raise Budget(money=…)"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, Reply, Seen
+from loopback import Loopback, ReceivedRequest, Reply
 
 from aiservices import ScriptedChatModel, create
 from aiservices.integrations.otel import OpenTelemetry
@@ -28,7 +28,7 @@ class Counter(Protocol):
     def count(self, text: str) -> int: ...
 
 
-def body_of(seen: Seen) -> bytes:
+def body_of(seen: ReceivedRequest) -> bytes:
     return gzip.decompress(seen.body) if seen.headers.get("content-encoding") == "gzip" else seen.body
 
 

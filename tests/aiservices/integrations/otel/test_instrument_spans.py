@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import pytest
-from loopback import LONGEST_WAIT, Loopback, answer
+from loopback import MAX_WAIT, Loopback, answer
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from recorded_spans import Recorded
@@ -404,7 +404,7 @@ class Working:
 
     def _work(self, name: str) -> int:
         with self.recorded.tracer.start_as_current_span(name):
-            self.together.wait(LONGEST_WAIT)
+            self.together.wait(MAX_WAIT)
             return 1
 
 
@@ -428,7 +428,7 @@ def test_what_async_tools_do_is_below_their_own_spans(recorded: Recorded) -> Non
     async def left(of: int) -> int:
         """One side."""
         with recorded.tracer.start_as_current_span("in left"):
-            await asyncio.wait_for(here.wait(), LONGEST_WAIT)
+            await asyncio.wait_for(here.wait(), MAX_WAIT)
         return 1
 
     async def right(of: int) -> int:
@@ -521,7 +521,7 @@ def test_an_item_that_does_not_fit_is_an_error_of_its_request(recorded: Recorded
 
 class Slow(ScriptedChatModel):
     async def acomplete(self, request: Any) -> ChatReply:
-        await asyncio.sleep(LONGEST_WAIT)
+        await asyncio.sleep(MAX_WAIT)
         raise AssertionError
 
     def stream(self, request: Any) -> Iterator[ReplyDelta]:
