@@ -74,19 +74,19 @@ def agent(*replies: ChatReply | str, **settings: Any) -> tuple[ReActAgent, Scrip
     return ReActAgent("Friday", "You are Friday.", model, **settings), model
 
 
-def test_plain_text_ends_a_reply_that_wants_no_structure() -> None:
+def test_plain_text_ends_a_reply_without_output_type() -> None:
     friday, model = agent("Hello.")
     assert friday.reply("Hi") == Msg("Friday", "Hello.", None)
     assert model.requests == [ChatRequest((SystemMessage("You are Friday."), UserMessage("Hi")))]
 
 
-def test_a_reply_holds_text_and_a_typed_value() -> None:
+def test_a_reply_has_a_text_and_a_typed_value() -> None:
     friday, _ = agent(finishes(response="Ann is thirty.", name="Ann", age=30, mood="sad"))
     reply = friday.reply("Who is Ann?", Person)
     assert reply == Msg("Friday", "Ann is thirty.", Person(name="Ann", age=30, mood="sad"))
 
 
-def test_tools_run_before_the_finish_function_ends_it() -> None:
+def test_tools_run_before_generate_response_ends_the_reply() -> None:
     friday, model = agent(
         calls("capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[capital]
     )
@@ -97,7 +97,7 @@ def test_tools_run_before_the_finish_function_ends_it() -> None:
     )
 
 
-def test_the_finish_function_stands_beside_the_tools_and_a_call_is_required() -> None:
+def test_generate_response_is_offered_with_the_tools_and_a_call_is_required() -> None:
     friday, model = agent(finishes(response="Rome.", x=1, y=2), tools=[capital])
     friday.reply("Where?", Point)
     tooling = model.requests[0].tooling
@@ -108,7 +108,7 @@ def test_the_finish_function_stands_beside_the_tools_and_a_call_is_required() ->
     )
 
 
-def test_the_fields_and_their_constraints_are_parameters_of_the_finish_function() -> None:
+def test_the_fields_and_their_constraints_are_parameters_of_generate_response() -> None:
     model = ScriptedChatModel(
         [finishes(response="Ann.", name="Ann", age=30)], capabilities=Capabilities(tools=True)
     )
@@ -148,7 +148,7 @@ def test_a_call_that_breaks_constraints_is_answered_with_its_problems() -> None:
     )
 
 
-def test_a_missing_text_is_a_problem_as_a_missing_field_is() -> None:
+def test_a_missing_response_is_a_problem() -> None:
     friday, model = agent(finishes(x=1), finishes(response="Here.", x=1, y=2))
     assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
     assert model.requests[1].messages[-1].text.splitlines()[1:3] == [
@@ -157,13 +157,13 @@ def test_a_missing_text_is_a_problem_as_a_missing_field_is() -> None:
     ]
 
 
-def test_plain_text_is_asked_for_again_where_structure_is_wanted() -> None:
+def test_plain_text_is_rejected_if_there_is_an_output_type() -> None:
     friday, model = agent("Somewhere.", finishes(response="Here.", x=1, y=2))
     assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
     assert model.requests[1].messages[-2] == AiMessage("Somewhere.")
 
 
-def test_a_tool_that_is_called_beside_the_finish_function_is_not_run() -> None:
+def test_a_tool_that_is_called_together_with_generate_response_does_not_run() -> None:
     answer = finishes(response="R", x=1, y=2).message
     both = (ToolCall("1", "capital", '{"country": "Italy"}'), *answer.tool_calls)
     friday, _ = agent(ChatReply(AiMessage("", both)), tools=[capital])
@@ -171,13 +171,13 @@ def test_a_tool_that_is_called_beside_the_finish_function_is_not_run() -> None:
     assert (reply.metadata, [one.runs for one in reply.trace]) == (Point(1, 2), [()])
 
 
-def test_the_only_iteration_is_for_the_answer() -> None:
+def test_with_one_round_no_tools_are_offered() -> None:
     friday, model = agent("Rome.", tools=[capital], max_rounds=1)
     assert friday.reply("Where?").content == "Rome."
     assert model.requests[0].tooling is None
 
 
-def test_what_never_fits_is_an_error_with_all_attempts() -> None:
+def test_arguments_that_never_fit_are_an_error_with_all_attempts() -> None:
     friday, _ = agent(*[finishes(response="Ann.", name="Ann", age=300)] * 3)
     with pytest.raises(ServiceOutputError) as caught:
         friday.reply("Who?", Person)
@@ -196,7 +196,7 @@ def test_a_type_without_fields_is_one_parameter() -> None:
     }
 
 
-def test_each_reply_may_want_another_type() -> None:
+def test_each_reply_can_have_another_output_type() -> None:
     friday, _ = agent(finishes(response="a", x=1, y=2), "b", finishes(response="c", name="Ann", age=1))
     assert [friday.reply("?", Point).metadata, friday.reply("?"), friday.reply("?", Person).metadata] == [
         Point(1, 2),
@@ -205,7 +205,7 @@ def test_each_reply_may_want_another_type() -> None:
     ]
 
 
-def test_a_model_without_tools_is_asked_for_the_same_in_another_way() -> None:
+def test_a_model_without_tools_is_asked_with_another_strategy() -> None:
     model = ScriptedChatModel(['{"response": "Here.", "x": 1, "y": 2}'], capabilities=Capabilities())
     reply = ReActAgent("Friday", "You are Friday.", model).reply("Where?", Point)
     assert reply == Msg("Friday", "Here.", Point(1, 2))
@@ -216,12 +216,12 @@ def test_a_model_without_tools_is_asked_for_the_same_in_another_way() -> None:
     )
 
 
-def test_a_key_in_another_form_is_understood() -> None:
+def test_another_spelling_of_a_key_is_understood() -> None:
     friday, _ = agent(finishes(Response="Here.", X=1, Y=2))
     assert friday.reply("Where?", Point) == Msg("Friday", "Here.", Point(1, 2))
 
 
-def test_awaited_its_tools_may_be_async() -> None:
+def test_areply_can_use_async_tools() -> None:
     friday, _ = agent(
         calls("slow_capital", country="Italy"), finishes(response="Rome.", x=1, y=2), tools=[slow_capital]
     )
@@ -266,7 +266,7 @@ def test_equal_calls_in_two_rounds_have_their_own_runs_in_the_trace() -> None:
     assert [[run.text for run in one.runs] for one in friday.reply("?").trace] == [["one"], ["two"], []]
 
 
-def test_it_may_reason_so_often_and_no_more() -> None:
+def test_more_than_max_rounds_is_an_error() -> None:
     friday, model = agent(*[calls("capital", country="Italy")] * 3, tools=[capital], max_rounds=2)
     with pytest.raises(ToolLimitError) as caught:
         friday.reply("Where?")
@@ -274,7 +274,7 @@ def test_it_may_reason_so_often_and_no_more() -> None:
     assert (len(model.requests), len(caught.value.attempts)) == (2, 2)
 
 
-def test_other_agents_are_heard_by_their_names() -> None:
+def test_messages_of_other_agents_have_their_names() -> None:
     friday, model = agent("Fine.")
     friday.reply([Msg.of_user("Hi", "Ann"), Msg("Friday", "Hello.", None), Msg("Bob", "And I?", 42)])
     assert model.requests[0].messages[1:] == (
@@ -284,7 +284,7 @@ def test_other_agents_are_heard_by_their_names() -> None:
     )
 
 
-def test_a_memory_holds_what_was_spoken() -> None:
+def test_a_memory_stores_the_text_of_a_reply() -> None:
     memory = ChatMemory()
     friday, model = agent(finishes(response="I am Ann.", name="Ann", age=3), "Ann, I said.", memory=memory)
     friday.reply("Who are you?", Person)
@@ -297,7 +297,7 @@ def test_a_memory_holds_what_was_spoken() -> None:
     )
 
 
-def test_with_a_memory_nothing_is_forgotten_of_what_several_said() -> None:
+def test_a_memory_stores_several_input_messages_as_one() -> None:
     cat = Image.from_url("https://example.org/cat.png")
     friday, model = agent("Tea and coffee.", "Yes.", memory=ChatMemory())
     looks = UserMessage("And this?", contents=(cat,))
@@ -310,7 +310,7 @@ def test_with_a_memory_nothing_is_forgotten_of_what_several_said() -> None:
     assert told[1].parts == (said, cat)
 
 
-def test_a_type_with_a_field_response_is_refused() -> None:
+def test_a_type_with_a_field_response_is_a_definition_error() -> None:
     class Answer(BaseModel):
         Response: str
 
@@ -323,7 +323,7 @@ def test_a_type_with_a_field_response_is_refused() -> None:
     )
 
 
-def test_all_faults_of_an_agent_are_told_at_once() -> None:
+def test_all_problems_of_an_agent_are_reported_together() -> None:
     def generate_response() -> None:
         """Is not the agent's own."""
 
@@ -335,7 +335,7 @@ def test_all_faults_of_an_agent_are_told_at_once() -> None:
     ]
 
 
-def test_an_unknown_model_is_a_fault() -> None:
+def test_an_unknown_model_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError, match=r"^Friday\.reply: .*nobody"):
         ReActAgent("Friday", "", "nobody:else")
 
@@ -359,7 +359,7 @@ class Seen:
 STEPS = ["asks with 2", "reads 'Hm.'", "calls capital", "got Rome", "asks with 4", "reads 'Rome.'"]
 
 
-def test_hooks_see_each_step_until_they_are_removed() -> None:
+def test_hooks_get_each_step_until_they_are_removed() -> None:
     friday, _ = agent(calls("capital", "Hm.", country="Italy"), "Rome.", "Again.", tools=[capital])
     seen = Seen(friday)
     friday.reply("Where?")
@@ -369,14 +369,14 @@ def test_hooks_see_each_step_until_they_are_removed() -> None:
     assert seen.steps == STEPS
 
 
-def test_awaited_hooks_see_the_same() -> None:
+def test_async_hooks_get_the_same_values() -> None:
     friday, _ = agent(calls("capital", "Hm.", country="Italy"), "Rome.", tools=[capital])
     seen = Seen(friday)
     asyncio.run(friday.areply("Where?"))
     assert seen.steps == STEPS
 
 
-def test_a_hook_that_was_put_in_twice_is_removed_once() -> None:
+def test_a_hook_that_was_added_twice_is_removed_once() -> None:
     friday, _ = agent("One.", "Two.")
     seen: list[str] = []
 
@@ -390,7 +390,7 @@ def test_a_hook_that_was_put_in_twice_is_removed_once() -> None:
     assert seen == ["One.", "One.", "Two."]
 
 
-def test_hooks_may_change_a_request_a_reply_and_a_result() -> None:
+def test_hooks_can_change_a_request_a_reply_and_a_result() -> None:
     friday, model = agent(calls("capital", country="Italy"), "It is Rome.", tools=[capital])
 
     def hint(request: ChatRequest) -> ChatRequest:
@@ -430,7 +430,7 @@ def test_a_hook_may_be_async() -> None:
     assert seen == ["Hello."]
 
 
-def test_what_a_hook_raises_ends_the_reply() -> None:
+def test_an_exception_of_a_hook_ends_the_reply() -> None:
     friday, model = agent(calls("capital", country="Italy"), "Rome.", tools=[capital])
 
     class Forbidden(AiServiceError):
@@ -490,7 +490,7 @@ class Place(TypedDict):
         (bool, True),
     ],
 )
-def test_types_of_every_kind_go_there_and_back(form: Any, value: Any, capabilities: Capabilities) -> None:
+def test_types_of_every_kind_are_written_and_read(form: Any, value: Any, capabilities: Capabilities) -> None:
     written = generate_response_parser(form).write(GeneratedResponse("Here.", value))
     call = ChatReply(
         AiMessage("", (ToolCall("1", "generate_response", _as_sent(form, written, capabilities)),))
@@ -514,7 +514,7 @@ def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:
     assert list(schema["$defs"]["Tree"]["properties"]) == ["name", "sizes", "children"]
 
 
-def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
+def test_only_invalid_fields_are_requested_again() -> None:
     model = ScriptedChatModel(
         ['{"response": "Ann.", "name": "Ann", "age": 300}', '{"age": 30}'],
         capabilities=Capabilities(json_mode=True),
@@ -530,7 +530,7 @@ def test_a_budget_bounds_a_reply() -> None:
     assert len(caught.value.attempts) == 1
 
 
-def test_a_provider_that_refuses_tools_is_asked_in_another_way() -> None:
+def test_a_provider_that_rejects_tools_is_asked_with_another_strategy() -> None:
     refusal = BadRequestError("tools are not supported", status=400)
     model = ScriptedChatModel([refusal, '{"response": "Here.", "x": 1, "y": 2}'])
     reply = ReActAgent("Friday", "", model).reply("Where?", Point)
@@ -538,7 +538,7 @@ def test_a_provider_that_refuses_tools_is_asked_in_another_way() -> None:
     assert [one.tooling is None for one in model.requests] == [False, True]
 
 
-def test_a_tool_whose_result_is_the_answer_ends_a_reply_of_text_alone() -> None:
+def test_a_tool_whose_result_is_the_answer_ends_a_reply_without_output_type() -> None:
     @tool(return_behavior="immediate")
     def clock() -> str:
         """Tells the time."""
@@ -551,7 +551,7 @@ def test_a_tool_whose_result_is_the_answer_ends_a_reply_of_text_alone() -> None:
     assert str(caught.value) == "Friday.reply: the result of clock is not of type Point: 'noon'"
 
 
-def test_one_agent_may_reply_to_many_at_once() -> None:
+def test_one_agent_can_reply_to_many_callers_concurrently() -> None:
     def said(request: ChatRequest) -> ChatReply:
         return finishes(response=request.messages[1].text, metadata=len(request.messages))
 
@@ -572,7 +572,7 @@ def test_one_agent_may_reply_to_many_at_once() -> None:
         ("post_acting", "text", "ToolRun or None"),
     ],
 )
-def test_what_a_hook_may_not_return_is_told(step: Any, given: Any, wanted: str) -> None:
+def test_a_wrong_return_value_of_a_hook_is_an_error(step: Any, given: Any, wanted: str) -> None:
     friday, _ = agent(calls("capital", country="Italy"), "Rome.", tools=[capital])
 
     def change(value: Any) -> Any:
@@ -599,7 +599,7 @@ def test_a_blocking_reply_with_an_async_hook_is_told_what_to_use() -> None:
     assert friday.reply("Hi").content == "Hello."
 
 
-def test_a_message_of_the_user_may_hold_an_image() -> None:
+def test_a_user_message_can_contain_an_image() -> None:
     friday, model = agent("A cat.", "A dog.")
     seen = UserMessage("What is it?", contents=(Image.from_url("https://example.org/cat.png"),))
     friday.reply(seen)
@@ -609,7 +609,7 @@ def test_a_message_of_the_user_may_hold_an_image() -> None:
 
 
 @pytest.mark.parametrize("heard", [7, ["text"], None])
-def test_what_nobody_can_say_is_told(heard: Any) -> None:
+def test_a_wrong_message_type_is_an_error(heard: Any) -> None:
     friday, _ = agent()
     kind = "str" if isinstance(heard, list) else type(heard).__name__
     with pytest.raises(TypeError) as caught:

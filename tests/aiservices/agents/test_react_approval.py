@@ -111,7 +111,7 @@ both = pytest.mark.parametrize("is_resumed", [blocking, awaited])
 
 
 @both
-def test_a_reply_goes_on_when_the_call_is_approved(is_resumed: Goes) -> None:
+def test_a_reply_is_resumed_when_the_call_is_approved(is_resumed: Goes) -> None:
     desk = Desk()
     error = paused(lambda: agent(LOOK, PAY, desk=desk).reply("It is broken.", Paid))
     assert str(error) == (
@@ -172,7 +172,7 @@ def test_a_reply_may_wait_again_and_again() -> None:
 
 
 @both
-def test_of_what_is_not_approved_the_model_is_told_the_reason(is_resumed: Goes) -> None:
+def test_the_model_gets_the_reason_for_a_refused_call(is_resumed: Goes) -> None:
     desk = Desk()
     both_calls = calls(("look_up", {"order": 17}), ("pay_back", {"order": 17, "euros": 40}))
     state = paused(lambda: agent(both_calls, desk=desk).reply("It is broken.")).state
@@ -187,7 +187,7 @@ def test_of_what_is_not_approved_the_model_is_told_the_reason(is_resumed: Goes) 
     )
 
 
-def test_hooks_see_each_step_once_though_the_reply_waits() -> None:
+def test_hooks_get_each_step_once_even_if_the_reply_waits() -> None:
     seen: list[str] = []
 
     def watched(*replies: ChatReply | str) -> ReActAgent:
@@ -216,7 +216,7 @@ def test_hooks_see_each_step_once_though_the_reply_waits() -> None:
     ]
 
 
-def test_a_hook_may_change_the_result_of_what_waited() -> None:
+def test_a_hook_can_change_the_result_of_an_approved_call() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
     friday = agent("Paid.")
     friday.on("post_acting", lambda run: run._replace(text="secret"))
@@ -224,7 +224,7 @@ def test_a_hook_may_change_the_result_of_what_waited() -> None:
     assert [run.text for run in waited.runs] == ["secret"]
 
 
-def test_a_memory_holds_the_reply_that_waited() -> None:
+def test_a_memory_stores_a_resumed_reply() -> None:
     memory = ChatMemory()
     state = paused(lambda: agent(LOOK, PAY, memory=memory).reply("It is broken.", Paid)).state
     assert memory.messages() == ()
@@ -248,18 +248,18 @@ def test_the_rounds_before_the_wait_count_for_max_rounds() -> None:
     assert str(caught.value) == "Friday.reply: no answer after 3 rounds; raise max_rounds"
 
 
-def test_the_budget_begins_anew() -> None:
+def test_a_resumed_reply_gets_a_new_budget() -> None:
     budget = Budget(max_attempts=1)
     state = paused(lambda: agent(LOOK, PAY, budget=budget).reply("It is broken.", Paid)).state
     assert agent(DONE, budget=budget).resume(state, {state.pending[0]: True}, Paid) == ENDED
 
 
-def test_a_reply_that_waits_may_begin_awaited_and_go_on_blocking() -> None:
+def test_a_reply_can_start_async_and_resume_blocking() -> None:
     error = paused(lambda: asyncio.run(agent(PAY).areply("It is broken.", Paid)))
     assert agent(DONE).resume(error.state, {error.calls[0].id: True}, Paid) == ENDED
 
 
-def test_another_type_than_that_of_the_reply_is_refused() -> None:
+def test_resume_refuses_another_output_type() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.", Paid)).state
     for form, named in ((None, "text alone"), (Order, "Order"), (str, "str")):
         with pytest.raises(ValueError, match=r"^Friday\.reply: ") as caught:
@@ -286,7 +286,7 @@ def test_the_state_of_a_service_is_refused() -> None:
     assert str(caught.value) == "the state is that of the service method Friday.reply, not of an agent"
 
 
-def test_a_call_that_is_not_decided_is_told() -> None:
+def test_a_missing_decision_is_an_error() -> None:
     state = paused(lambda: agent(PAY).reply("It is broken.")).state
     with pytest.raises(ValueError, match=r"^Friday\.reply: approvals has no decision for call_1$"):
         agent().resume(state, {})
@@ -305,7 +305,7 @@ print(len(reply.trace))
 """
 
 
-def test_a_reply_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_a_reply_is_resumed_in_another_process(tmp_path: Path) -> None:
     state = paused(lambda: agent(LOOK, PAY).reply("It is broken.", Paid)).state
     (tmp_path / "state.json").write_text(state.to_json(), "utf-8")
     done = subprocess.run(
@@ -319,7 +319,7 @@ def test_a_reply_goes_on_in_another_process(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [str(ENDED), "3"]
 
 
-def test_a_round_before_a_wait_is_read_back_as_it_was() -> None:
+def test_an_earlier_round_is_restored_from_the_state() -> None:
     model: ChatModel = ScriptedChatModel([LOOK, PAY])
     friday = ReActAgent("Friday", "You are Friday.", model, [Desk()])
     state = paused(lambda: friday.reply("It is broken.")).state

@@ -43,14 +43,14 @@ def verdict(guard: Guard, subject: Any) -> Any:
     return guard(subject, NO_TURN)
 
 
-def test_a_text_may_be_as_long_as_permitted_and_no_longer() -> None:
+def test_max_length_refuses_longer_texts() -> None:
     assert verdict(max_length(3), "abc") == Passed()
     assert verdict(max_length(3, otherwise=reprompt), "abcd") == Reprompt(
         *["the text has 4 characters; at most 3 are allowed"] * 2
     )
 
 
-def test_each_text_in_a_value_may_be_as_long_as_permitted() -> None:
+def test_max_length_checks_each_text_in_a_value() -> None:
     assert verdict(max_length(6, on="value"), NOTE) == Passed()
     assert verdict(max_length(5, on="value"), NOTE) == Refused(
         "the text has 6 characters; at most 5 are allowed"
@@ -58,7 +58,7 @@ def test_each_text_in_a_value_may_be_as_long_as_permitted() -> None:
     assert verdict(max_length(1, on="value"), 12345) == Passed()
 
 
-def test_a_length_is_at_least_1() -> None:
+def test_max_length_must_be_at_least_1() -> None:
     with pytest.raises(DefinitionError, match=r"^max_length: max_characters is 0; it must be at least 1$"):
         max_length(0)
 
@@ -72,7 +72,7 @@ def test_words_are_forbidden_as_whole_words_in_any_case(text: str, found: str | 
     assert verdict(forbidden("tea", "c++"), text) == said
 
 
-def test_what_a_pattern_finds_is_not_told() -> None:
+def test_a_match_of_a_pattern_is_not_quoted() -> None:
     assert verdict(forbidden(re.compile(r"\d{4}"), otherwise=retry), "card 1234") == Reprompt(
         "the text contains a match of '\\\\d{4}', which is forbidden"
     )
@@ -88,7 +88,7 @@ def test_words_are_found_in_the_texts_of_a_value() -> None:
     assert verdict(forbidden("coffee", on="value"), NOTE) == Passed()
 
 
-def test_a_word_that_json_writes_with_escapes_is_found_in_the_value() -> None:
+def test_a_word_that_json_escapes_is_found_in_the_value() -> None:
     class Notes(Protocol):
         def note(self, text: str) -> list[str]: ...
 
@@ -98,7 +98,7 @@ def test_a_word_that_json_writes_with_escapes_is_found_in_the_value() -> None:
 
 
 @pytest.mark.parametrize("guard", [forbidden, masked])
-def test_words_have_to_be_given(guard: Any) -> None:
+def test_at_least_one_word_is_required(guard: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         guard()
     assert str(caught.value) == f"{guard.__name__}: pass at least one word or pattern"
@@ -107,26 +107,26 @@ def test_words_have_to_be_given(guard: Any) -> None:
     assert str(caught.value) == f"{guard.__name__}: one of the words and patterns is empty"
 
 
-def test_what_is_found_is_masked() -> None:
+def test_masked_replaces_matches() -> None:
     assert verdict(masked("tea", re.compile(r"\d+"), by=r"\1"), "Tea 12 teapot") == Rewritten(r"\1 \1 teapot")
     assert verdict(masked("tea"), "teapot") == Passed()
 
 
 @given(st.text(), st.text(alphabet="abc ", min_size=1))
-def test_nothing_that_is_masked_is_left(text: str, word: str) -> None:
+def test_masked_leaves_no_match(text: str, word: str) -> None:
     guard = masked(word, by="\0")
     said = verdict(guard, f"{text} {word} {text}")
     assert isinstance(said, Rewritten)
     assert verdict(guard, said.new) == Passed()
 
 
-def test_a_value_has_to_be_as_the_predicate_says() -> None:
+def test_ensure_rejects_values_for_which_the_predicate_is_false() -> None:
     guard = ensure(lambda n: n > 1, "more than 1, please")
     assert (guard.on, verdict(guard, 2)) == ("value", Passed())
     assert verdict(guard, 1) == Reprompt("more than 1, please", "more than 1, please")
 
 
-def test_an_async_predicate_would_always_hold() -> None:
+def test_an_async_predicate_is_a_definition_error() -> None:
     async def fine(value: Any) -> bool:
         raise NotImplementedError
 

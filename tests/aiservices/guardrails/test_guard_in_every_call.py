@@ -97,7 +97,7 @@ def values_of(kind: str, handed: list[Any]) -> Any:
 
 
 @every_kind
-def test_what_is_rewritten_is_never_shown(kind: str) -> None:
+def test_the_text_before_a_rewrite_is_never_shown(kind: str) -> None:
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(masked("SECRET"))])
     handed = CALLS[kind](kinds)
     shown = [event for event in handed if not hasattr(event, "result")]
@@ -108,7 +108,7 @@ def test_what_is_rewritten_is_never_shown(kind: str) -> None:
 
 
 @every_kind
-def test_nothing_of_what_is_refused_is_shown(kind: str) -> None:
+def test_nothing_of_a_refused_answer_is_shown(kind: str) -> None:
     guards = OutputGuardrails(forbidden("secret"))
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[guards])
     with pytest.raises(GuardrailError) as caught:
@@ -121,7 +121,7 @@ def test_nothing_of_what_is_refused_is_shown(kind: str) -> None:
 
 
 @pytest.mark.parametrize("pieces", [Kinds.items, Kinds.texts, Kinds.growing])
-def test_a_stream_that_is_refused_hands_nothing_over(pieces: Any) -> None:
+def test_a_refused_stream_yields_nothing(pieces: Any) -> None:
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
     seen: list[Any] = []
     with pytest.raises(GuardrailError):
@@ -129,7 +129,7 @@ def test_a_stream_that_is_refused_hands_nothing_over(pieces: Any) -> None:
     assert seen == []
 
 
-def test_a_stream_that_is_refused_tells_but_that_it_began() -> None:
+def test_a_refused_stream_only_emits_that_the_attempt_started() -> None:
     kinds = create(Kinds, ScriptedChatModel([SAID]), interceptors=[OutputGuardrails(forbidden("secret"))])
     stream, events = kinds.growing("x"), []
     with pytest.raises(GuardrailError):
@@ -138,7 +138,7 @@ def test_a_stream_that_is_refused_tells_but_that_it_began() -> None:
 
 
 @every_kind
-def test_an_answer_is_asked_for_again_until_it_passes(kind: str) -> None:
+def test_an_answer_is_requested_again_until_it_passes(kind: str) -> None:
     model = ScriptedChatModel([SAID, GOOD])
     guards = OutputGuardrails(forbidden("secret", otherwise=reprompt))
     handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
@@ -163,7 +163,7 @@ def test_a_model_that_fails_when_it_is_asked_again_ends_the_call(kind: str) -> N
 
 
 @every_kind
-def test_input_guards_refuse_before_the_model_is_asked(kind: str) -> None:
+def test_input_guards_refuse_before_the_model_is_called(kind: str) -> None:
     model = ScriptedChatModel([])
     kinds = create(Kinds, model, interceptors=[InputGuardrails(forbidden("x"))])
     with pytest.raises(GuardrailError, match="the input guard forbidden refused: the text contains 'x'"):
@@ -172,20 +172,20 @@ def test_input_guards_refuse_before_the_model_is_asked(kind: str) -> None:
 
 
 @every_kind
-def test_input_guards_rewrite_what_the_model_is_asked(kind: str) -> None:
+def test_input_guards_rewrite_the_user_message(kind: str) -> None:
     model = ScriptedChatModel([GOOD])
     handed = CALLS[kind](create(Kinds, model, interceptors=[InputGuardrails(masked("x", by="y"))]))
     assert model.requests[0].messages[0].text == "y"
     assert values_of(kind, handed) == (handed if kind in TEXT else [Note("tea")])
 
 
-def test_streams_flow_where_only_the_input_is_guarded() -> None:
+def test_input_guards_do_not_hold_back_streams() -> None:
     kinds = create(Kinds, ScriptedChatModel(["to be"]), interceptors=[InputGuardrails(masked("secret"))])
     assert list(kinds.texts("x")) == ["to ", "be"]
 
 
 @every_kind
-def test_a_retry_makes_the_same_request_again(kind: str) -> None:
+def test_a_retry_repeats_the_same_request(kind: str) -> None:
     model = ScriptedChatModel([SAID, GOOD])
     guards = OutputGuardrails(forbidden("secret", otherwise=retry))
     handed = CALLS[kind](create(Kinds, model, interceptors=[guards]))
@@ -207,7 +207,7 @@ def test_a_guard_may_be_async_in_async_calls(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["blocking", "Iterator[Item]", "Stream", "Iterator[str]"])
-def test_a_guard_that_gives_an_awaitable_is_told_of_in_blocking_calls(kind: str) -> None:
+def test_a_guard_that_returns_an_awaitable_is_an_error_in_blocking_calls(kind: str) -> None:
     async def later() -> Any:
         raise NotImplementedError
 

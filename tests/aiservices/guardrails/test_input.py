@@ -56,7 +56,7 @@ def failing(*guards: Any) -> GuardrailError:
     return caught.value
 
 
-def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
+def test_each_guard_gets_what_the_guard_before_returned() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -79,7 +79,7 @@ def test_nothing_after_a_refusal_runs() -> None:
     )
 
 
-def test_what_cannot_be_asked_again_is_a_fault_of_the_guard() -> None:
+def test_a_reprompt_of_an_input_guard_is_an_error() -> None:
     assert str(failing(saying(reprompt("again")))) == (
         "Chat.chat: the input guard says failed: TypeError: the model has not answered yet; "
         "use refused(…) or rewritten(…)"
@@ -92,7 +92,7 @@ def test_a_text_is_rewritten_as_a_text() -> None:
     )
 
 
-def test_what_a_guard_raises_is_told_as_its_failure() -> None:
+def test_an_exception_of_a_guard_is_a_guardrail_error() -> None:
     def broken(text: str, invocation: Invocation) -> Any:
         raise KeyError("gone")
 
@@ -103,7 +103,7 @@ def test_what_a_guard_raises_is_told_as_its_failure() -> None:
     )
 
 
-def test_there_has_to_be_a_guard() -> None:
+def test_without_guards_it_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         InputGuardrails()
     assert str(caught.value) == (
@@ -132,7 +132,7 @@ def test_instructions_stay_where_the_template_has_them_and_guards_do_not_see_the
     assert "\ue002" not in message.text
 
 
-def test_where_the_user_says_nothing_there_is_nothing_to_guard() -> None:
+def test_without_a_user_message_guards_do_not_run() -> None:
     def silent(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return (yield from proceed(replace(invocation, request=replace(invocation.request, messages=()))))
 
@@ -140,7 +140,7 @@ def test_where_the_user_says_nothing_there_is_nothing_to_guard() -> None:
     assert create(Chat, model, interceptors=[silent, InputGuardrails(forbidden("x"))]).chat("x") == "a"
 
 
-def test_images_stay_and_nothing_of_the_first_text_does() -> None:
+def test_images_stay_when_the_text_is_rewritten() -> None:
     class Seer(Protocol):
         @user_message("The SECRET {{image}} shows {{what}}")
         def see(self, image: Image, what: str) -> str: ...
@@ -154,7 +154,7 @@ def test_images_stay_and_nothing_of_the_first_text_does() -> None:
     assert "SECRET" not in repr(message)
 
 
-def test_only_the_message_of_this_call_is_shown() -> None:
+def test_guards_get_only_the_message_of_this_call() -> None:
     class Talk(Protocol):
         @user_message("{{text}}")
         def chat(self, text: str, before: Annotated[list[Message], History]) -> str: ...
@@ -165,7 +165,7 @@ def test_only_the_message_of_this_call_is_shown() -> None:
     assert [message.text for message in model.requests[0].messages] == ["SECRET", "***"]
 
 
-def test_listeners_are_told_of_each_verdict() -> None:
+def test_listeners_get_each_verdict() -> None:
     told: list[Any] = []
     guards = InputGuardrails(masked("x", by="y"), masked("z"))
     create(Chat, ScriptedChatModel(["a"]), interceptors=[guards], listeners=[told.append]).chat("x")
@@ -175,7 +175,7 @@ def test_listeners_are_told_of_each_verdict() -> None:
     ]
 
 
-def test_over_http_no_word_goes_out_that_was_rewritten(loopback: Loopback) -> None:
+def test_over_http_no_rewritten_word_is_sent(loopback: Loopback) -> None:
     loopback.reply(answer("a SECRET"), answer("b"))
     model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="none")
     guards = [InputGuardrails(masked("Ann")), OutputGuardrails(forbidden("SECRET", otherwise=reprompt))]

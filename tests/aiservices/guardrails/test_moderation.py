@@ -126,7 +126,7 @@ def failing(moderator: Any, *, replies: Sequence[Any] = ("ok",), **settings: Any
 
 @every_kind
 @pytest.mark.parametrize("answers", [True, False])
-def test_what_is_flagged_is_an_error_before_anything_is_handed_over(kind: str, answers: bool) -> None:
+def test_a_flagged_message_is_an_error_before_anything_is_shown(kind: str, answers: bool) -> None:
     seen: list[Any] = []
     moderation = Moderation(Flagging("bad", "ba"), answers=answers)
     with pytest.raises(ModerationError) as caught:
@@ -141,7 +141,7 @@ def test_what_is_flagged_is_an_error_before_anything_is_handed_over(kind: str, a
 
 
 @every_kind
-def test_what_is_not_flagged_goes_on(kind: str) -> None:
+def test_an_unflagged_message_passes(kind: str) -> None:
     seen: list[Any] = []
     moderator = Flagging("worse")
     kinds = create(Kinds, ScriptedChatModel(["[1, 2]"]), interceptors=[Moderation(moderator)])
@@ -150,7 +150,7 @@ def test_what_is_not_flagged_goes_on(kind: str) -> None:
 
 
 @every_kind
-def test_an_answer_that_is_flagged_is_never_shown(kind: str) -> None:
+def test_a_flagged_answer_is_never_shown(kind: str) -> None:
     seen: list[Any] = []
     model = ScriptedChatModel(["[1, 666]"])
     moderation = Moderation(Flagging("666"), answers=True)
@@ -173,7 +173,7 @@ def test_a_moderator_may_be_async_in_async_calls(kind: str) -> None:
         CALLS[kind](cast(Kinds, kinds), [])
 
 
-def test_an_async_moderator_is_refused_where_methods_block() -> None:
+def test_an_async_moderator_is_refused_for_blocking_methods() -> None:
     with pytest.raises(DefinitionError) as caught:
         create(Kinds, ScriptedChatModel([]), interceptors=[Moderation(AsyncFlagging())])
     assert str(caught.value) == (
@@ -182,13 +182,13 @@ def test_an_async_moderator_is_refused_where_methods_block() -> None:
     )
 
 
-def test_streams_flow_once_the_verdict_has_come() -> None:
+def test_streams_continue_after_the_verdict() -> None:
     kinds = create(Kinds, ScriptedChatModel(["to be"]), interceptors=[Moderation(Flagging())])
     assert list(kinds.texts("x")) == ["to ", "be"]
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
-def test_the_moderator_works_while_the_model_does(kind: str) -> None:
+def test_the_moderator_and_the_model_run_concurrently(kind: str) -> None:
     met = threading.Barrier(2, timeout=10)
 
     class Meeting(Flagging):
@@ -208,12 +208,12 @@ def test_the_moderator_works_while_the_model_does(kind: str) -> None:
     assert met.broken is False
 
 
-def test_a_reply_beside_what_is_flagged_is_in_the_account() -> None:
+def test_the_reply_to_a_flagged_message_is_in_the_attempts() -> None:
     failure = failing(Flagging("bad"), replies=["a b"])
     assert [attempt.text for attempt in failure.attempts] == ["a b"]
 
 
-def test_no_tool_runs_for_what_is_flagged() -> None:
+def test_no_tool_runs_for_a_flagged_message() -> None:
     ran: list[str] = []
 
     @tool
@@ -240,7 +240,7 @@ def test_a_call_is_moderated_once_however_often_it_asks() -> None:
     assert (result.value, len(result.attempts), moderator.asked) == (7, 3, [["x"]])
 
 
-def test_what_is_flagged_beside_a_request_that_failed_is_not_asked_again() -> None:
+def test_a_flagged_message_is_not_sent_again_after_a_failed_request() -> None:
     model = ScriptedChatModel([ModelServerError("500", retryable=True), "a"])
     service = create(Chat, model, interceptors=[Moderation(Flagging("bad"))], budget=Budget(first_wait=0))
     with pytest.raises(ModerationError) as caught:
@@ -248,7 +248,7 @@ def test_what_is_flagged_beside_a_request_that_failed_is_not_asked_again() -> No
     assert (len(model.requests), [str(one.error) for one in caught.value.attempts]) == (1, ["500"])
 
 
-def test_what_is_answered_without_a_model_is_moderated_too() -> None:
+def test_a_message_that_is_answered_without_a_model_is_moderated_too() -> None:
     def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer("known", ChatReply(AiMessage("known")), ())
         yield
@@ -259,7 +259,7 @@ def test_what_is_answered_without_a_model_is_moderated_too() -> None:
 
 
 @pytest.mark.parametrize("at_once", [None, 2])
-def test_requests_side_by_side_have_it_beside_them(at_once: int | None) -> None:
+def test_gathered_requests_are_checked_concurrently(at_once: int | None) -> None:
     def twice(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         ask = CallModel(invocation.plan.model, invocation.request)
         replies = yield Gather((ask, Run(lambda: 1), ask), at_once)
@@ -276,7 +276,7 @@ def test_requests_side_by_side_have_it_beside_them(at_once: int | None) -> None:
     assert len(said) == 2  # told what came, so that it is in its account, and no further
 
 
-def test_two_moderators_are_both_heard() -> None:
+def test_two_moderators_both_block() -> None:
     for flagging in ([Flagging("bad"), Flagging()], [Flagging(), Flagging("bad")]):
         interceptors = [Moderation(one) for one in flagging]
         with pytest.raises(ModerationError):
@@ -284,7 +284,7 @@ def test_two_moderators_are_both_heard() -> None:
         assert [one.asked for one in flagging] == [[["bad"]], [["bad"]]]
 
 
-def test_a_moderator_that_fails_lets_nothing_through() -> None:
+def test_a_failing_moderator_blocks_the_call() -> None:
     class Broken:
         def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
             raise KeyError("gone")
@@ -308,7 +308,7 @@ def test_an_async_moderator_that_fails_lets_nothing_through() -> None:
     assert str(caught.value) == "AsyncKinds.asynchronous: the moderator failed: KeyError: 'gone'"
 
 
-def test_a_reply_that_cannot_be_read_beside_what_is_flagged_is_flagged() -> None:
+def test_an_unreadable_reply_to_a_flagged_message_raises_the_moderation_error() -> None:
     class Counter(Protocol):
         def count(self, text: str) -> int: ...
 
@@ -319,7 +319,7 @@ def test_a_reply_that_cannot_be_read_beside_what_is_flagged_is_flagged() -> None
     assert [attempt.text for attempt in caught.value.attempts] == ["many"]
 
 
-def test_a_moderator_has_to_speak_of_each_text() -> None:
+def test_a_moderator_must_return_one_result_per_text() -> None:
     class Silent:
         def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
             return []
@@ -329,7 +329,7 @@ def test_a_moderator_has_to_speak_of_each_text() -> None:
     )
 
 
-def test_a_moderator_that_says_nothing_lets_nothing_through() -> None:
+def test_a_moderator_without_results_blocks_the_call() -> None:
     class Mute:
         def moderate(self, texts: Sequence[str], /) -> Any:
             return None
@@ -339,7 +339,7 @@ def test_a_moderator_that_says_nothing_lets_nothing_through() -> None:
     )
 
 
-def test_what_is_no_result_of_a_moderation_lets_nothing_through() -> None:
+def test_a_wrong_result_of_a_moderator_blocks_the_call() -> None:
     class Loose:
         def moderate(self, texts: Sequence[str], /) -> Any:
             return [{"flagged": False}]
@@ -349,13 +349,13 @@ def test_what_is_no_result_of_a_moderation_lets_nothing_through() -> None:
     )
 
 
-def test_what_cannot_moderate_is_told_at_once() -> None:
+def test_an_object_without_moderate_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         Moderation("strictly")  # type: ignore[arg-type]
     assert str(caught.value) == "Moderation: 'strictly' has no method moderate(texts)"
 
 
-def test_an_error_without_categories_says_so() -> None:
+def test_an_error_without_categories_is_reported_as_such() -> None:
     class Vague:
         def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
             return [ModerationResult(flagged=True)]
@@ -365,7 +365,7 @@ def test_an_error_without_categories_says_so() -> None:
     )
 
 
-def test_memory_keeps_nothing_of_what_is_flagged_and_its_past_is_not_moderated_again() -> None:
+def test_memory_stores_nothing_of_a_flagged_call_and_its_past_is_not_moderated_again() -> None:
     memory, moderator = ChatMemory(), Flagging("bad")
     service = create(Chat, ScriptedChatModel(["a", "b", "c"]), interceptors=[Moderation(moderator), memory])
     service.chat("x")
@@ -376,7 +376,7 @@ def test_memory_keeps_nothing_of_what_is_flagged_and_its_past_is_not_moderated_a
     assert memory.messages() == (UserMessage("x"), AiMessage("a"), UserMessage("y"), AiMessage("c"))
 
 
-def test_what_was_rewritten_before_is_moderated_as_that() -> None:
+def test_the_moderator_gets_the_rewritten_message() -> None:
     moderator = Flagging("bad")
     interceptors = [InputGuardrails(masked("bad")), Moderation(moderator)]
     create(Chat, ScriptedChatModel(["a"]), interceptors=interceptors).chat("bad")
@@ -393,7 +393,7 @@ def test_instructions_and_blank_texts_are_not_moderated() -> None:
     assert moderator.asked == [["7"]]
 
 
-def test_listeners_are_told_what_a_moderator_said() -> None:
+def test_listeners_get_the_results_of_a_moderator() -> None:
     told: list[Any] = []
     moderation = Moderation(Flagging(), answers=True)
     create(Chat, ScriptedChatModel(["a"]), interceptors=[moderation], listeners=[told.append]).chat("x")
@@ -403,14 +403,14 @@ def test_listeners_are_told_what_a_moderator_said() -> None:
     ]
 
 
-def test_listeners_are_told_of_the_reply_beside_what_is_flagged() -> None:
+def test_listeners_get_the_reply_to_a_flagged_message() -> None:
     told: list[Any] = []
     failing(Flagging("bad"), listeners=[told.append])
     names = [type(event).__name__ for event in told]
     assert names == ["CallStarted", "AttemptStarted", "ModerationRan", "ReplyReceived", "CallFailed"]
 
 
-def test_a_cancelled_call_waits_for_no_verdict() -> None:
+def test_a_cancelled_call_does_not_wait_for_the_verdict() -> None:
     class Slow:
         async def moderate(self, texts: Sequence[str], /) -> list[ModerationResult]:
             await asyncio.sleep(30)
@@ -446,7 +446,7 @@ def openai(loopback: Loopback, **settings: Any) -> OpenAiModerator:
     return OpenAiModerator(base_url=loopback.base_url, api_key="sk-secret-key", **settings)
 
 
-def test_openai_is_sent_the_texts_and_its_categories_are_told(loopback: Loopback) -> None:
+def test_openai_gets_the_texts_and_its_categories_are_reported(loopback: Loopback) -> None:
     loopback.reply(moderations([], ["violence", "harassment/threatening"]))
     moderator = openai(loopback)
     assert moderator.moderate(["a", "b"]) == [
@@ -488,21 +488,21 @@ def test_a_failure_of_openai_is_a_model_error_and_the_model_is_not_asked_again(l
     assert len(loopback.requests) == 1
 
 
-def test_something_else_than_a_moderation_is_an_error(loopback: Loopback) -> None:
+def test_a_response_that_is_not_a_moderation_is_an_error(loopback: Loopback) -> None:
     loopback.reply(json_reply({"results": [{"flagged": "no", "categories": {}}]}))
     assert refused(openai(loopback), InvalidReplyError).startswith(
         f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
 
 
-def test_a_page_is_no_moderation(loopback: Loopback) -> None:
+def test_an_html_page_is_not_a_moderation(loopback: Loopback) -> None:
     loopback.reply(raw_reply(b"<html>", content_type="text/html"))
     assert refused(openai(loopback), InvalidReplyError).startswith(
         f"openai:omni-moderation-latest at {loopback.base_url}: the response is not a moderation: "
     )
 
 
-def test_openai_that_is_silent_is_not_waited_for(loopback: Loopback) -> None:
+def test_a_silent_openai_moderation_times_out(loopback: Loopback) -> None:
     silent = threading.Event()
     loopback.reply(Reply(wait_for=silent))
     assert refused(openai(loopback, timeout=0.1), ModelTimeoutError).startswith(
@@ -517,7 +517,7 @@ def test_openai_without_a_key_says_what_to_do() -> None:
     )
 
 
-def test_a_client_of_the_user_is_used_as_it_is(loopback: Loopback) -> None:
+def test_a_client_that_is_passed_in_is_used(loopback: Loopback) -> None:
     from openai import OpenAI
 
     loopback.reply(moderations([]))

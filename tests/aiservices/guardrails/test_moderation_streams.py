@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, as_json, delta, sse
+from loopback import Loopback, delta, json_reply, sse
 
 from aiservices import (
     AiMessage,
@@ -181,7 +181,7 @@ def refused(model: Any, judge: Any, kind: str, **settings: Any) -> ModerationErr
 
 
 @every_stream
-def test_the_model_is_asked_while_the_moderator_works(kind: str) -> None:
+def test_the_model_is_called_while_the_moderator_works(kind: str) -> None:
     model = Writing("[1, 2]")
     assert told(model, Judge(model.begun), kind)
     assert len(model.requests) == 1
@@ -199,7 +199,7 @@ def test_nothing_is_shown_before_the_verdict_and_all_of_it_after(kind: str) -> N
 
 
 @every_stream
-def test_what_is_flagged_while_the_model_writes_ends_its_request(kind: str) -> None:
+def test_a_message_flagged_while_the_model_writes_cancels_the_request(kind: str) -> None:
     never = threading.Event()
     model = Writing("[1, 2", never, ", 3]")
     failure = refused(model, Judge(model.silent, flags=True), kind)
@@ -210,7 +210,7 @@ def test_what_is_flagged_while_the_model_writes_ends_its_request(kind: str) -> N
     assert not model.written.is_set()
 
 
-def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent() -> None:
+def test_buffered_text_is_shown_after_the_verdict_even_if_the_model_pauses() -> None:
     go = threading.Event()
     model = Writing("to ", "be", go, " or")
     teller = create(Teller, model, interceptors=[Moderation(Judge(model.silent))])
@@ -220,7 +220,7 @@ def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent() -> 
     assert (first, list(pieces)) == (["to ", "be"], [" or"])
 
 
-def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent_in_async_streams() -> None:
+def test_async_buffered_text_is_shown_after_the_verdict_even_if_the_model_pauses() -> None:
     go = threading.Event()
     model = Writing("to ", "be", go, " or")
 
@@ -235,7 +235,7 @@ def test_what_is_held_is_shown_with_the_verdict_though_the_model_is_silent_in_as
 
 
 @both
-def test_a_request_that_was_left_is_in_the_account(kind: str) -> None:
+def test_a_cancelled_request_is_in_the_attempts(kind: str) -> None:
     never = threading.Event()
     told: list[Any] = []
     model = Writing("to ", never, "be")
@@ -250,7 +250,7 @@ def test_a_request_that_was_left_is_in_the_account(kind: str) -> None:
 
 
 @both
-def test_a_reply_that_was_whole_before_the_verdict_is_in_the_account(kind: str) -> None:
+def test_a_reply_that_was_complete_before_the_verdict_is_in_the_attempts(kind: str) -> None:
     model = Writing("to ", "be")
     failure = refused(model, Judge(model.closed, flags=True), kind)
     (attempt,) = failure.attempts
@@ -258,7 +258,7 @@ def test_a_reply_that_was_whole_before_the_verdict_is_in_the_account(kind: str) 
 
 
 @both
-def test_a_request_that_failed_before_the_verdict_is_made_again_after_it(kind: str) -> None:
+def test_a_request_that_failed_before_the_verdict_is_repeated_after_it(kind: str) -> None:
     model = ScriptedChatModel([ModelServerError("500", retryable=True), "to be"])
     judge = AtOnce()
     assert told(model, judge, kind, budget=Budget(first_wait=0)) == ["to ", "be"]
@@ -266,20 +266,20 @@ def test_a_request_that_failed_before_the_verdict_is_made_again_after_it(kind: s
 
 
 @both
-def test_a_request_that_failed_is_not_made_again_for_what_is_flagged(kind: str) -> None:
+def test_a_failed_request_is_not_repeated_for_a_flagged_message(kind: str) -> None:
     model = Writing(ModelServerError("500", retryable=True))
     failure = refused(model, Judge(model.closed, flags=True), kind, budget=Budget(first_wait=0))
     assert (len(model.requests), len(failure.attempts)) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", ["Iterator[Item]", "AsyncIterator[Item]"])
-def test_an_item_that_does_not_fit_is_asked_for_again_and_moderated_once(kind: str) -> None:
+def test_an_invalid_item_is_requested_again_and_moderated_once(kind: str) -> None:
     model, judge = ScriptedChatModel(['["many"]', "[1]"]), AtOnce()
     assert (told(model, judge, kind), judge.moderated, len(model.requests)) == ([1], 1, 2)
 
 
 @both
-def test_a_moderator_that_fails_shows_nothing_of_a_stream(kind: str) -> None:
+def test_a_failing_moderator_blocks_a_stream(kind: str) -> None:
     model = Writing("to ", "be")
 
     def fail() -> None:
@@ -294,7 +294,7 @@ def test_a_moderator_that_fails_shows_nothing_of_a_stream(kind: str) -> None:
 
 
 @every_stream
-def test_a_moderator_that_says_nothing_shows_nothing_of_a_stream(kind: str) -> None:
+def test_a_moderator_without_results_blocks_a_stream(kind: str) -> None:
     class Mute(AtOnce):
         def moderate(self, texts: Sequence[str], /) -> Any:
             return None
@@ -305,7 +305,7 @@ def test_a_moderator_that_says_nothing_shows_nothing_of_a_stream(kind: str) -> N
 
 
 @every_stream
-def test_memory_keeps_nothing_of_a_stream_that_is_flagged(kind: str) -> None:
+def test_memory_stores_nothing_of_a_flagged_stream(kind: str) -> None:
     memory, model = ChatMemory(), Writing("[1]")
     refused(model, Judge(model.closed, flags=True), kind, inside=[memory])
     assert memory.messages() == ()
@@ -313,7 +313,7 @@ def test_memory_keeps_nothing_of_a_stream_that_is_flagged(kind: str) -> None:
 
 
 @both
-def test_no_tool_of_a_stream_runs_for_what_is_flagged(kind: str) -> None:
+def test_no_tool_of_a_stream_runs_for_a_flagged_message(kind: str) -> None:
     ran: list[str] = []
 
     @tool
@@ -333,7 +333,7 @@ def test_no_tool_of_a_stream_runs_for_what_is_flagged(kind: str) -> None:
 
 @both
 @pytest.mark.parametrize("flagging", [0, 1])
-def test_two_moderators_beside_a_stream_are_both_heard(kind: str, flagging: int) -> None:
+def test_two_moderators_of_a_stream_both_block(kind: str, flagging: int) -> None:
     model = Writing("to be")
     judges = [Judge(model.begun, flags=flagging == place) for place in range(2)]
     failure = refused(model, judges[0], kind, inside=[Moderation(judges[1])])
@@ -342,7 +342,7 @@ def test_two_moderators_beside_a_stream_are_both_heard(kind: str, flagging: int)
 
 
 @both
-def test_nothing_inside_may_answer_for_what_is_flagged(kind: str) -> None:
+def test_no_inner_interceptor_can_answer_a_flagged_message(kind: str) -> None:
     def soothing(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         try:
             return (yield from proceed(invocation))
@@ -355,7 +355,7 @@ def test_nothing_inside_may_answer_for_what_is_flagged(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_an_answer_that_is_flagged_gets_no_further_than_its_account(kind: str) -> None:
+def test_a_flagged_answer_is_only_in_the_attempts(kind: str) -> None:
     kept: list[Any] = []
 
     def keeping(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
@@ -369,7 +369,7 @@ def test_an_answer_that_is_flagged_gets_no_further_than_its_account(kind: str) -
 
 
 @both
-def test_what_an_interceptor_answers_by_itself_is_refused_as_well(kind: str) -> None:
+def test_an_answer_of_an_interceptor_is_refused_too(kind: str) -> None:
     def itself(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         reply: ChatReply = yield CallModel(invocation.plan.model, invocation.request)
         return Answer(reply.text, reply, ())
@@ -380,7 +380,7 @@ def test_what_an_interceptor_answers_by_itself_is_refused_as_well(kind: str) -> 
 
 
 @every_stream
-def test_a_stream_that_is_held_back_for_others_is_moderated_too(kind: str) -> None:
+def test_a_stream_that_other_interceptors_hold_back_is_moderated_too(kind: str) -> None:
     guards = OutputGuardrails(max_length(100))
     model = Writing("[1]")
     refused(model, Judge(model.begun, flags=True), kind, inside=[guards])
@@ -444,7 +444,7 @@ def test_cancelling_an_async_stream_before_the_verdict_closes_that_of_the_model(
     assert model.closed.is_set()
 
 
-def test_what_is_flagged_ends_the_request_of_an_async_call() -> None:
+def test_a_flagged_message_cancels_the_request_of_an_async_call() -> None:
     never = threading.Event()
     model = Writing("to ", never)
     teller = create(Teller, model, interceptors=[Moderation(Judge(model.begun, flags=True))])
@@ -466,13 +466,13 @@ def moderation(*flagged: str) -> dict[str, Any]:
 
 
 @both
-def test_openai_is_hung_up_on_in_the_midst_of_what_is_flagged(kind: str, loopback: Loopback) -> None:
+def test_the_connection_to_openai_is_closed_for_a_flagged_message(kind: str, loopback: Loopback) -> None:
     go, never = threading.Event(), threading.Event()
     loopback.reply(
-        sse(delta(content="to "), delta(content="be "), delta(content="or"), held={1: go, 2: never})
+        sse(delta(content="to "), delta(content="be "), delta(content="or"), wait_before={1: go, 2: never})
     )
     with Loopback() as other:
-        other.reply(as_json(moderation("violence")))
+        other.reply(json_reply(moderation("violence")))
         moderator = OpenAiModerator(base_url=other.base_url, api_key="sk-secret-key")
         with OpenAiChatModel("m", base_url=loopback.base_url, api_key="sk-secret-key") as model:
             assert refused(model, moderator, kind).categories == ("violence",)
@@ -485,7 +485,7 @@ def test_openai_is_hung_up_on_in_the_midst_of_what_is_flagged(kind: str, loopbac
 def test_openai_streams_what_passes(kind: str, loopback: Loopback) -> None:
     loopback.reply(sse(delta(content="to "), delta(content="be"), delta("stop"), b"data: [DONE]\n\n"))
     with Loopback() as other:
-        other.reply(as_json(moderation()))
+        other.reply(json_reply(moderation()))
         moderator = OpenAiModerator(base_url=other.base_url, api_key="sk-secret-key")
         with OpenAiChatModel("m", base_url=loopback.base_url, api_key="sk-secret-key") as model:
             assert told(model, moderator, kind) == ["to ", "be"]

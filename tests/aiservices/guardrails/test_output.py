@@ -87,7 +87,7 @@ def failing(interface: Any, replies: list[Any], *guards: Any, budget: Budget | N
     return caught.value
 
 
-def test_an_error_names_the_guard_and_has_what_it_said_and_what_was_spent() -> None:
+def test_an_error_has_the_guard_the_reason_and_the_attempts() -> None:
     error = failing(Chat, ["a b"], OutputGuardrails(saying(refused("too short"))))
     assert (str(error), error.guard, error.stage, error.reason, error.__notes__) == (
         "Chat.chat: the output guard says refused: too short",
@@ -112,13 +112,13 @@ def test_max_attempts_counts_the_first_answer(most: int, again: Any) -> None:
     )
 
 
-def test_the_last_of_the_retries_may_pass() -> None:
+def test_the_last_attempt_can_pass() -> None:
     guards = OutputGuardrails(rejecting(retry("1"), retry("2")), max_attempts=3)
     result = create(Chat, ScriptedChatModel(["a", "b", "c"]), interceptors=[guards]).chat("x")
     assert (result.value, [attempt.text for attempt in result.attempts]) == ("c", ["a", "b", "c"])
 
 
-def test_no_more_is_asked_than_the_budget_has() -> None:
+def test_the_budget_limits_the_requests() -> None:
     guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
     error = failing(Chat, ["a"] * 9, guards, budget=Budget(max_attempts=2))
     assert (str(error), error.__notes__[0], len(error.attempts)) == (
@@ -128,13 +128,13 @@ def test_no_more_is_asked_than_the_budget_has() -> None:
     )
 
 
-def test_reading_again_and_rejecting_share_the_budget() -> None:
+def test_unreadable_and_rejected_answers_share_the_budget() -> None:
     guards = OutputGuardrails(saying(retry("no good")), max_attempts=6)
     error = failing(Counter, ["many", "7", "7"], guards, budget=Budget(max_attempts=3))
     assert [attempt.text for attempt in error.attempts] == ["many", "7", "7"]
 
 
-def test_nothing_is_asked_again_after_text_was_handed_out() -> None:
+def test_the_model_is_not_asked_again_after_text_was_yielded() -> None:
     class Writer(Protocol):
         def write(self, text: str) -> Iterator[str]: ...
 
@@ -149,7 +149,7 @@ def test_nothing_is_asked_again_after_text_was_handed_out() -> None:
     assert caught.value.__notes__[0] == "not asked again: a stream has already handed out text"
 
 
-def test_the_model_is_shown_each_answer_that_was_rejected_and_why() -> None:
+def test_the_model_gets_each_rejected_answer_and_the_reason() -> None:
     model = ScriptedChatModel(["a", "b", "c"])
     guards = OutputGuardrails(rejecting(reprompt("not a"), reprompt("not b")))
     create(Chat, model, interceptors=[guards]).chat("x")
@@ -168,7 +168,7 @@ def test_an_answer_without_text_is_not_shown_to_the_model() -> None:
     assert model.requests[1].messages == (UserMessage("x"), UserMessage("say something"))
 
 
-def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
+def test_each_guard_gets_what_the_guard_before_returned() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -180,7 +180,7 @@ def test_each_guard_is_shown_what_the_one_before_passed_on() -> None:
     assert (result.value, result.text, seen) == ("a!!!", "a!!!", ["a", "a!", "a!!"])
 
 
-def test_another_answer_is_shown_to_all_guards() -> None:
+def test_all_guards_check_a_new_answer() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -192,14 +192,14 @@ def test_another_answer_is_shown_to_all_guards() -> None:
     assert seen == ["a", "b"]
 
 
-def test_a_model_is_shown_its_own_words_and_not_those_of_a_guard() -> None:
+def test_a_model_sees_its_own_answer_and_not_the_text_of_a_guard() -> None:
     model = ScriptedChatModel(["a SECRET", "b"])
     guards = OutputGuardrails(masked("SECRET"), rejecting(reprompt("again")))
     create(Chat, model, interceptors=[guards]).chat("x")
     assert model.requests[1].messages[1] == AiMessage("a SECRET")
 
 
-def test_a_text_is_what_the_model_wrote_and_is_read_again_when_it_is_rewritten() -> None:
+def test_a_rewritten_text_is_parsed_again() -> None:
     seen: list[str] = []
 
     def more(text: str, invocation: Invocation) -> Any:
@@ -211,7 +211,7 @@ def test_a_text_is_what_the_model_wrote_and_is_read_again_when_it_is_rewritten()
     assert (result.value, result.text, seen) == (52, '{"value": 52}', ['{"value": 42}'])
 
 
-def test_the_text_of_a_tool_that_gives_the_answer_is_its_arguments() -> None:
+def test_the_text_of_an_output_tool_call_is_its_arguments() -> None:
     class Tooled(Protocol):
         def count(self, text: str) -> Result[int]: ...
 
@@ -223,7 +223,7 @@ def test_the_text_of_a_tool_that_gives_the_answer_is_its_arguments() -> None:
     assert model.requests[1].messages[1:] == (reply.message, ToolMessage("1", "int", "more"))
 
 
-def test_a_text_that_is_rewritten_into_something_else_is_a_fault_of_the_guard() -> None:
+def test_rewriting_a_text_into_another_type_is_an_error_of_the_guard() -> None:
     error = failing(Counter, ["42"], OutputGuardrails(saying(rewritten("many"))))
     assert (str(error), type(error.__cause__)) == (
         "Counter.count: the output guard says failed: OutputParsingError: cannot read the reply: $: "
@@ -237,7 +237,7 @@ def test_a_text_is_rewritten_as_a_text() -> None:
     assert str(error) == "Counter.count: the output guard says failed: TypeError: it rewrote a text as int"
 
 
-def test_a_guard_may_be_shown_the_value_and_rewrite_it() -> None:
+def test_a_guard_can_check_and_rewrite_the_value() -> None:
     def older(person: Person, invocation: Invocation) -> Any:
         return rewritten(replace(person, age=person.age + 1))
 
@@ -257,7 +257,7 @@ def test_a_value_is_rewritten_as_a_value_of_the_type() -> None:
     )
 
 
-def test_a_guard_may_say_by_itself_what_it_is_shown() -> None:
+def test_a_guard_object_chooses_its_own_subject() -> None:
     seen: list[Any] = []
 
     def note(subject: Any, invocation: Invocation) -> Any:
@@ -269,7 +269,7 @@ def test_a_guard_may_say_by_itself_what_it_is_shown() -> None:
     assert seen == [42, '{"value": 42}', '{"value": 42}']
 
 
-def test_the_text_is_written_anew_after_a_value_was_rewritten() -> None:
+def test_the_text_follows_a_rewritten_value() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -285,7 +285,7 @@ def test_the_text_is_written_anew_after_a_value_was_rewritten() -> None:
     assert (result.value, seen) == (44, ['{"value": 43}'])
 
 
-def test_an_answer_whose_fields_were_mended_is_shown_as_a_whole() -> None:
+def test_guards_see_a_repaired_answer_completely() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -303,7 +303,7 @@ def test_an_answer_whose_fields_were_mended_is_shown_as_a_whole() -> None:
     )
 
 
-def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value() -> None:
+def test_the_text_of_a_changed_answer_is_its_value() -> None:
     def louder(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         answer = yield from proceed(invocation)
         return replace(answer, value=answer.value.upper())
@@ -312,7 +312,7 @@ def test_the_text_of_an_answer_that_an_interceptor_changed_is_that_of_its_value(
     assert error.reason == "the text contains a match of 'SECRET', which is forbidden"
 
 
-def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
+def test_an_answer_of_an_interceptor_is_guarded_too() -> None:
     def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
@@ -322,7 +322,7 @@ def test_an_answer_that_no_model_gave_is_guarded_too() -> None:
     assert result.value == 8
 
 
-def test_an_answer_that_its_reply_does_not_say_is_shown_as_its_value() -> None:
+def test_guards_see_the_value_as_text_if_the_reply_differs_from_it() -> None:
     def otherwise(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         yield from proceed(invocation)
         return Answer(7, ChatReply(AiMessage("as many as there are dwarfs")), ())
@@ -337,7 +337,7 @@ def test_an_answer_that_its_reply_does_not_say_is_shown_as_its_value() -> None:
     )
 
 
-def test_a_method_that_hands_back_the_reply_is_guarded() -> None:
+def test_a_method_that_returns_the_reply_is_guarded() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> ChatReply: ...
 
@@ -362,7 +362,7 @@ def test_the_value_may_be_the_reply_itself() -> None:
         service.reply("x")
 
 
-def test_a_reply_that_no_model_gave_is_rewritten_as_a_reply() -> None:
+def test_a_reply_of_an_interceptor_is_rewritten_as_a_reply() -> None:
     class Raw(Protocol):
         def reply(self, text: str) -> AiMessage: ...
 
@@ -407,7 +407,7 @@ def graded(*guards: Any) -> Grade:
     return create(Teacher, model, parsers=[mine], interceptors=[OutputGuardrails(*guards)]).grade("x")
 
 
-def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
+def test_values_of_a_custom_parser_are_guarded_too() -> None:
     better = Guard(lambda value, invocation: rewritten(Grade(value.said + "+")), "better", "value")
     assert graded(masked("A", by="B")).said == "B"
     assert graded(better, better).said == "A++"
@@ -415,7 +415,7 @@ def test_what_a_parser_of_the_user_reads_is_guarded_too() -> None:
         graded(Guard(saying(rewritten("A")), "says", "value"))
 
 
-def test_the_steps_of_reading_stay_when_a_value_is_rewritten() -> None:
+def test_coercions_stay_when_a_value_is_rewritten() -> None:
     more = Guard(lambda value, invocation: rewritten(value + 1), "more", "value")
     model = ScriptedChatModel(['```json\n{"value": 42}\n```'])
     result = create(Counter, model, interceptors=[OutputGuardrails(more)]).count("x")
@@ -423,7 +423,7 @@ def test_the_steps_of_reading_stay_when_a_value_is_rewritten() -> None:
 
 
 @pytest.mark.parametrize("on", ["text", "value"])
-def test_what_a_guard_raises_is_told_as_its_failure(on: Literal["text", "value"]) -> None:
+def test_an_exception_of_a_guard_is_a_guardrail_error(on: Literal["text", "value"]) -> None:
     def broken(subject: Any, invocation: Invocation) -> Any:
         return subject / 0
 
@@ -435,7 +435,7 @@ def test_what_a_guard_raises_is_told_as_its_failure(on: Literal["text", "value"]
     )
 
 
-def test_a_guard_has_to_give_a_verdict() -> None:
+def test_a_guard_must_return_a_verdict() -> None:
     error = failing(Chat, ["a"], OutputGuardrails(saying(None)))
     assert error.reason == (
         "TypeError: it must return passed(), rewritten(…), retry(…), reprompt(…) or refused(…), "
@@ -443,7 +443,7 @@ def test_a_guard_has_to_give_a_verdict() -> None:
     )
 
 
-def test_what_is_wrong_with_the_guards_is_told_at_once() -> None:
+def test_all_problems_of_the_guards_are_reported_together() -> None:
     with pytest.raises(DefinitionError) as caught:
         OutputGuardrails("SECRET", Guard(print, on="mood"), on="x", max_attempts=0)  # type: ignore[arg-type]
     assert str(caught.value) == (
@@ -457,7 +457,7 @@ def test_what_is_wrong_with_the_guards_is_told_at_once() -> None:
         OutputGuardrails()
 
 
-def test_listeners_are_told_of_each_verdict_and_streams_are_not() -> None:
+def test_listeners_get_each_verdict_and_streams_do_not() -> None:
     told: list[Any] = []
     guards = OutputGuardrails(ensure(lambda n: n > 1, "more"), masked("2", by="3"))
     service = create(Counter, ScriptedChatModel(["1", "2"]), interceptors=[guards], listeners=[told.append])
@@ -469,7 +469,7 @@ def test_listeners_are_told_of_each_verdict_and_streams_are_not() -> None:
     ]
 
 
-def test_two_of_them_each_have_their_own_retries() -> None:
+def test_two_output_guardrails_count_their_own_attempts() -> None:
     inner = OutputGuardrails(rejecting(reprompt("i")), max_attempts=2)
     outer = OutputGuardrails(rejecting(reprompt("o")), max_attempts=2)
     model = ScriptedChatModel(["a", "b", "c"])
@@ -478,7 +478,7 @@ def test_two_of_them_each_have_their_own_retries() -> None:
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
-def test_whatever_was_rejected_is_neither_the_value_nor_said(rejected: list[str], good: str) -> None:
+def test_rejected_answers_are_neither_the_value_nor_in_the_messages(rejected: list[str], good: str) -> None:
     kept: list[Answer] = []
 
     def keeping(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:

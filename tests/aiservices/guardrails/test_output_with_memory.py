@@ -77,7 +77,7 @@ def remembering(*replies: Any, guards: Any, tools: Any = (), **settings: Any) ->
     return service, model, memory
 
 
-def test_memory_keeps_the_accepted_answer_and_neither_the_rejected_one_nor_the_reprompt() -> None:
+def test_memory_stores_only_the_accepted_answer() -> None:
     service, model, memory = remembering("a", "b", "c", guards=OutputGuardrails(NOT_A))
     assert service.chat("x").value == "b"
     assert memory.messages() == (UserMessage("x"), AiMessage("b"))
@@ -85,20 +85,20 @@ def test_memory_keeps_the_accepted_answer_and_neither_the_rejected_one_nor_the_r
     assert model.requests[2].messages == (UserMessage("x"), AiMessage("b"), UserMessage("y"))
 
 
-def test_memory_keeps_what_an_answer_was_rewritten_to() -> None:
+def test_memory_stores_the_rewritten_answer() -> None:
     service, _, memory = remembering("a SECRET", guards=OutputGuardrails(masked("secret")))
     service.chat("x")
     assert memory.messages() == (UserMessage("x"), AiMessage("a ***"))
 
 
-def test_memory_keeps_nothing_of_a_call_that_was_refused() -> None:
+def test_memory_stores_nothing_of_a_refused_call() -> None:
     service, _, memory = remembering("a", guards=OutputGuardrails(forbidden("a")))
     with pytest.raises(GuardrailError):
         service.chat("x")
     assert memory.messages() == ()
 
 
-def test_memory_keeps_what_the_user_said_as_it_was_rewritten() -> None:
+def test_memory_stores_the_rewritten_user_message() -> None:
     memory = ChatMemory()
     guards = InputGuardrails(masked("SECRET"))
     service = create(Chat, ScriptedChatModel(["b", "c"]), interceptors=[guards, memory])
@@ -112,7 +112,7 @@ def test_memory_keeps_what_the_user_said_as_it_was_rewritten() -> None:
     )
 
 
-def test_conversations_are_guarded_each_by_itself() -> None:
+def test_the_guards_of_one_conversation_do_not_affect_another() -> None:
     class Talk(Protocol):
         @user_message("{{text}}")
         def chat(self, who: Annotated[str, MemoryId], text: str) -> str: ...
@@ -124,7 +124,7 @@ def test_conversations_are_guarded_each_by_itself() -> None:
     assert model.requests[2].messages == (UserMessage("y"),)
 
 
-def test_a_reprompt_without_memory_holds_the_whole_conversation() -> None:
+def test_a_reprompt_without_memory_sends_the_whole_conversation() -> None:
     model = ScriptedChatModel(["a", "b"])
     create(Chat, model, interceptors=[OutputGuardrails(NOT_A)], system_message="Be brief.").chat("x")
     assert [message.text for message in model.requests[1].messages] == ["Be brief.", "x", "a", AGAIN]
@@ -164,7 +164,7 @@ def test_an_unreadable_answer_after_a_rejected_one_repeats_no_round() -> None:
 
 
 @pytest.mark.parametrize("again", [reprompt, retry])
-def test_the_result_of_a_tool_that_was_rejected_is_kept_nowhere(again: Any) -> None:
+def test_a_rejected_tool_result_is_not_stored(again: Any) -> None:
     class Ending:
         @tool(return_behavior=ReturnBehavior.IMMEDIATE)
         def end(self) -> str:
@@ -182,7 +182,7 @@ def test_the_result_of_a_tool_that_was_rejected_is_kept_nowhere(again: Any) -> N
     assert memory.messages() == (UserMessage("x"), *before, AiMessage("b"))
 
 
-def test_the_result_of_a_tool_that_was_rewritten_is_kept_as_that() -> None:
+def test_a_rewritten_tool_result_is_stored() -> None:
     @tool(return_behavior=ReturnBehavior.IMMEDIATE)
     def end() -> str:
         """End."""
@@ -213,7 +213,7 @@ def test_two_output_guardrails_keep_the_rounds_of_each_other() -> None:
     )
 
 
-def test_a_call_that_goes_on_is_guarded_at_its_end_and_not_at_its_beginning_again() -> None:
+def test_a_resumed_call_runs_output_guards_but_not_input_guards() -> None:
     ran: list[str] = []
 
     @tool(needs_approval=True)
@@ -242,7 +242,7 @@ def test_a_call_that_goes_on_is_guarded_at_its_end_and_not_at_its_beginning_agai
     )
 
 
-def test_input_guards_behind_output_guards_are_shown_the_user_and_not_a_reprompt() -> None:
+def test_input_guards_after_output_guards_check_the_user_message_and_not_a_reprompt() -> None:
     seen: list[str] = []
 
     def note(text: str, invocation: Invocation) -> Any:
@@ -255,7 +255,7 @@ def test_input_guards_behind_output_guards_are_shown_the_user_and_not_a_reprompt
     assert model.requests[1].messages == (UserMessage("y"), AiMessage("a"), UserMessage(AGAIN))
 
 
-def test_a_guard_sees_the_turn() -> None:
+def test_a_guard_gets_the_invocation() -> None:
     def known(text: str, invocation: Invocation) -> Any:
         assert (invocation.plan.qualname, dict(invocation.arguments)) == ("Chat.chat", {"text": "x"})
         return passed()

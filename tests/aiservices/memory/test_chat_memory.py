@@ -47,7 +47,7 @@ class Counter(Protocol):
     def count(self, text: str) -> int: ...
 
 
-def test_a_call_is_given_what_was_said_before_in_its_conversation() -> None:
+def test_a_call_gets_the_earlier_messages_of_its_conversation() -> None:
     model = ScriptedChatModel(["hello Ann", "you are Ann", "who are you"])
     chat = create(Chat, model, interceptors=[ChatMemory()])
     chat.chat("a", "I am Ann")
@@ -60,7 +60,7 @@ def test_a_call_is_given_what_was_said_before_in_its_conversation() -> None:
     ]
 
 
-def test_each_conversation_holds_what_was_said_in_it() -> None:
+def test_each_conversation_stores_its_own_messages() -> None:
     memory = ChatMemory()
     chat = create(Chat, ScriptedChatModel(["1", "2", "3"]), interceptors=[memory])
     for id, text in (("a", "x"), ("b", "y"), ("a", "z")):
@@ -85,7 +85,7 @@ def test_a_conversation_can_be_forgotten_without_naming_it() -> None:
 
 
 @pytest.mark.parametrize(("given", "named"), [(7, "7"), (UUID(int=7), str(UUID(int=7)))])
-def test_a_number_or_a_uuid_names_a_conversation(given: Any, named: str) -> None:
+def test_an_int_or_a_uuid_can_be_the_memory_id(given: Any, named: str) -> None:
     class Numbered(Protocol):
         def chat(self, id: Annotated[int | UUID, MemoryId], text: str) -> str: ...
 
@@ -108,14 +108,14 @@ def test_a_number_or_a_uuid_names_a_conversation(given: Any, named: str) -> None
         ),
     ],
 )
-def test_what_names_no_conversation_is_refused(id: Any, kind: type[Exception], said: str) -> None:
+def test_an_unusable_memory_id_is_refused(id: Any, kind: type[Exception], said: str) -> None:
     model = ScriptedChatModel([])
     with pytest.raises(kind) as caught:
         create(Chat, model, interceptors=[ChatMemory()]).chat(id, "x")
     assert (str(caught.value), model.requests) == (said, [])
 
 
-def test_the_system_message_is_that_of_the_method_and_goes_first_and_is_not_kept() -> None:
+def test_the_system_message_of_the_method_comes_first_and_is_not_stored() -> None:
     class Two(Protocol):
         @system_message("Be brief.")
         def brief(self, text: str) -> str: ...
@@ -137,7 +137,7 @@ def test_the_system_message_is_that_of_the_method_and_goes_first_and_is_not_kept
 
 
 @pytest.mark.parametrize(("own", "sent"), [(None, "new"), ("own", "own")])
-def test_a_system_message_in_the_store_is_sent_where_the_method_has_none(own: str | None, sent: str) -> None:
+def test_a_stored_system_message_is_sent_if_the_method_has_none(own: str | None, sent: str) -> None:
     store = InMemoryChatMemoryStore()
     before = (SystemMessage("old"), UserMessage("x"), SystemMessage("new"), AiMessage("1"))
     store.append("default", 0, before)
@@ -147,7 +147,7 @@ def test_a_system_message_in_the_store_is_sent_where_the_method_has_none(own: st
     assert model.requests[0].messages == said
 
 
-def test_a_history_that_is_an_argument_follows_what_is_remembered_and_is_not_kept() -> None:
+def test_a_history_argument_follows_the_stored_messages_and_is_not_stored() -> None:
     class Told(Protocol):
         def chat(self, past: Annotated[list[Message], History], text: str) -> str: ...
 
@@ -167,7 +167,7 @@ def retrieving(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
     return (yield from proceed(replace(invocation, request=request)))
 
 
-def test_what_was_retrieved_and_instructions_are_sent_and_not_kept() -> None:
+def test_retrieved_text_and_instructions_are_sent_but_not_stored() -> None:
     memory = ChatMemory()
     model = ScriptedChatModel(["7"])
     create(Counter, model, strategy="prompt", interceptors=[memory, retrieving]).count("x")
@@ -176,7 +176,7 @@ def test_what_was_retrieved_and_instructions_are_sent_and_not_kept() -> None:
     assert memory.messages() == (UserMessage("Count x."), AiMessage("7"))
 
 
-def test_the_message_is_kept_as_it_was_sent_when_that_is_wanted() -> None:
+def test_store_as_sent_stores_the_sent_message() -> None:
     memory = ChatMemory(store_as_sent=True)
     model = ScriptedChatModel(["many", "7"])
     create(Counter, model, strategy="prompt", interceptors=[memory, retrieving]).count("x")
@@ -184,7 +184,7 @@ def test_the_message_is_kept_as_it_was_sent_when_that_is_wanted() -> None:
     assert "Use this: 42" in memory.messages()[0].text
 
 
-def test_a_transformer_is_not_lost_when_the_message_is_kept_as_it_was_sent() -> None:
+def test_a_transformer_still_runs_with_store_as_sent() -> None:
     memory = ChatMemory(store_as_sent=True)
     model = ScriptedChatModel(["1", "2"])
     service = create(
@@ -201,7 +201,7 @@ def test_a_transformer_is_not_lost_when_the_message_is_kept_as_it_was_sent() -> 
     assert model.requests[1].messages == (UserMessage("X"), AiMessage("1"), UserMessage("Y"))
 
 
-def test_what_was_taken_out_before_the_memory_stays_out_of_it() -> None:
+def test_text_that_was_removed_before_the_memory_is_not_stored() -> None:
     def redact(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         said = tuple(replace(one, text=one.text.replace("Ann", "***")) for one in invocation.request.messages)
         return (yield from proceed(replace(invocation, request=replace(invocation.request, messages=said))))
@@ -230,7 +230,7 @@ FAILED: list[tuple[Any, type[AiServiceError], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("reply", "kind", "inner"), FAILED)
-def test_a_call_that_fails_leaves_no_trace(reply: Any, kind: type[AiServiceError], inner: list[Any]) -> None:
+def test_a_failed_call_stores_nothing(reply: Any, kind: type[AiServiceError], inner: list[Any]) -> None:
     memory = ChatMemory()
     model = ScriptedChatModel(['{"value": 1}', reply, '{"value": 2}'])
     counter = create(Counter, model, interceptors=[memory], retry=None)
@@ -244,14 +244,14 @@ def test_a_call_that_fails_leaves_no_trace(reply: Any, kind: type[AiServiceError
     assert memory.messages() == (*before, UserMessage("Count z."), AiMessage('{"value": 2}'))
 
 
-def test_an_answer_that_was_asked_for_again_is_kept_and_the_rejected_one_is_not() -> None:
+def test_the_accepted_answer_is_stored_and_the_rejected_one_is_not() -> None:
     memory = ChatMemory()
     model = ScriptedChatModel(["many", '{"value": 7}'])
     create(Counter, model, interceptors=[memory], retry=Retry()).count("x")
     assert memory.messages() == (UserMessage("Count x."), AiMessage('{"value": 7}'))
 
 
-def test_an_answer_of_an_interceptor_is_kept_as_one_of_the_model() -> None:
+def test_an_answer_of_an_interceptor_is_stored_like_one_of_the_model() -> None:
     def known(invocation: Invocation, proceed: Proceed) -> Flow[Answer]:
         return Answer(7, ChatReply(AiMessage("7")), ())
         yield
@@ -261,7 +261,7 @@ def test_an_answer_of_an_interceptor_is_kept_as_one_of_the_model() -> None:
     assert memory.messages() == (UserMessage("Count x."), AiMessage("7"))
 
 
-def test_an_answer_that_is_the_call_of_a_tool_is_kept_as_text() -> None:
+def test_an_answer_that_is_a_tool_call_is_stored_as_text() -> None:
     memory = ChatMemory()
     call = ToolCall("1", "answer", '{"value": 7}')
     model = ScriptedChatModel(
@@ -271,7 +271,7 @@ def test_an_answer_that_is_the_call_of_a_tool_is_kept_as_text() -> None:
     assert memory.messages() == (UserMessage("Count x."), AiMessage('{"value": 7}'))
 
 
-def test_all_is_kept_as_a_history_and_the_window_is_what_the_model_sees() -> None:
+def test_the_store_keeps_all_messages_and_the_model_sees_the_window() -> None:
     memory, model = ChatMemory(MessageWindow(3)), ScriptedChatModel(["1", "2", "3"])
     chat = create(Single, model, interceptors=[memory])
     for text in "xyz":
@@ -280,7 +280,7 @@ def test_all_is_kept_as_a_history_and_the_window_is_what_the_model_sees() -> Non
     assert [message.text for message in memory.messages()] == ["x", "1", "y", "2", "z", "3"]
 
 
-def test_what_leaves_the_window_can_be_forgotten() -> None:
+def test_forget_evicted_removes_exchanges_outside_the_window() -> None:
     memory = ChatMemory(MessageWindow(3), forget_evicted=True)
     chat = create(Single, ScriptedChatModel(["1", "2", "3"]), interceptors=[memory])
     for text in "xyz":
@@ -288,7 +288,7 @@ def test_what_leaves_the_window_can_be_forgotten() -> None:
     assert [message.text for message in memory.messages()] == ["y", "2", "z", "3"]
 
 
-def test_a_system_message_that_the_store_holds_stays_when_others_are_forgotten() -> None:
+def test_a_stored_system_message_stays_when_exchanges_are_forgotten() -> None:
     memory = ChatMemory(MessageWindow(4), forget_evicted=True)
     memory.store.append("default", 0, (SystemMessage("s"), UserMessage("w"), AiMessage("0")))
     chat = create(Single, ScriptedChatModel(["1", "2"]), interceptors=[memory])
@@ -297,7 +297,7 @@ def test_a_system_message_that_the_store_holds_stays_when_others_are_forgotten()
     assert [message.text for message in memory.messages()] == ["s", "x", "1", "y", "2"]
 
 
-def test_a_word_for_when_busy_that_is_none_is_a_definition_error() -> None:
+def test_an_unknown_when_busy_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         ChatMemory(when_busy="maybe")  # type: ignore[arg-type]
     assert str(caught.value) == "ChatMemory: when_busy is 'maybe'; it must be one of wait, refuse"

@@ -40,7 +40,7 @@ class Lighthouse(Protocol):
     def ask(self, question: str) -> Result[str]: ...
 
 
-def test_what_was_retrieved_is_told_and_not_stored_when_a_call_goes_on_elsewhere() -> None:
+def test_a_call_resumed_in_another_process_sends_but_does_not_store_retrieved_text() -> None:
     call = ToolCall("1", "light", '{"hours": 2}')
     model = ScriptedChatModel([ChatReply(AiMessage("", (call,))), "It burns."])
     memory = ChatMemory()

@@ -38,7 +38,7 @@ def served(memory: ChatMemory, reply: str) -> Every:
     return create(Every, ScriptedChatModel(lambda request: reply), interceptors=[memory])
 
 
-def test_every_kind_of_call_keeps_what_was_said(tmp_path: object) -> None:
+def test_every_kind_of_call_stores_its_exchange(tmp_path: object) -> None:
     memory = ChatMemory()
 
     async def all_async() -> None:
@@ -62,7 +62,7 @@ def test_every_kind_of_call_keeps_what_was_said(tmp_path: object) -> None:
     }
 
 
-def test_a_stream_that_is_closed_leaves_no_trace_and_the_conversation_is_free() -> None:
+def test_a_closed_stream_stores_nothing_and_frees_the_conversation() -> None:
     memory = ChatMemory(when_busy="refuse")
     service = served(memory, "the long reply")
     texts = service.texts("a", "x")
@@ -75,7 +75,7 @@ def test_a_stream_that_is_closed_leaves_no_trace_and_the_conversation_is_free() 
     assert memory.messages("a") == (UserMessage("z"), AiMessage("the long reply"))
 
 
-def test_a_stream_that_is_dropped_leaves_no_trace_and_the_conversation_is_free() -> None:
+def test_a_dropped_stream_stores_nothing_and_frees_the_conversation() -> None:
     memory = ChatMemory(when_busy="refuse")
     service = served(memory, "the long reply")
     for piece in service.texts("a", "x"):
@@ -85,7 +85,7 @@ def test_a_stream_that_is_dropped_leaves_no_trace_and_the_conversation_is_free()
     assert memory.messages("a") == (UserMessage("z"), AiMessage("the long reply"))
 
 
-def test_an_async_stream_that_is_closed_leaves_no_trace_and_the_conversation_is_free() -> None:
+def test_a_closed_async_stream_stores_nothing_and_frees_the_conversation() -> None:
     async def scenario() -> None:
         memory = ChatMemory(when_busy="refuse")
         service = served(memory, "the long reply")
@@ -99,7 +99,7 @@ def test_an_async_stream_that_is_closed_leaves_no_trace_and_the_conversation_is_
     asyncio.run(scenario())
 
 
-def test_an_async_stream_that_is_closed_in_another_context_leaves_the_conversation_free() -> None:
+def test_an_async_stream_that_is_closed_in_another_context_frees_the_conversation() -> None:
     async def scenario() -> None:
         memory = ChatMemory(when_busy="refuse")
         service = served(memory, "the long reply")

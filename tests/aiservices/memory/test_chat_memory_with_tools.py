@@ -45,7 +45,7 @@ def calling(*calls: ToolCall) -> ChatReply:
     return ChatReply(AiMessage("", calls), FinishReason.TOOL_CALLS)
 
 
-def test_calls_and_results_are_kept_with_the_answer() -> None:
+def test_tool_calls_and_results_are_stored_with_the_answer() -> None:
     memory, model = ChatMemory(), ScriptedChatModel([calling(CALL), "it rains", "bye"])
     chat = create(Chat, model, tools=[weather], interceptors=[memory])
     chat.chat("a", "x")
@@ -54,7 +54,7 @@ def test_calls_and_results_are_kept_with_the_answer() -> None:
     assert model.requests[2].messages == (*EXCHANGE, UserMessage("y"))
 
 
-def test_the_result_of_a_tool_that_is_the_answer_is_kept_as_the_answer() -> None:
+def test_a_tool_result_that_is_the_answer_is_stored_as_the_answer() -> None:
     @tool(return_behavior=ReturnBehavior.IMMEDIATE)
     def weather(city: str) -> str:
         return f"rain in {city}"
@@ -97,7 +97,7 @@ def test_a_tool_that_ends_the_call_leaves_no_dangling_call(call: ToolCall, kind:
     assert memory.messages("a") == (UserMessage("y"), AiMessage("fine"))
 
 
-def test_a_model_that_calls_beyond_the_limit_leaves_no_trace() -> None:
+def test_a_call_that_exceeds_the_tool_limit_stores_nothing() -> None:
     memory = ChatMemory()
     model = ScriptedChatModel(lambda request: calling(CALL))
     chat = create(Chat, model, tools=[weather], tool_limits=ToolLimits(max_rounds=2), interceptors=[memory])
@@ -106,7 +106,7 @@ def test_a_model_that_calls_beyond_the_limit_leaves_no_trace() -> None:
     assert memory.messages("a") == ()
 
 
-def test_a_tool_that_calls_into_its_own_conversation_is_told_so_and_does_not_wait_for_itself() -> None:
+def test_a_tool_that_calls_into_its_own_conversation_gets_an_error_and_does_not_deadlock() -> None:
     told: list[str] = []
 
     def weather(city: str) -> str:
@@ -152,7 +152,7 @@ def waiting(memory: ChatMemory, model: ScriptedChatModel) -> tuple[Chat, Suspend
     return chat, SuspendedCall.from_json(caught.value.state.to_json())
 
 
-def test_a_call_that_waited_is_kept_whole_and_reads_the_past_once() -> None:
+def test_a_resumed_call_is_stored_completely_and_loads_the_past_once() -> None:
     memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "done"])
     chat, state = waiting(memory, model)
     assert resume(chat.chat, state, {"r1": True}) == "done"  # type: ignore[call-arg, arg-type]
@@ -160,7 +160,7 @@ def test_a_call_that_waited_is_kept_whole_and_reads_the_past_once() -> None:
     assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"), *PAID)
 
 
-def test_a_conversation_goes_on_while_a_call_waits() -> None:
+def test_other_calls_use_the_conversation_while_a_call_waits_for_approval() -> None:
     memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), "meanwhile", "done"])
     chat, state = waiting(memory, model)
     chat.chat("a", "y")
@@ -169,7 +169,7 @@ def test_a_conversation_goes_on_while_a_call_waits() -> None:
     assert memory.messages("a") == (UserMessage("x"), AiMessage("hi"), *between, *PAID)
 
 
-def test_a_call_that_waits_twice_is_kept_once() -> None:
+def test_a_call_that_waits_twice_is_stored_once() -> None:
     again = ToolCall("r2", "refund", '{"euros": 6}')
     memory, model = ChatMemory(), ScriptedChatModel(["hi", calling(REFUND), calling(again), "done"])
     chat, state = waiting(memory, model)

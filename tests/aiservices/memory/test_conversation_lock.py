@@ -144,7 +144,7 @@ def test_other_conversations_do_not_wait() -> None:
     assert {memory.messages(text) for text in TEXTS} == {(UserMessage("x"), AiMessage("re x"))}
 
 
-def test_a_second_call_is_refused_when_that_is_wanted() -> None:
+def test_a_second_call_is_refused_if_when_busy_is_refuse() -> None:
     memory, model = ChatMemory(when_busy="refuse"), Slow()
     chat = create(Chat, model, interceptors=[memory])
 
@@ -187,21 +187,21 @@ def held(memory: ChatMemory, waiting: Callable[[Chat], Any], **settings: Any) ->
     return error
 
 
-def test_a_call_waits_no_longer_than_its_budget_has_seconds() -> None:
+def test_a_call_waits_at_most_the_seconds_of_its_budget() -> None:
     memory = ChatMemory()
     late = create(Chat, Slow(), interceptors=[memory], budget=Budget(seconds=0.2))
     error = held(memory, lambda chat: late.chat("a", "y"))
     assert (error.limit, error.attempts) == ("seconds", ())
 
 
-def test_a_call_waits_no_longer_than_it_is_told_to() -> None:
+def test_a_call_waits_at_most_timeout_seconds() -> None:
     error = held(ChatMemory(timeout=0.1), lambda chat: chat.chat("a", "y"))
     assert str(error).startswith("the conversation 'a' is busy: another call used it for 0.1")
     assert str(error).endswith(" s; raise timeout")
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
-def test_a_call_that_is_cancelled_leaves_no_trace_and_the_next_goes_on(
+def test_a_cancelled_call_stores_nothing_and_the_next_call_runs(
     store: ChatMemoryStore, cancelled: int
 ) -> None:
     memory, model = ChatMemory(store=store), Slow()
@@ -236,7 +236,7 @@ class Gated(InMemoryChatMemoryStore):
         return super().append(conversation, expected, messages)
 
 
-def test_a_call_that_is_cancelled_while_it_writes_is_kept_whole_before_the_next_reads() -> None:
+def test_a_call_that_is_cancelled_while_it_writes_is_stored_before_the_next_call_reads() -> None:
     store = Gated()
     memory, model = ChatMemory(store=store), Slow()
     chat = create(Chat, model, interceptors=[memory])
@@ -264,7 +264,7 @@ def test_the_last_work_does_not_run_after_the_ticket_was_released() -> None:
     assert (finish(), written, locks.queues) == (None, [], {})
 
 
-def test_a_stream_that_is_open_is_within_its_conversation() -> None:
+def test_an_open_stream_holds_the_lock_of_its_conversation() -> None:
     chat = create(Chat, Slow(), interceptors=[ChatMemory()])
     texts = chat.texts("a", "x")
     next(texts)
@@ -276,7 +276,7 @@ def test_a_stream_that_is_open_is_within_its_conversation() -> None:
     assert chat.chat("a", "y") == "re y"
 
 
-def test_nothing_is_left_of_a_line_that_nobody_is_in() -> None:
+def test_an_empty_queue_is_deleted() -> None:
     memory = ChatMemory()
     chat = create(Chat, Slow(), interceptors=[memory])
     with ThreadPoolExecutor(8) as pool:
@@ -284,7 +284,7 @@ def test_nothing_is_left_of_a_line_that_nobody_is_in() -> None:
     assert memory._locks.queues == {}
 
 
-def test_another_process_that_wrote_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+def test_a_write_of_another_process_is_not_overwritten(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store, SqliteChatMemoryStore(tmp_path / "m.db") as other:
         memory = ChatMemory(store=store)
 
@@ -329,7 +329,7 @@ def test_a_store_that_fails_leaves_the_conversation_free() -> None:
     assert [message.text for message in memory.messages("a")] == ["y", "re y"]
 
 
-def test_a_store_that_cannot_be_kept_beside_has_a_line_of_its_own() -> None:
+def test_an_unhashable_store_gets_locks_of_its_own() -> None:
     class Unhashable(InMemoryChatMemoryStore):
         __hash__ = None  # type: ignore[assignment]
 

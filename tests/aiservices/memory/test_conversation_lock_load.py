@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import pytest
-from loopback import DONE, Loopback, Reply, Seen, answer, delta, error, reset, sse
+from loopback import DONE, Loopback, ReceivedRequest, Reply, answer, delta, error, reset_reply, sse
 
 from aiservices import (
     AiMessage,
@@ -104,11 +104,11 @@ def fails(asking: Asking) -> bool:
     return asking.kind in ("left", "aleft") or bool(faults & deadly)
 
 
-def server_script() -> Callable[[Seen], Reply]:
+def server_script() -> Callable[[ReceivedRequest], Reply]:
     """Answers as ``reply_to`` does, where the faults that come once have come already when they may."""
     tried: set[bytes] = set()
 
-    def serve(seen: Seen) -> Reply:
+    def serve(seen: ReceivedRequest) -> Reply:
         again = seen.body in tried
         tried.add(seen.body)
         return reply_to(seen, again=again)
@@ -116,7 +116,7 @@ def server_script() -> Callable[[Seen], Reply]:
     return serve
 
 
-def reply_to(seen: Seen, *, again: bool) -> Reply:
+def reply_to(seen: ReceivedRequest, *, again: bool) -> Reply:
     """Answer the last question, or call tools for it, unless something is to go wrong."""
     said = seen.json["messages"]
     asked = [number for number, message in enumerate(said) if message["role"] == "user"]
@@ -128,7 +128,7 @@ def reply_to(seen: Seen, *, again: bool) -> Reply:
     if fault == "500" or (fault == "500 once" and not again):
         return error(500, "overloaded")
     if fault == "reset" or (fault == "reset once" and not again):
-        return reset()
+        return reset_reply()
     if fault == "slow":
         time.sleep(SECONDS_OF_SLOWNESS)
     final = step == rounds_of(text)
@@ -158,7 +158,7 @@ def streamed(text: str, calls: Sequence[ToolCall] | None, *, cut: bool) -> Reply
         pieces = [delta(content="re "), *(delta(content=letter) for letter in text), delta("stop")]
     else:
         pieces = [*(delta(tool_calls=[call]) for call in written(calls)), delta("tool_calls")]
-    return sse(*pieces[: len(pieces) // 2], breaks=True) if cut else sse(*pieces, DONE)
+    return sse(*pieces[: len(pieces) // 2], cut_off=True) if cut else sse(*pieces, DONE)
 
 
 def ask(chat: Chat, asking: Asking) -> str | None:
@@ -261,7 +261,7 @@ def model_at(base_url: str) -> OpenAiChatModel:
 
 
 @pytest.mark.parametrize("run", [in_threads, in_a_loop, in_threads_and_a_loop])
-def test_each_conversation_keeps_its_own_turns_that_succeeded(
+def test_each_conversation_stores_its_own_successful_calls(
     run: Callable[[Chat, OpenAiChatModel], Outcomes], store: ChatMemoryStore, loopback: Loopback
 ) -> None:
     loopback.reply(server_script())
@@ -319,7 +319,7 @@ def told_before_it_was_killed(seconds: float, path: Path, base_url: str, run: st
     return [line.removesuffix("\n") for line in told if line.endswith("\n")]
 
 
-def test_a_process_killed_amid_many_conversations_leaves_whole_turns(
+def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
     tmp_path: Path, loopback: Loopback
 ) -> None:
     """And none that it had told of is lost; the next process goes on with the same file."""

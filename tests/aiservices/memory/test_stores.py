@@ -49,11 +49,11 @@ CONFLICT = (
 )
 
 
-def test_a_conversation_that_nobody_wrote_to_is_empty(opened: Opened) -> None:
+def test_an_unknown_conversation_is_empty(opened: Opened) -> None:
     assert opened().load("a") == StoredConversation((), 0)
 
 
-def test_messages_of_every_kind_are_read_back_as_they_were(opened: Opened) -> None:
+def test_messages_of_every_kind_are_stored_unchanged(opened: Opened) -> None:
     version = opened().append("a", 0, ALL)
     assert opened().load("a") == StoredConversation(ALL, version)
 
@@ -66,14 +66,14 @@ def test_messages_are_added_at_the_end_and_give_a_new_version(opened: Opened) ->
     assert len({0, first, second}) == 3
 
 
-def test_conversations_are_apart(opened: Opened) -> None:
+def test_conversations_are_separate(opened: Opened) -> None:
     store = opened()
     store.append("a", 0, X)
     store.append("A", 0, ALL)
     assert (store.load("a").messages, store.load("A").messages) == (X, ALL)
 
 
-def test_a_write_upon_an_old_version_is_refused_and_writes_nothing(opened: Opened) -> None:
+def test_a_write_with_an_old_version_is_refused_and_stores_nothing(opened: Opened) -> None:
     store, other = opened(), opened()
     first = store.append("a", 0, X)
     second = other.append("a", first, X)
@@ -85,13 +85,13 @@ def test_a_write_upon_an_old_version_is_refused_and_writes_nothing(opened: Opene
     assert store.load("a") == StoredConversation((*X, *X), second)
 
 
-def test_what_is_replaced_is_gone(opened: Opened) -> None:
+def test_replace_removes_the_old_messages(opened: Opened) -> None:
     store = opened()
     version = store.replace("a", store.append("a", 0, (*X, *X)), ALL)
     assert store.load("a") == StoredConversation(ALL, version)
 
 
-def test_what_is_deleted_is_gone_and_its_version_does_not_come_again(opened: Opened) -> None:
+def test_a_deleted_conversation_is_gone_and_its_version_is_not_reused(opened: Opened) -> None:
     store = opened()
     old = store.append("a", 0, X)
     store.delete("a")
@@ -102,7 +102,7 @@ def test_what_is_deleted_is_gone_and_its_version_does_not_come_again(opened: Ope
     store.delete("unknown")
 
 
-def test_of_many_that_write_at_once_each_is_kept_or_told(opened: Opened) -> None:
+def test_concurrent_writes_are_stored_or_raise_a_conflict(opened: Opened) -> None:
     stores = [opened() for _ in range(4)]
 
     def write(number: int) -> int:
@@ -139,7 +139,7 @@ def test_a_file_is_read_by_a_later_process(tmp_path: Path) -> None:
         assert store.load("a") == StoredConversation(X, version)
 
 
-def test_a_file_has_one_row_a_message_as_plain_json(tmp_path: Path) -> None:
+def test_a_file_has_one_json_row_per_message(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
         store.append("a", 0, X)
     connection = sqlite3.connect(tmp_path / "m.db")
@@ -152,7 +152,7 @@ def test_a_file_has_one_row_a_message_as_plain_json(tmp_path: Path) -> None:
     )
 
 
-def test_a_write_that_fails_in_the_midst_leaves_nothing_of_it(opened: Opened) -> None:
+def test_a_write_that_fails_halfway_stores_nothing(opened: Opened) -> None:
     store = opened()
     version = store.append("a", 0, X)
     for write in (store.append, store.replace):
@@ -189,7 +189,7 @@ def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_extra_that_is_not_installed_is_named(
+def test_a_missing_extra_is_named(
     make: Callable[[], object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> object:
@@ -203,7 +203,7 @@ def test_an_extra_that_is_not_installed_is_named(
     assert str(caught.value) == said
 
 
-def test_a_conversation_in_redis_is_forgotten_after_its_time(redis_url: str, tmp_path: Path) -> None:
+def test_a_conversation_in_redis_expires(redis_url: str, tmp_path: Path) -> None:
     import redis
 
     with redis.Redis.from_url(redis_url) as client:

@@ -36,7 +36,7 @@ def killed_after(seconds: float, path: Path, first: int) -> int:
     return sum(line.endswith("\n") for line in told)
 
 
-def test_a_killed_process_leaves_whole_exchanges_and_none_that_it_told_of_is_lost(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_complete_exchanges_and_loses_no_confirmed_one(tmp_path: Path) -> None:
     path, told, chance = tmp_path / "memory.db", 0, random.Random(7)
     for _ in range(4):
         with SqliteChatMemoryStore(path) as store:
@@ -53,7 +53,7 @@ def test_a_killed_process_leaves_whole_exchanges_and_none_that_it_told_of_is_los
     assert told <= len(exchanges) <= told + 4
 
 
-def test_a_process_that_is_killed_in_the_midst_of_a_write_leaves_nothing_of_it(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_during_a_write_stores_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     process = talking(path, "0", "fragile")
     said, _ = process.communicate(timeout=60)

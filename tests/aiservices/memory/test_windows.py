@@ -91,7 +91,7 @@ def test_the_system_message_counts_and_stays() -> None:
     assert model.requests[0].messages == (SystemMessage("S"), *PLAIN, UserMessage("z"))
 
 
-def test_tokens_are_counted_by_the_function_that_is_given() -> None:
+def test_tokens_are_counted_by_count_tokens() -> None:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*PLAIN, *PLAIN, *PLAIN))
     model = ScriptedChatModel(["3"])
@@ -121,7 +121,7 @@ def test_tokens_are_estimated(message: Message, tokens: int) -> None:
         (lambda: TokenWindow(-1), "TokenWindow: max_tokens is -1; it must be at least 1"),
     ],
 )
-def test_a_window_without_room_is_a_definition_error(make: Any, said: str) -> None:
+def test_a_window_with_a_limit_below_1_is_a_definition_error(make: Any, said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         make()
     assert str(caught.value) == said
@@ -141,7 +141,7 @@ def test_a_window_without_room_is_a_definition_error(make: Any, said: str) -> No
         (UserMessage("x"), CALLS, ROUND[1], ROUND[1], AiMessage("1")),
     ],
 )
-def test_what_is_no_whole_exchange_is_not_sent(broken: tuple[Message, ...]) -> None:
+def test_incomplete_exchanges_are_not_sent(broken: tuple[Message, ...]) -> None:
     assert split_exchanges((*broken, *PLAIN)) == (PLAIN,)
     assert split_exchanges((*WITH_TOOLS, *broken))[1:] == ()
 
@@ -170,7 +170,7 @@ WINDOWS = st.one_of(
 
 
 @given(st.lists(st.integers(0, 3), max_size=12), WINDOWS, st.booleans(), st.booleans())
-def test_any_turns_with_rounds_of_tools_leave_a_valid_conversation(
+def test_any_calls_with_tool_rounds_leave_a_valid_conversation(
     rounds: list[int], window: Window, forget: bool, system: bool
 ) -> None:
     store = InMemoryChatMemoryStore()
@@ -188,7 +188,7 @@ def test_any_turns_with_rounds_of_tools_leave_a_valid_conversation(
 
 
 @given(MESSAGES, WINDOWS)
-def test_whatever_a_store_holds_what_is_sent_is_valid(held: list[Message], window: Window) -> None:
+def test_requests_are_valid_whatever_the_store_contains(held: list[Message], window: Window) -> None:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, held)
     model = ScriptedChatModel(["done"])

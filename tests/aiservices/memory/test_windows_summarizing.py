@@ -62,7 +62,7 @@ def remembering(writer: ScriptedChatModel, *, forget: bool = False, **settings: 
     return ChatMemory(window, store=store, forget_evicted=forget)
 
 
-def test_a_summary_takes_the_place_of_what_it_is_about() -> None:
+def test_a_summary_replaces_the_exchanges_that_it_summarizes() -> None:
     writer, model = ScriptedChatModel([" Ann teaches.\n"]), ScriptedChatModel(["2"])
     memory = remembering(writer, instructions="Sum up.")
     create(Chat, model, interceptors=[memory]).chat("y")
@@ -71,14 +71,14 @@ def test_a_summary_takes_the_place_of_what_it_is_about() -> None:
     assert memory.messages() == (*SUMMARY, *NEW, UserMessage("y"), AiMessage("2"))
 
 
-def test_nothing_is_summarised_that_fits() -> None:
+def test_a_conversation_that_fits_is_not_summarized() -> None:
     writer = ScriptedChatModel([])
     memory = ChatMemory(SummarizingWindow(writer))
     create(Chat, ScriptedChatModel(["1"]), interceptors=[memory]).chat("x")
     assert (memory.messages(), writer.requests) == (NEW, [])
 
 
-def test_what_falls_out_is_summarised_where_more_would_be_kept() -> None:
+def test_a_keep_that_exceeds_the_window_is_limited_by_it() -> None:
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*OLD, *NEW))
     writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
@@ -87,7 +87,7 @@ def test_what_falls_out_is_summarised_where_more_would_be_kept() -> None:
     assert model.requests[0].messages == (*SUMMARY, *NEW, UserMessage("y"))
 
 
-def test_a_summary_is_in_the_account_of_the_call_and_no_attempt_at_its_answer() -> None:
+def test_a_summary_is_in_the_attempts_but_does_not_count_against_max_attempts() -> None:
     writer = ScriptedChatModel(["Ann teaches."], name="writer")
     service = create(
         Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(max_attempts=1)
@@ -101,7 +101,7 @@ def test_a_summary_is_in_the_account_of_the_call_and_no_attempt_at_its_answer() 
     assert result.usage == (spent[0] or Usage()) + (spent[1] or Usage())
 
 
-def test_a_summary_is_made_in_async_calls_and_is_no_text_of_a_stream() -> None:
+def test_a_summary_works_in_async_calls_and_is_not_shown_by_streams() -> None:
     writer = ScriptedChatModel(lambda request: "Ann teaches.")
     memory = remembering(writer)
     assert list(create(Chat, ScriptedChatModel(["to be"]), interceptors=[memory]).texts("y")) == ["to ", "be"]
@@ -120,7 +120,7 @@ def test_a_summary_is_made_in_async_calls_and_is_no_text_of_a_stream() -> None:
         " ",
     ],
 )
-def test_without_a_summary_the_call_goes_on_and_nothing_is_lost(reply: Any) -> None:
+def test_a_failed_summary_does_not_fail_the_call_or_lose_messages(reply: Any) -> None:
     model = ScriptedChatModel(["2"])
     memory = remembering(ScriptedChatModel([reply]), forget=True)
     result = create(Chat, model, interceptors=[memory]).chat("y")
@@ -129,7 +129,7 @@ def test_without_a_summary_the_call_goes_on_and_nothing_is_lost(reply: Any) -> N
     assert memory.messages() == (*OLD, *NEW, UserMessage("y"), AiMessage("2"))
 
 
-def test_a_call_that_fails_leaves_what_was_to_be_summarised() -> None:
+def test_a_failed_call_keeps_the_exchanges_that_were_summarized() -> None:
     memory = remembering(ScriptedChatModel(["Ann teaches."]))
     service = create(Chat, ScriptedChatModel([ModelServerError("500")]), interceptors=[memory])
     with pytest.raises(AiServiceError) as caught:
@@ -138,7 +138,7 @@ def test_a_call_that_fails_leaves_what_was_to_be_summarised() -> None:
     assert [one.text for one in caught.value.attempts] == ["Ann teaches.", ""]
 
 
-def test_a_summary_is_not_begun_after_the_end_of_the_budget() -> None:
+def test_no_summary_is_requested_after_the_end_of_the_budget() -> None:
     writer, model = ScriptedChatModel(["Ann teaches."]), ScriptedChatModel(["2"])
     store = InMemoryChatMemoryStore()
     store.append("default", 0, (*OLD, *NEW))
@@ -159,7 +159,7 @@ def test_a_summary_is_not_begun_after_the_end_of_the_budget() -> None:
     assert (caught.value.limit, writer.requests, model.requests) == ("seconds", [], [])
 
 
-def test_a_summary_ends_with_the_budget() -> None:
+def test_a_summary_request_ends_with_the_seconds_of_the_budget() -> None:
     writer = ScriptedChatModel(["Ann teaches."])
     service = create(
         Chat, ScriptedChatModel(["2"]), interceptors=[remembering(writer)], budget=Budget(seconds=5)

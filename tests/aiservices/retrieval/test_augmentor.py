@@ -97,7 +97,7 @@ async def collected(pieces: AsyncIterator[Any]) -> list[Any]:
     return [piece async for piece in pieces]
 
 
-def test_the_message_has_what_was_found_and_the_result_says_what_it_was() -> None:
+def test_the_message_contains_the_contents_and_the_result_has_them() -> None:
     service, model = guide(Shelf(NINE, TEN))
     result = service.answer("When does it leave?")
     assert (result.value, result.sources) == ("At nine.", (NINE, TEN))
@@ -119,7 +119,7 @@ def test_streams_of_text_do_the_same() -> None:
     assert [request.messages for request in model.requests] == [(UserMessage(AUGMENTED),)] * 2
 
 
-def test_a_stream_tells_what_was_found_before_the_answer_and_its_result_has_it() -> None:
+def test_a_stream_emits_the_contents_before_the_answer_and_its_result_has_them() -> None:
     service, _ = guide(Shelf(NINE))
     events: list[Any] = list(service.growing("When does it leave?").events())
     assert events[0] == ContentsRetrieved((NINE,))
@@ -135,7 +135,7 @@ def test_an_async_stream_has_the_sources_too() -> None:
     assert asyncio.run(streamed()).sources == (NINE,)
 
 
-def test_an_async_retriever_to_which_a_query_is_routed_is_refused_in_a_blocking_call_by_name() -> None:
+def test_a_blocking_call_that_routes_to_an_async_retriever_names_it_in_the_error() -> None:
     model = ScriptedChatModel(["At nine."])
     to_far = RetrievalAugmentor(route=RouteToAll((FarShelf(NINE),)))
     service = create(Guide, model, interceptors=[to_far])
@@ -145,14 +145,14 @@ def test_an_async_retriever_to_which_a_query_is_routed_is_refused_in_a_blocking_
     assert model.requests == []
 
 
-def test_a_message_for_which_nothing_is_found_stays_as_it_is() -> None:
+def test_a_message_without_results_stays_unchanged() -> None:
     service, model = guide(Shelf())
     result = service.answer("When does it leave?")
     assert result.sources == ()
     assert model.requests[0].messages == (UserMessage("When does it leave?"),)
 
 
-def test_retrievers_run_side_by_side() -> None:
+def test_retrievers_run_concurrently() -> None:
     both = threading.Barrier(2, timeout=5)
 
     class Waiting(Shelf):
@@ -178,7 +178,7 @@ def test_blocking_retrievers_do_not_block_an_event_loop() -> None:
     assert threads != [threading.main_thread()]
 
 
-def test_what_a_retriever_raises_ends_the_call() -> None:
+def test_an_exception_of_a_retriever_ends_the_call() -> None:
     class Burnt(Shelf):
         def retrieve(self, query: Query, /) -> Sequence[Content]:
             raise OSError("the shelf has burnt down")
@@ -197,7 +197,7 @@ class Clerk(Protocol):
     ) -> int: ...
 
 
-def test_the_query_has_the_call_and_no_place_of_instructions() -> None:
+def test_the_query_has_the_invocation_and_no_instructions_mark() -> None:
     shelf = Shelf(NINE)
     model = ScriptedChatModel(['{"value": 9}'])
     service = create(Clerk, model, interceptors=[RetrievalAugmentor(shelf)])
@@ -212,7 +212,7 @@ def test_the_query_has_the_call_and_no_place_of_instructions() -> None:
     assert model.requests[0].messages[0] == SystemMessage("You are terse.")
 
 
-def test_what_is_said_in_contents_and_questions_is_never_a_template() -> None:
+def test_contents_and_user_messages_are_never_templates() -> None:
     service, model = guide(Shelf(Content("{{ 7 * 7 }} {{contents}}")))
     service.answer("{{ 6 * 6 }} {{information}}")
     assert model.requests[0].messages[0].text == (
@@ -220,7 +220,7 @@ def test_what_is_said_in_contents_and_questions_is_never_a_template() -> None:
     )
 
 
-def test_a_memory_outside_keeps_the_message_without_what_was_found() -> None:
+def test_a_memory_before_retrieval_stores_the_message_without_the_contents() -> None:
     memory = ChatMemory()
     shelf = Shelf(NINE)
     model = ScriptedChatModel(["At nine.", "At ten."])
@@ -256,7 +256,7 @@ def test_retrievers_and_a_route_exclude_each_other(made: Any) -> None:
     ]
 
 
-def test_a_call_that_goes_on_after_an_approval_has_its_contents_already() -> None:
+def test_a_resumed_call_keeps_its_contents() -> None:
     @tool(needs_approval=True)
     def book(hour: int) -> str:
         """Books a place on the ferry."""

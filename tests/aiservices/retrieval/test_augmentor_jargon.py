@@ -122,7 +122,7 @@ def missed(questions: dict[str, str], find: Callable[[Query], Iterable[Content]]
 @pytest.mark.filterwarnings("default")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("questions", "least"), BY_MEANING, ids=["known", "fresh"])
-def test_the_passage_that_answers_is_found_for_most_questions(
+def test_the_right_content_is_found_for_most_questions(
     real: EmbeddingRetriever, questions: dict[str, str], least: int
 ) -> None:
     wrong = missed(questions, real.retrieve)
@@ -132,7 +132,7 @@ def test_the_passage_that_answers_is_found_for_most_questions(
 @pytest.mark.filterwarnings("default")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("questions", "least"), WITH_KEYWORDS, ids=["known", "fresh"])
-def test_keywords_beside_the_meaning_find_about_as_many(
+def test_keywords_and_embeddings_together_find_about_as_many(
     real: EmbeddingRetriever, questions: dict[str, str], least: int
 ) -> None:
     pytest.importorskip("bm25s", reason='bm25s is not installed: pip install "aiservices[retrieval]"')
@@ -146,14 +146,14 @@ def test_keywords_beside_the_meaning_find_about_as_many(
     assert len(questions) - len(wrong) >= least, wrong
 
 
-def test_each_question_has_its_answer_in_one_passage() -> None:
+def test_each_question_has_its_answer_in_one_content() -> None:
     texts = [plain(passage.text) for passage in passages(TEXT.read_text("utf-8"))]
     parts = [*QUESTIONS.values(), *FRESH.values()]
     found = {part: sum(part in text for text in texts) for part in parts}
     assert {part: number for part, number in found.items() if number != 1} == {}
 
 
-def test_passages_are_numbered_from_one_and_begin_with_their_heading() -> None:
+def test_split_numbers_contents_and_keeps_headings() -> None:
     found = passages(TEXT.read_text("utf-8"))
     assert [passage.id for passage in found] == [str(number) for number in range(1, 78)]
     headings = list(dict.fromkeys(passage.text.partition("\n")[0] for passage in found))
@@ -162,7 +162,7 @@ def test_passages_are_numbered_from_one_and_begin_with_their_heading() -> None:
     assert [heading for heading in headings if "#" in heading] == []
 
 
-def test_pieces_are_whole_and_say_where_they_come_from() -> None:
+def test_split_contents_have_their_source_and_start() -> None:
     text = TEXT.read_text("utf-8")
     pieces = split(text, name="book", max_characters=700, overlap=50)
     assert max(len(piece.text) for piece in pieces) <= 700

@@ -59,7 +59,7 @@ class FarGuide(Protocol):
     async def answer(self, question: str) -> Result[Answer]: ...
 
 
-def test_the_model_reads_ids_and_texts_and_cites_what_it_found() -> None:
+def test_the_model_gets_ids_and_texts_and_can_cite_them() -> None:
     shelf, model = Shelf(NINE, TEN), ScriptedChatModel([CALLED, ANSWERED])
     tool = retriever_tool(shelf, "timetable", "Finds lines of the timetable.")
     result = create(Guide, model, tools=[tool]).answer("When does it leave?")
@@ -73,7 +73,7 @@ def test_the_model_reads_ids_and_texts_and_cites_what_it_found() -> None:
     assert contents_by_id(result.tool_runs) == {"ferry-1": NINE, "ferry-2": TEN}
 
 
-def test_the_model_is_told_what_the_tool_is_for() -> None:
+def test_the_tool_has_a_name_and_a_description() -> None:
     model = ScriptedChatModel([ANSWERED])
     create(Guide, model, tools=[retriever_tool(Shelf(), "timetable", "Finds lines.")]).answer("When?")
     tooling = model.requests[0].tooling
@@ -85,7 +85,7 @@ def test_the_model_is_told_what_the_tool_is_for() -> None:
     }
 
 
-def test_a_model_that_finds_nothing_is_told_so() -> None:
+def test_the_tool_reports_that_nothing_was_found() -> None:
     model = ScriptedChatModel([CALLED, ANSWERED])
     result = create(Guide, model, tools=[retriever_tool(Shelf(), "timetable")]).answer("When?")
     assert model.requests[1].messages[-1] == ToolMessage("1", "timetable", "Nothing was found.")
@@ -109,7 +109,7 @@ def test_a_blocking_retriever_serves_async_methods_too() -> None:
     assert result.value == Answer("At nine.", ["ferry-1"])
 
 
-def test_what_was_found_can_be_copied_and_pickled() -> None:
+def test_excerpts_can_be_copied_and_pickled() -> None:
     found = Excerpts([NINE, TEN])
     for again in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
         assert (again, again.contents, type(again)) == (found, (NINE, TEN), Excerpts)

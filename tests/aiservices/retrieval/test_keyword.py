@@ -43,19 +43,19 @@ def test_a_rare_word_counts_more_than_a_common_one(retriever: KeywordRetriever) 
     assert looked(retriever, "water pump") == ["pump", "valve"]
 
 
-def test_a_word_of_one_sign_is_a_word(retriever: KeywordRetriever) -> None:
+def test_a_word_of_one_character_is_indexed(retriever: KeywordRetriever) -> None:
     assert looked(retriever, "number 5") == ["valve"]
     assert looked(retriever, "ab-7") == ["pump"]
 
 
-def test_what_is_found_is_the_content_with_its_score(retriever: KeywordRetriever) -> None:
+def test_results_are_the_contents_with_their_scores(retriever: KeywordRetriever) -> None:
     [found] = retriever.retrieve(Query("spare"))
     assert found.score is not None
     assert found.score > 0
     assert found == Content(NOTE.text, "note", NOTE.metadata, found.score)
 
 
-def test_contents_that_score_the_same_stay_in_their_order() -> None:
+def test_contents_with_equal_scores_keep_their_order() -> None:
     retriever = KeywordRetriever(max_results=2)
     retriever.add([Content("red", name) for name in "abc"])
     assert looked(retriever, "red") == ["a", "b"]
@@ -74,7 +74,7 @@ def test_contents_without_words_are_kept_and_not_found(texts: list[str]) -> None
     assert looked(retriever, "anything") == []
 
 
-def test_a_content_takes_the_place_of_one_with_its_id(retriever: KeywordRetriever) -> None:
+def test_a_content_replaces_one_with_the_same_id(retriever: KeywordRetriever) -> None:
     retriever.add([Content("A fan.", "pump")])
     assert len(retriever) == 3
     assert looked(retriever, "water") == ["valve"]
@@ -88,13 +88,13 @@ def test_contents_that_are_removed_are_not_found(retriever: KeywordRetriever) ->
     assert (len(retriever), looked(retriever, "water")) == (0, [])
 
 
-def test_the_metadata_must_have_the_values_that_are_wanted() -> None:
+def test_the_metadata_of_results_match_the_filter() -> None:
     retriever = KeywordRetriever(max_results=1, filter={"year": 2})
     retriever.add([PUMP, VALVE, NOTE])
     assert looked(retriever, "water pump") == ["valve"]
 
 
-def test_a_function_says_which_metadata_a_query_wants() -> None:
+def test_a_function_returns_the_filter_for_a_query() -> None:
     retriever = KeywordRetriever(filter=lambda query: {"year": len(query.text.split())})
     retriever.add([PUMP, VALVE])
     assert looked(retriever, "water") == ["pump"]
@@ -108,7 +108,7 @@ def test_stop_words_are_those_of_the_language() -> None:
     assert looked(retriever, "welches ventil") == ["1"]
 
 
-def test_a_letter_is_the_same_however_its_accent_is_written() -> None:
+def test_composed_and_decomposed_accents_match() -> None:
     retriever = KeywordRetriever()
     retriever.add([Content("cafe\N{COMBINING ACUTE ACCENT}", "1")])
     assert looked(retriever, "caf\N{LATIN SMALL LETTER E WITH ACUTE}") == ["1"]
@@ -120,13 +120,13 @@ def test_a_language_without_spaces_is_split_by_a_function() -> None:
     assert looked(retriever, "水") == ["1"]
 
 
-def test_words_with_one_stem_are_one() -> None:
+def test_words_with_the_same_stem_match() -> None:
     retriever = KeywordRetriever(stem=lambda words: [word.rstrip("s") for word in words])
     retriever.add([PUMP, NOTE])
     assert looked(retriever, "pumps") == ["pump"]
 
 
-def test_a_language_that_is_not_known_is_an_error() -> None:
+def test_an_unknown_language_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError, match="klingon") as caught:
         KeywordRetriever(words="klingon")
     assert str(caught.value) == (
@@ -144,14 +144,14 @@ def test_without_the_library_the_error_says_how_to_install_it(monkeypatch: pytes
     )
 
 
-def test_a_hit_of_both_retrievers_is_one_and_comes_first(retriever: KeywordRetriever) -> None:
+def test_a_content_of_both_retrievers_appears_once_and_first(retriever: KeywordRetriever) -> None:
     by_meaning = [Content(NOTE.text, "note", NOTE.metadata, 0.9), Content(VALVE.text, "valve", score=0.8)]
     by_words = retriever.retrieve(Query("water pipe"))
     assert ids(by_words) == ["valve", "pump"]
     assert ids(ReciprocalRankFusion().fused([by_meaning, by_words])) == ["valve", "note", "pump"]
 
 
-def test_contents_are_added_and_looked_for_in_several_threads() -> None:
+def test_contents_can_be_added_and_searched_in_several_threads() -> None:
     retriever = KeywordRetriever(max_results=100)
     failed: list[BaseException] = []
 

@@ -54,7 +54,7 @@ def service(augmentor: RetrievalAugmentor, replies: Sequence[Any] = ("Yes.",), *
     return create(Guide, ScriptedChatModel(replies), interceptors=[augmentor], **more)
 
 
-def test_a_query_is_condensed_with_what_was_said_before() -> None:
+def test_a_query_is_compressed_with_the_conversation() -> None:
     shelf, model = Shelf(), ScriptedChatModel([" When does the ferry come back? "])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)))
     result = guide.answer("And back?", SAID)
@@ -69,21 +69,21 @@ def test_a_query_is_condensed_with_what_was_said_before() -> None:
     assert [attempt.model for attempt in result.attempts] == ["scripted", "scripted"]
 
 
-def test_a_query_with_nothing_before_it_is_not_condensed() -> None:
+def test_the_first_query_of_a_conversation_is_not_compressed() -> None:
     shelf, model = Shelf(), ScriptedChatModel([])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)))
     guide.answer("When does it leave?", [])
     assert (shelf.asked, model.requests) == (["When does it leave?"], [])
 
 
-def test_a_stream_shows_nothing_of_what_is_asked_aside() -> None:
+def test_a_stream_shows_nothing_of_side_questions() -> None:
     shelf, model = Shelf(), ScriptedChatModel(["When does the ferry come back?"])
     guide = service(RetrievalAugmentor(shelf, transform=CompressingQueryTransformer(model)), ["At ten."])
     assert list(guide.words("And back?", SAID)) == ["At ", "ten."]
     assert shelf.asked == ["When does the ferry come back?"]
 
 
-def test_a_query_is_looked_for_in_other_words_too() -> None:
+def test_an_expanded_query_is_searched_in_other_words_too() -> None:
     shelf = Shelf()
     model = ScriptedChatModel(['{"value": ["departure", "When?", "departure", "time of leaving", "more"]}'])
     guide = service(RetrievalAugmentor(shelf, transform=ExpandingQueryTransformer(model, n=4)))
@@ -91,7 +91,7 @@ def test_a_query_is_looked_for_in_other_words_too() -> None:
     assert shelf.asked == ["When?", "departure", "time of leaving"]
 
 
-def test_what_is_asked_aside_is_no_attempt_at_the_answer() -> None:
+def test_side_questions_do_not_count_against_max_attempts() -> None:
     aside = ScriptedChatModel([ModelServerError("down", retryable=True), '{"value": ["departure"]}'])
     guide = service(
         RetrievalAugmentor(Shelf(), transform=ExpandingQueryTransformer(aside)),
@@ -102,7 +102,7 @@ def test_what_is_asked_aside_is_no_attempt_at_the_answer() -> None:
     assert (result.value, len(result.attempts)) == ("Yes.", 4)
 
 
-def test_what_is_asked_aside_counts_against_the_tokens_of_the_call() -> None:
+def test_side_questions_count_against_the_tokens_of_the_call() -> None:
     aside = ScriptedChatModel(['{"value": ["departure"]}'])
     augmentor = RetrievalAugmentor(Shelf(), transform=ExpandingQueryTransformer(aside))
     with pytest.raises(BudgetExceededError) as caught:
@@ -111,7 +111,7 @@ def test_what_is_asked_aside_counts_against_the_tokens_of_the_call() -> None:
     assert len(caught.value.attempts) == 1
 
 
-def test_a_function_says_where_a_query_goes() -> None:
+def test_a_function_chooses_the_retrievers() -> None:
     ferries, trains = Shelf(Content("f", "f-1")), Shelf(Content("t", "t-1"))
 
     def route(query: Query) -> list[Retriever]:
@@ -122,7 +122,7 @@ def test_a_function_says_where_a_query_goes() -> None:
     assert guide.answer("When does the boat leave?", []).sources == ferries.contents
 
 
-def test_a_model_chooses_among_sources_by_their_descriptions() -> None:
+def test_a_model_chooses_routes_by_their_descriptions() -> None:
     ferries, trains = Shelf(Content("f", "f-1")), Shelf(Content("t", "t-1"))
     model = ScriptedChatModel(['{"value": ["trains", "trains"]}', '{"value": []}'])
     sources = [Route("ferries", "boats and harbours", ferries), Route("trains", "railways", trains)]
@@ -136,7 +136,7 @@ def test_a_model_chooses_among_sources_by_their_descriptions() -> None:
     )
 
 
-def test_a_model_that_chooses_an_unknown_source_is_asked_again() -> None:
+def test_a_model_that_chooses_an_unknown_route_is_asked_again() -> None:
     model = ScriptedChatModel(['{"value": ["planes"]}', '{"value": ["trains"]}'])
     trains = Shelf(Content("t", "t-1"))
     route = RouteByModel(model, [Route("trains", "railways", trains), Route("boats", "ferries", Shelf())])

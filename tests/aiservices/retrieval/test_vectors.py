@@ -63,21 +63,21 @@ def test_the_nearest_come_first_with_their_cosines(store: Any) -> None:
     assert store.search(vector, 1)[0].text == "east"
 
 
-def test_metadata_must_have_the_values_that_are_wanted(store: Any) -> None:
+def test_metadata_must_match_the_filter(store: Any) -> None:
     [vector] = vectors("east")
     assert found(store.search(vector, 3, filter={"year": 1})) == [("e", 1.0), ("n", 0.0)]
     assert found(store.search(vector, 3, filter={"year": 1, "half": "none"})) == [("n", 0.0)]
     assert store.search(vector, 3, filter={"year": 3}) == []
 
 
-def test_a_content_takes_the_place_of_one_with_its_id(store: Any) -> None:
+def test_a_content_replaces_one_with_the_same_id(store: Any) -> None:
     store.add([Content("new east", "e"), Content("newer east", "e")], vectors("north", "west"))
     assert len(store) == 3
     [vector] = vectors("west")
     assert {content.text for content in store.search(vector, 2)} == {"west", "newer east"}
 
 
-def test_nothing_of_the_metadata_stays_of_a_content_whose_place_is_taken(store: Any) -> None:
+def test_replacing_a_content_replaces_its_metadata(store: Any) -> None:
     store.add([Content("east", "e", {"half": "left"}), Content("north", "n")], vectors("east", "north"))
     [vector] = vectors("east")
     kept = {content.id: content.metadata for content in store.search(vector, 3)}
@@ -90,18 +90,18 @@ def test_equal_texts_without_ids_are_one_content(store: Any) -> None:
     assert len(store) == 4
 
 
-def test_to_forget_nothing_changes_nothing(store: Any) -> None:
+def test_removing_no_ids_changes_nothing(store: Any) -> None:
     store.remove([])
     assert len(store) == 3
 
 
-def test_contents_are_forgotten_by_their_ids(store: Any) -> None:
+def test_contents_are_removed_by_their_ids(store: Any) -> None:
     store.remove(["e", "w", "unknown"])
     [vector] = vectors("east")
     assert found(store.search(vector, 3)) == [("n", 0.0)]
 
 
-def test_a_retriever_embeds_what_it_keeps_and_what_it_looks_for(store: Any) -> None:
+def test_a_retriever_embeds_contents_and_queries(store: Any) -> None:
     model = Compass()
     retriever = EmbeddingRetriever(model, store, max_results=3, min_score=0.5)
     retriever.add([Content("north-east", "ne")])
@@ -127,7 +127,7 @@ def test_many_contents_are_embedded_in_batches() -> None:
     assert len(retriever.retrieve(Query("east"))) == 600
 
 
-def test_a_store_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
+def test_a_store_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     store = EmbeddingStore()
     store.add([EAST, NORTH], vectors("east", "north"))
     store.save(tmp_path / "kept")
@@ -137,7 +137,7 @@ def test_a_store_comes_out_of_its_file_as_it_went_in(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_an_empty_store_finds_nothing_and_comes_out_of_its_file_empty(tmp_path: Path) -> None:
+def test_an_empty_store_finds_nothing_and_can_be_saved_and_loaded(tmp_path: Path) -> None:
     EmbeddingStore().save(tmp_path / "kept.npz")
     loaded = EmbeddingStore.load(tmp_path / "kept.npz")
     loaded.add([], vectors())
@@ -145,7 +145,7 @@ def test_an_empty_store_finds_nothing_and_comes_out_of_its_file_empty(tmp_path: 
     assert (len(loaded), loaded.search(vector)) == (0, [])
 
 
-def test_a_store_of_which_all_is_forgotten_is_empty() -> None:
+def test_a_store_without_its_last_content_is_empty() -> None:
     store = EmbeddingStore()
     store.remove(["e"])
     store.add([EAST], vectors("east"))
@@ -178,7 +178,7 @@ def test_zeros_have_no_direction_and_no_division_fails() -> None:
         ),
     ],
 )
-def test_vectors_that_do_not_fit_are_refused(use: Callable[[EmbeddingStore], Any], said: str) -> None:
+def test_vectors_of_the_wrong_shape_are_an_error(use: Callable[[EmbeddingStore], Any], said: str) -> None:
     store = EmbeddingStore()
     store.add([EAST], vectors("east"))
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):

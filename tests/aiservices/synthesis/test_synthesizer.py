@@ -70,7 +70,7 @@ both = pytest.mark.parametrize("ask", [blocking, awaited])
 
 
 @both
-def test_refine_takes_one_content_after_the_other(ask: Asked) -> None:
+def test_refine_sends_one_content_after_the_other(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
     result = ask(Synthesizer(model, "refine", Counted, prompts=PROMPTS), "how?", PARTS)
     assert texts(model) == [
@@ -88,7 +88,7 @@ def test_refine_takes_one_content_after_the_other(ask: Asked) -> None:
 
 
 @both
-def test_compact_takes_as_many_contents_as_fit(ask: Asked) -> None:
+def test_compact_packs_as_many_contents_as_fit(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
     result = ask(
         Synthesizer(model, ResponseMode.COMPACT, Counted, max_characters=20, prompts=PROMPTS), "how?", PARTS
@@ -101,7 +101,7 @@ def test_compact_takes_as_many_contents_as_fit(ask: Asked) -> None:
 
 
 @both
-def test_a_tree_is_summarised_until_all_fits(ask: Asked) -> None:
+def test_a_tree_is_summarized_until_everything_fits(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
     made = Synthesizer(model, "tree_summarize", Counted, max_characters=27, prompts=PROMPTS)
     result = ask(made, "how?", PARTS)
@@ -115,14 +115,14 @@ def test_a_tree_is_summarised_until_all_fits(ask: Asked) -> None:
 
 
 @both
-def test_a_tree_of_what_fits_at_once_is_one_request(ask: Asked) -> None:
+def test_a_tree_that_fits_at_once_needs_one_request(ask: Asked) -> None:
     model = ScriptedChatModel(['{"value": 7}'])
     assert ask(Synthesizer(model, "tree_summarize", int, prompts=PROMPTS), "how?", PARTS).value == 7
     assert texts(model) == ["combine for how?: [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
 
 
 @both
-def test_a_tree_whose_texts_do_not_become_fewer_is_refined_in_the_end(ask: Asked) -> None:
+def test_a_tree_whose_summaries_do_not_get_fewer_is_refined(ask: Asked) -> None:
     def wordy(request: ChatRequest) -> str:
         return '{"value": 1}' if request.response_format else "no shorter"
 
@@ -144,7 +144,7 @@ def test_accumulate_answers_from_each_content(ask: Asked) -> None:
 
 
 @both
-def test_simple_summarize_asks_once_of_all(ask: Asked) -> None:
+def test_simple_summarize_sends_one_request(ask: Asked) -> None:
     model = ScriptedChatModel(counting)
     result = ask(Synthesizer(model, "simple_summarize", Counted, prompts=PROMPTS), "how?", PARTS)
     assert texts(model) == ["answer how? of [a]\none\n\n[b]\ntwo two\n\n[c]\nthree\n\n[d]\nfour"]
@@ -162,7 +162,7 @@ def test_simple_summarize_cuts_the_long_contents_to_fit() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_request_shows_more_than_the_limit_permits(mode: Any) -> None:
+def test_no_request_exceeds_max_characters(mode: Any) -> None:
     pytest.importorskip("semantic_text_splitter", reason='pip install "aiservices[retrieval]"')
     model = ScriptedChatModel(lambda request: '{"value": 1}' if request.response_format else "brief")
 
@@ -175,14 +175,14 @@ def test_no_request_shows_more_than_the_limit_permits(mode: Any) -> None:
     assert max(map(words, shown)) <= 12
 
 
-def test_texts_without_ids_get_some_to_be_cited_by() -> None:
+def test_contents_without_ids_get_ids() -> None:
     model = ScriptedChatModel(['{"value": 7}'])
     result = Synthesizer(model, "compact", int, prompts=PROMPTS).synthesize("how?", ["one", "two"])
     assert texts(model) == ["answer how? of [chunk-1]\none\n\n[chunk-2]\ntwo"]
     assert result.sources == (Content("one", "chunk-1"), Content("two", "chunk-2"))
 
 
-def test_what_runs_side_by_side_runs_at_once_and_within_bounds() -> None:
+def test_concurrent_questions_respect_max_concurrency() -> None:
     lock, running, most = threading.Lock(), 0, 0
     pair = threading.Barrier(2, timeout=5)
 
@@ -202,7 +202,7 @@ def test_what_runs_side_by_side_runs_at_once_and_within_bounds() -> None:
 
 
 @both
-def test_each_question_has_its_own_attempts_and_all_are_in_the_account(ask: Asked) -> None:
+def test_each_question_has_its_own_attempts_and_the_result_has_all(ask: Asked) -> None:
     down = ModelServerError("down", retryable=True)
     model = ScriptedChatModel(["no number", '{"value": 1}', down, '{"value": 2}'])
     made = Synthesizer(model, "refine", int, prompts=PROMPTS, budget=Budget(max_attempts=2, first_wait=0))
@@ -220,7 +220,7 @@ def hasty_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hasty_threads")
-def test_questions_side_by_side_do_not_use_up_the_attempts_of_each_other() -> None:
+def test_concurrent_questions_do_not_share_their_attempts() -> None:
     made = Synthesizer(ScriptedChatModel(lambda request: '{"value": 1}'), "accumulate", int)
     result = made.synthesize("how?", [f"text {number}" for number in range(400)])
     assert (result.value, len(result.attempts)) == ([1] * 400, 400)
@@ -246,7 +246,7 @@ def test_an_answer_that_cannot_be_read_ends_it_with_all_attempts(ask: Asked) -> 
 
 
 @both
-def test_where_one_of_many_fails_the_others_are_not_begun(ask: Asked) -> None:
+def test_after_a_failure_no_more_questions_start(ask: Asked) -> None:
     model = ScriptedChatModel([ModelServerError("down"), '{"value": 1}', '{"value": 2}', '{"value": 3}'])
     made = Synthesizer(model, "accumulate", int, max_concurrency=1)
     with pytest.raises(ModelServerError):
@@ -261,20 +261,20 @@ def test_questions_and_contents_are_never_templates() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_prompts_that_are_built_in_are_of_use(mode: Any) -> None:
+def test_the_default_prompts_work(mode: Any) -> None:
     model = ScriptedChatModel(counting)
     limit = 50 if mode is ResponseMode.SIMPLE_SUMMARIZE else 34
     Synthesizer(model, mode, Counted, max_characters=limit).synthesize("How many words?", PARTS)
     assert all("How many words?" in text and "---------------------\n" in text for text in texts(model))
 
 
-def test_without_chunks_there_is_nothing_to_answer_from() -> None:
+def test_no_chunks_is_an_error() -> None:
     made = Synthesizer(ScriptedChatModel([]), "compact", int)
     with pytest.raises(ValueError, match=r"^there are no chunks to answer from; pass at least one$"):
         made.synthesize("how?", [])
 
 
-def test_an_id_that_leaves_no_room_is_told() -> None:
+def test_an_id_that_leaves_no_room_for_text_is_an_error() -> None:
     made = Synthesizer(ScriptedChatModel([]), "compact", int, max_characters=5)
     message = (
         "the id 'a-long-id' leaves no room for text within max_characters=5; "
@@ -304,13 +304,13 @@ def test_an_id_that_leaves_no_room_is_told() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_when_it_is_made(mode: Any, more: dict[str, Any], said: str) -> None:
+def test_wrong_settings_are_definition_errors(mode: Any, more: dict[str, Any], said: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), mode, int, **more)
     assert [str(fault) for fault in caught.value.problems] == [said]
 
 
-def test_a_prompt_that_leaves_something_out_is_told_when_it_is_made() -> None:
+def test_a_prompt_without_a_variable_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), "refine", int, prompts=SynthesisPrompts(answer="{{question}}"))
     assert ["information" in str(fault) for fault in caught.value.problems] == [True]

@@ -86,9 +86,7 @@ events = pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS)
 
 @events
 @pytest.mark.parametrize("mode", ONE_ANSWER)
-def test_a_stream_shows_the_last_request_alone(
-    mode: ResponseMode, events: Callable[[Any], list[Any]]
-) -> None:
+def test_a_stream_shows_only_the_last_request(mode: ResponseMode, events: Callable[[Any], list[Any]]) -> None:
     model = ScriptedChatModel(counting)
     seen = events(made(model, mode, Counted))
     assert kinds(seen) == [AttemptStarted, ReplyDelta, FieldCompleted, Completed]
@@ -99,7 +97,7 @@ def test_a_stream_shows_the_last_request_alone(
 
 
 @pytest.mark.parametrize("mode", ResponseMode)
-def test_a_stream_gives_what_a_whole_call_gives(mode: ResponseMode) -> None:
+def test_a_stream_returns_the_same_result_as_a_blocking_call(mode: ResponseMode) -> None:
     whole = made(ScriptedChatModel(counting), mode, Counted).synthesize("how?", PARTS)
     stream: Stream[Any] = made(ScriptedChatModel(counting), mode, Counted).stream("how?", PARTS)
     *_, last = stream
@@ -109,7 +107,7 @@ def test_a_stream_gives_what_a_whole_call_gives(mode: ResponseMode) -> None:
 
 @pieces
 @pytest.mark.parametrize("mode", ONE_ANSWER)
-def test_text_comes_in_pieces_while_it_is_written(
+def test_iterate_yields_text_while_it_is_written(
     mode: ResponseMode, pieces: Callable[[Any], list[Any]]
 ) -> None:
     whole = made(ScriptedChatModel(counting), mode, str).synthesize("how?", PARTS).value
@@ -119,21 +117,21 @@ def test_text_comes_in_pieces_while_it_is_written(
 
 
 @pieces
-def test_a_list_comes_item_by_item(pieces: Callable[[Any], list[Any]]) -> None:
+def test_iterate_yields_a_list_item_by_item(pieces: Callable[[Any], list[Any]]) -> None:
     model = ScriptedChatModel(['{"value": [1]}', '{"value": [1, 2, 3]}'])
     assert pieces(made(model, "compact", list[int])) == [1, 2, 3]
 
 
 @pieces
 @pytest.mark.parametrize("form", [str, Counted])
-def test_what_is_accumulated_comes_answer_by_answer(form: Any, pieces: Callable[[Any], list[Any]]) -> None:
+def test_iterate_yields_accumulated_answers_one_by_one(form: Any, pieces: Callable[[Any], list[Any]]) -> None:
     whole = made(ScriptedChatModel(counting), "accumulate", form).synthesize("how?", PARTS).value
     assert pieces(made(ScriptedChatModel(counting), "accumulate", form)) == whole
     assert len(whole) == 3
 
 
 @events
-def test_a_stream_of_what_is_accumulated_tells_of_each_answer(events: Callable[[Any], list[Any]]) -> None:
+def test_a_stream_of_accumulate_emits_an_event_for_each_answer(events: Callable[[Any], list[Any]]) -> None:
     seen = events(made(ScriptedChatModel(counting), "accumulate", str))
     assert seen[:3] == [
         PartAnswered(0, "read a"),
@@ -143,12 +141,12 @@ def test_a_stream_of_what_is_accumulated_tells_of_each_answer(events: Callable[[
     assert seen[-1].result.value == ["read a", "read b", "read c"]
 
 
-def test_one_content_that_is_accumulated_is_a_list_of_one() -> None:
+def test_accumulate_returns_a_list_for_one_content() -> None:
     stream = made(ScriptedChatModel(counting), "accumulate", str).stream("how?", PARTS[:1])
     assert [snapshot.value for snapshot in stream] == [["read a"]]
 
 
-def test_an_answer_is_handed_out_before_those_after_it_are_there() -> None:
+def test_an_answer_is_yielded_before_the_later_ones_are_complete() -> None:
     handed = threading.Event()
 
     def answered(request: ChatRequest) -> str:
@@ -180,7 +178,7 @@ class Waiting(ScriptedChatModel):
         return await super().acomplete(request)
 
 
-def test_awaited_an_answer_is_handed_out_before_those_after_it_are_there() -> None:
+def test_an_async_iterator_yields_an_answer_before_the_later_ones_are_complete() -> None:
     async def ask() -> list[str]:
         model = Waiting()
         answers = made(model, "accumulate", str).aiterate("how?", PARTS)
@@ -191,7 +189,7 @@ def test_awaited_an_answer_is_handed_out_before_those_after_it_are_there() -> No
     assert asyncio.run(ask()) == ["read a", "read b", "read c"]
 
 
-def test_who_leaves_early_ends_what_still_runs() -> None:
+def test_closing_an_async_iterator_early_cancels_running_questions() -> None:
     async def ask() -> int:
         model = Waiting()
         answers = made(model, "accumulate", str).aiterate("how?", PARTS)
@@ -204,7 +202,7 @@ def test_who_leaves_early_ends_what_still_runs() -> None:
     assert asyncio.run(ask()) == 1
 
 
-def test_who_leaves_early_has_nothing_more_begun() -> None:
+def test_closing_an_iterator_early_starts_no_more_questions() -> None:
     model = ScriptedChatModel(counting)
     answers = made(model, "accumulate", str, max_concurrency=1).iterate("how?", PARTS * 40)
     next(answers)
@@ -215,7 +213,7 @@ def test_who_leaves_early_has_nothing_more_begun() -> None:
     assert len(model.requests) <= asked + 1
 
 
-def test_an_error_of_one_is_told_while_another_still_runs() -> None:
+def test_an_error_is_raised_while_other_questions_still_run() -> None:
     class Failing(Waiting):
         async def acomplete(self, request: ChatRequest) -> ChatReply:
             if "[b]" in request.messages[-1].text:
@@ -231,21 +229,21 @@ def test_an_error_of_one_is_told_while_another_still_runs() -> None:
     assert asyncio.run(ask()) == 1
 
 
-def test_nothing_is_asked_before_a_stream_is_looked_at() -> None:
+def test_no_request_is_sent_before_a_stream_is_read() -> None:
     model = ScriptedChatModel(counting)
     made(model, "refine", Counted).stream("how?", PARTS)
     made(model, "refine", str).iterate("how?", PARTS)
     assert model.requests == []
 
 
-def test_a_last_answer_that_cannot_be_read_is_asked_for_again() -> None:
+def test_an_unreadable_last_answer_is_requested_again() -> None:
     model = ScriptedChatModel(['{"value": 1}', "none", '{"value": 2}'])
     seen = list(made(model, "refine", int).stream("how?", PARTS[:2]).events())
     assert [event.number for event in seen if isinstance(event, AttemptStarted)] == [1, 2]
     assert (seen[-1].result.value, len(seen[-1].result.attempts)) == (2, 3)
 
 
-def test_what_was_handed_out_is_not_asked_for_again() -> None:
+def test_nothing_is_requested_again_after_a_part_was_yielded() -> None:
     model = ScriptedChatModel(['{"value": []}', '{"value": [1, "x"]}', '{"value": [1, 2]}'])
     items = made(model, "refine", list[int]).iterate("how?", PARTS[:2])
     assert next(items) == 1
@@ -280,7 +278,7 @@ def test_only_what_is_shown_gives_up_strictness_to_keep_its_shape() -> None:
 
 
 @pytest.mark.parametrize("form", [int, Counted, dict[str, int]])
-def test_of_what_has_no_pieces_a_stream_is_advised(form: Any) -> None:
+def test_iterate_refuses_types_without_parts(form: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         made(ScriptedChatModel([]), "refine", form).iterate("how?", PARTS)
     name = "dict[str, int]" if form == dict[str, int] else form.__name__
@@ -290,7 +288,7 @@ def test_of_what_has_no_pieces_a_stream_is_advised(form: Any) -> None:
 
 
 @pytest.mark.parametrize("form", [Stream[int], Result[int]])
-def test_the_form_is_that_of_one_answer(form: Any) -> None:
+def test_output_type_must_be_the_type_of_one_answer(form: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), "refine", form)
     assert str(caught.value) == (
