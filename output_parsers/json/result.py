@@ -1,4 +1,4 @@
-"""What reading JSON returns and raises, and the JSON form of NaN and the infinities."""
+"""The results and errors of reading JSON, and the JSON form of NaN and the infinities."""
 
 from __future__ import annotations
 

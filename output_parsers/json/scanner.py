@@ -110,7 +110,7 @@ class Scanner:
                 position += 1
             else:
                 value, position = self._read_scalar(char, position)
-                if not self.stack:
+                if not self.stack:  # a scalar outside of any container is the whole value
                     break
                 self.stack[-1].add(value)
                 self.value_end = position
@@ -152,7 +152,7 @@ class Scanner:
         return value, position
 
     def _read_plain_run(self, frame: _Frame, position: int) -> int:
-        """Read the fields or items that have nothing odd in them; return the index after them."""
+        """Read the fields or items that are exact JSON; return the index after them."""
         if frame.closer == "}":
             after, comma = read_plain_fields(self.text, position, frame.fields)
         elif frame.closer == "]":
@@ -170,6 +170,7 @@ class Scanner:
     def _skip_blank(self, position: int) -> int:
         """Return the index of the next character that is neither white space nor in a comment."""
         text = self.text
+        # The common case first: this runs before every token.
         if text[position : position + 1] in _SOLID:
             return position
         while True:
@@ -315,7 +316,7 @@ _ITEM = {quote: _item_pattern(quote) for quote in "\"'"}
 
 
 def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tuple[int, int]:
-    """Add the run of exact fields that begins at ``position`` to ``fields``.
+    """Read consecutive exact fields from ``position`` on, and add them to ``fields``.
 
     Return the index where the run ends, and the index of the comma before it or -1 without one.
     """
@@ -338,7 +339,7 @@ def read_plain_fields(text: str, position: int, fields: dict[str, Json]) -> tupl
 
 
 def read_plain_items(text: str, position: int, items: list[Json]) -> tuple[int, int]:
-    """Add the run of exact items that begins at ``position`` to ``items``.
+    """Read consecutive exact items from ``position`` on, and add them to ``items``.
 
     Return the index where the run ends, and the index of the comma before it or -1 without one.
     """

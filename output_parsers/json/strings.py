@@ -60,6 +60,7 @@ class StringReader:
         triple = quote * 3
         if triple == "```" and text.startswith(triple, position):
             raise JsonSyntaxError("a code fence is not a value", position)
+        # Python's triple quotes: no single quote inside ends the string.
         if quote in "\"'" and text.startswith(triple, position):
             self.repairs.setdefault("triple-quoted string", position)
             start, width = position + 3, 3
@@ -129,7 +130,7 @@ _CODE_BEFORE = lazy_regex(r"[{\[]\s*\Z")
 _ONLY_SEPARATOR = lazy_regex(r"[\s}\]]*+[,:][\s{\[]*+")
 _SEPARATOR_BEFORE = lazy_regex(r"[,\n]\s*\Z")
 _WINDOW = 80  # characters that are searched before a quote: enough for a key, and it keeps the time linear
-_MAX_INNER_QUOTES = 1000
+_MAX_INNER_QUOTES = 1000  # each of them takes a search before and after it
 
 
 @cache
@@ -160,7 +161,7 @@ class _StringEnd(NamedTuple):
 
 
 class _StringEndFinder:
-    """Goes through the quotes of one string until one of them ends it.
+    """Finds the closing quote of a string whose text may contain unescaped quotes.
 
     ``closer`` is the bracket that closes the container of the string. It is "" for keys and for strings
     outside of any container, which end at their first quote.
@@ -186,6 +187,7 @@ class _StringEndFinder:
             quote = match.end()
             if self.depth:
                 self._count_brackets(position, quote)
+            # Apostrophes and the second one of „low quotes" never end a string and need no partner.
             if self._is_apostrophe(quote):
                 pass
             elif self._ends_string(quote):
@@ -214,7 +216,7 @@ class _StringEndFinder:
     def _ends_string(self, quote: int) -> bool:
         if not self.closer:
             return True
-        if self.depth:
+        if self.depth:  # inside the brackets of JSON or code in the text
             return False
         always, if_paired = _AFTER_STRING[self.closer]
         odd = self.inner_quotes % 2
@@ -265,6 +267,7 @@ class _StringEndFinder:
         """Raise JsonSyntaxError if a quote may be the end of this string or a part of the next field."""
         text = self.text
         before = text[max(self.start, quote - _WINDOW) : quote]
+        # With only a separator before it, the quote may be the opening quote of the next string.
         between = self.inner_quotes == 0 and _ONLY_SEPARATOR.fullmatch(before)
         if between or (self.last_follows_separator and _COLON.match(text, quote + 1)):
             raise _ambiguous_quotes(self.start - 1)
@@ -272,6 +275,7 @@ class _StringEndFinder:
         if self.inner_quotes % 2:
             doubtful = self._looks_opening(quote)
         else:
+            # In "a 27" screen" the quote means inches.
             is_inch_mark = before[-1:].isdigit() and text[quote + 1 : quote + 2] == " "
             detached = _detached(self.opening).match(text, quote + 1)
             doubtful = not is_inch_mark and detached is not None
@@ -304,6 +308,7 @@ def decode_string(body: str, position: int, repairs: RepairLog, *, python: bool 
         repairs.setdefault("control character in a string", position + control.start())
     text = _unescape(body, position, repairs, python=python) if "\\" in body else body
     if _SURROGATE.search(text):
+        # Two escapes of one character gave two surrogates, which a round trip through UTF-16 joins.
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
@@ -337,7 +342,7 @@ def _unescape(body: str, position: int, repairs: RepairLog, *, python: bool) -> 
         elif python and (digits := _HEX_ESCAPE.match(body, escape.start(2))):
             parts.append(chr(int(digits[1], 16)))
             done = digits.end()
-        elif char in _QUOTES:
+        elif char in _QUOTES:  # not an escape of JSON, but it can only mean the quote
             parts.append(char)
         elif char not in _ESCAPED or (unescaped and char in "bf"):
             parts.append(escape[0])
@@ -424,6 +429,7 @@ def read_bare_value(text: str, position: int, closer: str) -> BareValue:
 
 def exact_int(digits: str, position: int) -> int:
     """Return the integer. Raises JsonSyntaxError if it has more digits than Python converts."""
+    # Python refuses to convert very long numbers, because the time is quadratic in their length.
     try:
         return int(digits)
     except ValueError:
@@ -445,7 +451,7 @@ def _parse_number(digits: str, position: int) -> int | Decimal:
 
 def _read_unquoted(text: str, position: int, closer: str) -> BareValue:
     """Read words up to what ends a value here: a comma, a bracket, the end of the line or a comment."""
-    if not closer:
+    if not closer:  # words outside of any container are prose
         raise JsonSyntaxError("no JSON value begins here", position)
     run = _UNQUOTED_RUN[closer].match(text, position)
     end = run.end() if run else position

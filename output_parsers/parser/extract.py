@@ -145,7 +145,7 @@ class ReplyText(NamedTuple):
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[tuple[int, int]]) -> list[Candidate]:
-        """Add the list of all candidates if nothing but separators is between them."""
+        """Add the list of all candidates if only separators are between them, as in JSON Lines."""
         if _CLOSER_AFTER.match(self.text, spans[-1][1]):
             raise ValidationFailure(
                 Problem("$", "the JSON is broken: it closes an array that it does not open")

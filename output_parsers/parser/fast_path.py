@@ -55,7 +55,7 @@ def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None 
 
 
 def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None) -> _Reader:
-    """Wrap a validator so that it accepts a text only if no key in it was dropped or appears twice."""
+    """Wrap a validator so that it rejects texts in which a key is unknown or appears twice."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
@@ -110,7 +110,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
-    """Count the keys that every value has only once, because ``count_keys`` takes as long as counting."""
+    """Plan how to count the keys of a value, with as little work for each value as possible."""
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
         return count_each_time

@@ -33,7 +33,7 @@ def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
 
 
 def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
-    """Return the value of a type in a text.
+    """Read a text as a value of a type.
 
     Raises OutputParsingError if the text does not fit the type, and UnsupportedTypeError if the type has no
     parser. Example::
@@ -44,7 +44,7 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Return the value of a type in a text with the coercions that reading took.
+    """Read a text as a value of a type; return the value with the coercions that reading took.
 
     Raises the errors of ``parse``.
     """

@@ -114,7 +114,7 @@ class TypeParser(Generic[T]):
         return TypeParser(self._target, self._node, field=field)
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """Return the value in a text. Raises only OutputParsingError."""
+        """Read a text as a value of the type. Raises only OutputParsingError."""
         value = self._read_exact(text)
         if value is NOT_EXACT:
             return self._read_leniently(text, leniency).value
@@ -122,7 +122,7 @@ class TypeParser(Generic[T]):
         return exact
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Return the value in a text with the coercions that reading took. Raises only OutputParsingError."""
+        """Read a text; return the value and the coercions that it took. Raises only OutputParsingError."""
         value = self._read_exact(text)
         return self._read_leniently(text, leniency) if value is NOT_EXACT else Reading(value)
 
@@ -161,7 +161,7 @@ class TypeParser(Generic[T]):
         """Read the value in a reply: as exact JSON, as JSON inside other text, or as prose."""
         node = self._read_node
         reply = strip_reasoning(text, cursor)
-        if self.plain_text:
+        if self.plain_text:  # text keeps its white space, unless reasoning was removed
             return self._read_text(reply, cursor) if reply.rules else node.read_text(text, cursor)
         if not reply.text:
             raise cursor.failure(f"expected {node.kind}; the reply is empty", text)
@@ -227,7 +227,7 @@ class TypeParser(Generic[T]):
                 candidates = [candidate for candidate in candidates if not candidate.fenced]
             else:
                 corrections = _corrections(candidates, fenced)
-                if corrections:
+                if corrections:  # this raises an error if a correction differs from the value
                     self._read_only([*fenced, *corrections], Cursor(cursor.leniency))
                 return value
         return self._read_only(candidates, cursor)
@@ -248,6 +248,7 @@ class TypeParser(Generic[T]):
                     nearest = failure
             else:
                 fits.append((value, cursor.coercions[before:]))
+            # The next candidate must not see what this one recorded.
             del cursor.coercions[before:]
         if not fits:
             assert nearest is not None, "there is at least one candidate"
@@ -261,7 +262,7 @@ class TypeParser(Generic[T]):
         return value
 
     def write(self, value: T) -> str:
-        """Return a text that ``read`` reads as ``value``.
+        """Write a value as a text that ``read`` reads back as the same value.
 
         Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
         """
@@ -272,11 +273,12 @@ class TypeParser(Generic[T]):
             raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
 
     def _checked_text(self, value: T, data: Json) -> str:
-        """Return the text of a written value, after reading it back and comparing the values."""
+        """Return the text for a written value. Raises ValueError if it is read back as another value."""
         accepts_bare_text = isinstance(data, str) and self._field is None and self._accepts_prose
         texts: list[str] = [data] if accepts_bare_text else []
         if not self.plain_text:
             texts.append(dump_json(data))
+        # Validators, custom parsers and similar choices may turn the text into another value, so it is read.
         message = f"expected {self._read_node.kind}, found {value!r}"
         for text in texts:
             try:
@@ -307,7 +309,7 @@ class _DifferentAnswers(ValidationFailure):
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the candidates after the last fence that may replace the value in it.
+    """Return the candidates after the last fence that may correct the value in it.
 
     An object that shares no key with the fenced objects cannot.
     """

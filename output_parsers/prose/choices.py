@@ -147,7 +147,7 @@ def _is_in_passing(folded: str, mention: re.Match[str], original: str) -> bool:
 
 
 def _mention_of(key: str) -> str:
-    """Return the pattern for a choice in a sentence. "no" before a word or a number is not an answer."""
+    """Return a regular expression that finds a choice in a sentence. "no" before a word is not an answer."""
     pattern = _SEPARATOR.join(map(re.escape, key.split(" ")))
     return pattern + r"(?!\.?[ \t]++\d)(?![ \t]++\w)" if key == "no" else pattern
 

@@ -1,4 +1,4 @@
-"""Read the number that a text is, or the only number in a sentence.
+"""Read a number from a text that is just a number, or from a sentence that contains only one.
 
 A text that two readers may understand differently is refused, never guessed:
 
@@ -64,7 +64,7 @@ def read_number(text: str) -> TextReading[Decimal]:
 
 
 def find_number(text: str) -> TextReading[Decimal]:
-    """Read the number that a text is, that it states as its answer, or that is the only one in it.
+    """Read the number in a text: the whole text, its stated answer, or the only number in it.
 
     A stated answer is ``\\boxed{42}``, or a last sentence that is only "The answer is 42", "Result: 42",
     "= 42" or the like. Several such statements must give the same number. Raises only TextParseError.
@@ -83,7 +83,7 @@ def _read_bare(text: str) -> TextReading[Decimal]:
 
 
 def _read_inside(text: str) -> TextReading[Decimal]:
-    """Read a number inside a sentence, whose quotes and full stop are not steps of reading the number."""
+    """Read a number inside a sentence. Removing the quotes around it is not recorded."""
     return _read_bare(strip_wrapping(text)[0])
 
 
@@ -190,7 +190,7 @@ def _refuse_hedged(before: list[str], after: list[str]) -> None:
 
 
 def _only_value(values: list[Decimal]) -> Decimal:
-    """Return the one value of several readings. Raises TextParseError if they differ."""
+    """Return the first of several values. Raises TextParseError if they are not all equal."""
     different = [value for value in values if value != values[0]]
     if different:
         numbers = f"{shorten(str(values[0]), 30)} and {shorten(str(different[0]), 30)}"
@@ -244,7 +244,7 @@ _PERCENT = lazy_regex(r"[^%]*[0-9] ?%")
 
 
 def read_number_token(text: str) -> TextReading[Decimal]:
-    """Read a text that is a number in digits, from its first character to its last. Raises TextParseError."""
+    """Read a number in digits from a text that contains nothing else. Raises TextParseError."""
     ascii_text, script_rule = _to_ascii(text)
     bare, currency_rule = _without_currency(ascii_text)
     for read in (_read_plain, _read_grouped, _read_power, _read_scaled):
@@ -462,7 +462,7 @@ _OTHER_SCALE_STEMS = tuple(
 
 
 def find_limit(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return the reason why a value between these words is a limit or has a scale; None if there is none."""
+    """Return the reason why words around a value make it a limit or scale it; None if they do not."""
     for word in reversed(before):
         bare = bare_word(word)
         if bare in _LIMITS_BEFORE:

@@ -1,4 +1,4 @@
-"""What reading prose returns and raises, and the checks of the words around a value.
+"""The results and errors of reading prose, and checks of the words around a value.
 
 The checks are shared by the readers of numbers, dates and times: removing quotes and markup around a value,
 and finding words beside it that deny it or leave it open.
@@ -143,7 +143,7 @@ _OPERATORS = word_set("+ - − – * ** / ÷ × x ^ % ‰ < > ≤ ≥ <= >= == !
 
 
 def find_hedging(before: Sequence[str], after: Sequence[str]) -> str | None:
-    """Return the reason why a value between these words may not be the answer; None if there is none."""
+    """Return the reason why words around a value deny it or leave it open; None if they do not."""
     for word in (*before, *after):
         if _MARKUP.search(word):
             return "JSON, markup or a reference is next to it"

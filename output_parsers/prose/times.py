@@ -1,4 +1,4 @@
-"""Read the date, the time, the date and time, or the duration that a text is, or the only one in a sentence.
+"""Read dates, times and durations from text: from the value alone, or from a sentence with only one.
 
 Missing parts are never filled in: a date needs a year of four digits, and a date and time needs both. ISO
 8601 is read without a rule. ``01/02/2024`` is read only with a DateOrder; ``9:05`` and time ranges never.
@@ -60,7 +60,7 @@ _CHANGING_BEFORE = frozenset({"following", "preceding", "succeeding", "past"})
 
 
 def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
-    """Read the date that a text is, or the only date in it. Raises only TextParseError."""
+    """Read the only date in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     first, end = mentions[0], mentions[-1].end
@@ -79,7 +79,7 @@ def read_date(text: str, order: DateOrder | None = None) -> TextReading[date]:
 
 
 def read_time(text: str) -> TextReading[time]:
-    """Read the time of day that a text is, or the only one in it. Raises only TextParseError."""
+    """Read the only time of day in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     word = _CLOCK_WORDS.get(bare.casefold())
     if word is not None:
@@ -96,7 +96,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Read the date with its time that a text is, or the only one in it. Raises only TextParseError."""
+    """Read the only date with a time in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:
@@ -117,6 +117,7 @@ def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[date
 
 def _mentions(text: str, order: DateOrder | None) -> list[_DateMention]:
     """Return the mentions of the only date in a text. Raises TextParseError for no date or several."""
+    # A reply may repeat its date, also in another format.
     mentions = list(islice(_dates_in(text, order), _MAX_MENTIONS))
     if not mentions:
         raise TextParseError("expected a date")
@@ -229,11 +230,12 @@ def _to_time(match: re.Match[str]) -> _TimeMention:
             raise TextParseError(f"no such time: {text}")
         hour = hour % 12 + (12 if match["half"][0] in "pP" else 0)
         rules.append("12-hour clock")
-    elif len(match["hour"]) == 1:
+    elif len(match["hour"]) == 1:  # 09:05 is on the 24-hour clock, 9:05 may be on either
         raise TextParseError(f"{text} may be in the morning or in the afternoon")
-    if fraction[6:].strip("0"):
+    if fraction[6:].strip("0"):  # datetime keeps no more than microseconds
         rules.append("cut to microseconds")
     zone = match["zone"]
+    # "10:30-12:00" has the form of a time with an offset, but often is a range of times.
     if zone and zone[0] == "-" and not match["second"] and not match["t"]:
         raise TextParseError(f"{text} may be a span of time, or a time with an offset")
     if zone and zone[:3].upper() in ("UTC", "GMT"):
@@ -316,6 +318,7 @@ def _dates_in(text: str, order: DateOrder | None) -> Iterator[_DateMention]:
             raise (
                 error if isinstance(error, TextParseError) else TextParseError(f"no such date: {match[0]}")
             ) from error
+        # A weekday that contradicts its date means that one of them is wrong.
         weekday = match["weekday"]
         if weekday and not WEEKDAYS[value.weekday()].startswith(weekday[:3].casefold()):
             raise TextParseError(f"{value} is a {WEEKDAYS[value.weekday()].title()}, not a {weekday}")
@@ -342,7 +345,7 @@ def _to_date(match: re.Match[str], order: DateOrder | None) -> tuple[date, str |
 def _date_with_year_last(match: re.Match[str], order: DateOrder | None) -> tuple[date, str]:
     """Return a date such as 01/02/2024 and its order. Without ``order`` it must have only one meaning."""
     text = f"{match['p']}{match['b']}{match['q']}{match['b']}{match['last']}"
-    if len(match["last"]) == 2:
+    if len(match["last"]) == 2:  # of an unknown century, and 01/02/03 could even begin with the year
         raise TextParseError(f"{text} has a year of two digits")
     year, first, second = int(match["last"]), int(match["p"]), int(match["q"])
     meanings = {DateOrder.DMY: (second, first), DateOrder.MDY: (first, second)}
@@ -391,6 +394,7 @@ def _parse_date_in_words(text: str) -> date:
     return one.date()
 
 
+# Fractions, because sums of floats would not be exact to the microsecond.
 _SECONDS = {
     "w": Fraction(604800),
     "d": Fraction(86400),
@@ -424,7 +428,7 @@ _PART = lazy_regex(_PART_PATTERN, re.IGNORECASE)
 _FIRST_PART = lazy_regex(rf"(?<![\w.,:/'])(?<![\w)][+-]){_PART_PATTERN}", re.IGNORECASE)
 _PART_JOINT = lazy_regex(r"[\s,]{0,3}(?:and\s{1,2})?")
 _SIGN_BEFORE = lazy_regex(r"(?<!\S)[+-]\Z")
-_MAX_PARTS = 7
+_MAX_PARTS = 7  # one for each unit
 _NUMBER_WORD = f"(?:{'|'.join(sorted(NUMBER_WORDS))})"
 _NUMBER_IN_WORDS = lazy_regex(
     rf"\b({_NUMBER_WORD}(?:[\s-](?:and\s)?{_NUMBER_WORD})*)(?=\s(?:week|day|hour|minute|second|millisecond|microsecond)s?\b)",
@@ -438,7 +442,7 @@ _MAX_WORDS_LENGTH = 1000  # characters; a reply with a duration in words is shor
 
 
 def read_timedelta(text: str) -> TextReading[timedelta]:
-    """Read the duration that a text is, or the only one in it. Raises only TextParseError.
+    """Read the only duration in a text. Raises only TextParseError.
 
     It reads ISO 8601 durations, the format of ``str(timedelta)``, and numbers with units from weeks to
     microseconds, each unit once and in falling order. It refuses months and years, which have no fixed

@@ -38,11 +38,11 @@ class Leniency(Enum):
 
 
 class Coercion(NamedTuple):
-    """One step away from the exact text.
+    """One conversion or repair that reading a value took.
 
     Attributes:
         path: The JSON path of the value; ``$`` is the root.
-        rule: The name of the step, such as ``trailing comma``.
+        rule: The name of the conversion or repair, such as ``trailing comma``.
         before: A short description of the text or JSON value; empty if the rule says it all.
         after: A short description of the value that was read from it.
     """
@@ -73,7 +73,7 @@ class Reading(Generic[T]):
 # It never leaves the package: a reader that raises it gives way to the next one, and TypeParser turns
 # the last one into an OutputParsingError.
 class ValidationFailure(Exception):
-    """A text or JSON value does not fit a type.
+    """A text or JSON value cannot be read as a type.
 
     Attributes:
         problems: The reasons, each with its JSON path.
@@ -88,7 +88,7 @@ class ValidationFailure(Exception):
 
 
 class Ambiguity(ValidationFailure):
-    """A text or JSON value fits a type in more than one way, with different values."""
+    """A text or JSON value can be read as a type in several ways, with different values."""
 
 
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
