@@ -124,7 +124,7 @@ class SchemaCheck:
         self._exact: Any = strict(bare, registry=registry)
         self._validator: Any = draft(schema, registry=registry)
 
-    def _resolve_references(self, part: Any, pointer: str, resolver: Any) -> None:
+    def _resolve_references(self, part: object, pointer: str, resolver: Any) -> None:
         """Resolve all references in a part of the schema. Raises InvalidSchemaError if one has no target."""
         if isinstance(part, list):
             for index, item in enumerate(part):
@@ -166,22 +166,22 @@ class SchemaCheck:
         other._exact = self._exact.evolve(schema=part)
         return other
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: object) -> bool:
         """Return True if a plain JSON value is valid."""
         return self._accepts(self._validator, value)
 
-    def is_exact(self, value: Any) -> bool:
+    def is_exact(self, value: object) -> bool:
         """Return True if a valid value has ``3``, and not ``3.0``, where the schema wants an integer."""
         return not _has_whole_float(value) or self._accepts(self._exact, value)
 
     @staticmethod
-    def _accepts(validator: Any, value: Any) -> bool:
+    def _accepts(validator: Any, value: object) -> bool:
         try:
             return bool(validator.is_valid(value))
         except (ValueError, *USER_CODE_ERRORS):  # jsonschema fails on numbers beyond a float
             return False
 
-    def problems(self, value: Any, cursor: Cursor) -> list[Problem]:
+    def problems(self, value: object, cursor: Cursor) -> list[Problem]:
         """Return the problems of a plain JSON value, none if it is valid; paths begin at ``cursor``."""
         # by path and message, because two parts of the schema may report the same problem
         problems: dict[tuple[str, str], Problem] = {}
@@ -197,7 +197,7 @@ class SchemaCheck:
         return list(problems.values())
 
 
-def _has_whole_float(value: Any) -> bool:
+def _has_whole_float(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_whole_float, value.values()))
     if isinstance(value, list):
@@ -273,7 +273,7 @@ def _nearest(alternatives: list[list[Any]]) -> list[Any] | None:
     return same_kind[0] if len(same_kind) == 1 else None
 
 
-def _expected_kinds(alternatives: list[Any]) -> str:
+def _expected_kinds(alternatives: list[object]) -> str:
     kinds = [option.get("type") if isinstance(option, dict) else None for option in alternatives]
     known = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
     return f"expected {' or '.join(known)}" if len(known) == len(kinds) else NO_ALTERNATIVE
@@ -315,7 +315,7 @@ _HINT_KEYWORDS = frozenset.union(*_LIMITS.values()) - {"uniqueItems"} | frozense
 _ANNOTATIONS = frozenset("description title default examples $comment deprecated $defs definitions".split())
 
 
-Align: TypeAlias = Callable[[Json, Cursor], Any]
+Align: TypeAlias = Callable[[Json, Cursor], object]
 
 
 @cache
@@ -324,7 +324,7 @@ def any_adapter() -> TypeAdapter[Any]:
     return TypeAdapter(Any)
 
 
-def plain_json(data: Json, cursor: Cursor) -> Any:
+def plain_json(data: Json, cursor: Cursor) -> object:
     """Convert JSON data to what json.loads returns, without ever rounding a whole number.
 
     Raises ValidationFailure for a number beyond the range of a float.
@@ -343,7 +343,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
     return number
 
 
-def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> Any:
+def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
     """Return data that is valid without changes, and convert other data with ``align``.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
@@ -369,7 +369,7 @@ class JsonNode(AnyNode):
 
     any_text = True  # text is valid JSON data too, so taking the lines of a reply for items is a guess
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return plain_json(data, cursor)
 
 
@@ -390,27 +390,27 @@ class FormatNode(TextNode):
     def __init__(self, format: str) -> None:
         self._format = format
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"string ({self._format})"
 
 
-class EnumNode(ChoiceNode[Any]):
+class EnumNode(ChoiceNode[object]):
     """One of the scalars of an enum. An exact member is never read as another one that looks similar."""
 
-    def __init__(self, values: list[Any]) -> None:
+    def __init__(self, values: list[object]) -> None:
         node = choice_node(Target(cast(Any, Literal)[tuple(values)]))
         assert isinstance(node, ChoiceNode), "a Literal always has a ChoiceNode"
         super().__init__("enum", node.choices.choices, exact=False)
         self._values = values
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         plain = plain_json(data, cursor)
         if any(_equal(value, plain) for value in self._values):
             return plain
         return super().read(data, cursor)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     """Return True if two scalars are equal in JSON, where 1 equals 1.0 but not true."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
@@ -434,15 +434,15 @@ class PropertiesNode(ObjectNode):
 class AlternativesNode(UnionNode):
     """One of several alternatives (anyOf, oneOf, several types). Valid data is returned unchanged."""
 
-    def __init__(self, options: tuple[Node[Any], ...], check: SchemaCheck) -> None:
+    def __init__(self, options: tuple[Node[object], ...], check: SchemaCheck) -> None:
         super().__init__(options, None)
         self.exact = False
         self._check = check
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return valid_or_aligned(self._check, self._aligned, data, cursor)
 
-    def _aligned(self, data: Json, cursor: Cursor) -> Any:
+    def _aligned(self, data: Json, cursor: Cursor) -> object:
         try:
             return super().read(data, cursor)
         except Ambiguity:
@@ -458,13 +458,13 @@ class AlternativesNode(UnionNode):
 class LimitsNode(ConstrainedNode):
     """A part whose values must obey the limits of its schema: lengths, bounds, a pattern."""
 
-    def __init__(self, inner: Node[Any], limits: JsonSchema, check: SchemaCheck) -> None:
+    def __init__(self, inner: Node[object], limits: JsonSchema, check: SchemaCheck) -> None:
         shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
         super().__init__(inner, any_adapter(), shown)
         self.exact = False
         self._check = check.of(limits)
 
-    def check(self, value: Any, cursor: Cursor) -> Any:
+    def check(self, value: object, cursor: Cursor) -> object:
         problems = self._check.problems(value, cursor)
         if problems:
             raise ValidationFailure(*problems)
@@ -484,8 +484,8 @@ class SchemaTree:
         self._schema = schema
         self._check = check
         self._name = name
-        self._built: dict[str, Node[Any]] = {}
-        self._open: dict[str, RecursiveNode[Any]] = {}
+        self._built: dict[str, Node[object]] = {}
+        self._open: dict[str, RecursiveNode[object]] = {}
         self.root = self._node_of_reference("#", frozenset())
 
     def target(self, reference: str) -> Any:
@@ -498,7 +498,7 @@ class SchemaTree:
             part = part[int(name)] if isinstance(part, list) else part[name]
         return part
 
-    def _node_of_reference(self, reference: str, here: frozenset[str]) -> Node[Any]:
+    def _node_of_reference(self, reference: str, here: frozenset[str]) -> Node[object]:
         """Return the node of the part that a reference names.
 
         ``here`` holds the references that were followed without going deeper into the value: a second one to
@@ -512,18 +512,18 @@ class SchemaTree:
         if part is None:
             return self._not_in_hint()
         name = self._name if reference == "#" else reference.rpartition("/")[2]
-        shared: RecursiveNode[Any] = RecursiveNode(_class_name(name) or "the value")
+        shared: RecursiveNode[object] = RecursiveNode(_class_name(name) or "the value")
         self._open[reference] = shared
         shared.node = self._built[reference] = self._node(part, here | {reference}, name)
         del self._open[reference]
         return shared.node
 
-    def _not_in_hint(self) -> Node[Any]:
+    def _not_in_hint(self) -> Node[object]:
         """Return a node that does not align, for a part whose schema a hint cannot express."""
         self.hint_is_complete = False
         return JsonNode()
 
-    def _node(self, schema: Any, here: frozenset[str] = frozenset(), name: str = "") -> Node[Any]:
+    def _node(self, schema: object, here: frozenset[str] = frozenset(), name: str = "") -> Node[object]:
         if not isinstance(schema, dict):  # the schemas true and false accept everything and nothing
             return JsonNode() if schema is True else self._not_in_hint()
         self.hint_is_complete &= schema.keys() <= _HINT_KEYWORDS
@@ -536,11 +536,11 @@ class SchemaTree:
         if isinstance(kinds, list) and len(kinds) > 1:
             options = (self._of_kind(kind, schema, name) for kind in kinds)
             return AlternativesNode(tuple(options), self._check.of(schema))
-        if kinds:
+        if kinds:  # a list with a single type is that type
             return self._of_kind(kinds if isinstance(kinds, str) else kinds[0], schema, name)
         return self._combined(schema, here, name)
 
-    def _combined(self, schema: JsonSchema, here: frozenset[str], name: str) -> Node[Any]:
+    def _combined(self, schema: JsonSchema, here: frozenset[str], name: str) -> Node[object]:
         alternatives = schema.get("anyOf") or schema.get("oneOf")
         every = schema.get("allOf", ())
         if alternatives and not every:
@@ -550,7 +550,8 @@ class SchemaTree:
             return self._node(every[0], here, name)
         return JsonNode() if not schema.keys() - _ANNOTATIONS else self._not_in_hint()
 
-    def _choice(self, values: list[Any], schema: JsonSchema) -> Node[Any]:
+    def _choice(self, values: list[object], schema: JsonSchema) -> Node[object]:
+        # an enum may contain objects and arrays, which no choice can be
         if any(isinstance(value, (dict, list)) for value in values) or not values:
             return self._not_in_hint()
         scalars = [value for value in values if value is not None]
@@ -559,12 +560,12 @@ class SchemaTree:
         node = EnumNode(scalars)
         return node if None not in values else AlternativesNode((node, NoneNode()), self._check.of(schema))
 
-    def _of_kind(self, kind: str, schema: JsonSchema, name: str) -> Node[Any]:
+    def _of_kind(self, kind: str, schema: JsonSchema, name: str) -> Node[object]:
         node = self._without_limits(kind, schema, name)
         limits = {key: schema[key] for key in _LIMITS.get(kind, ()) if key in schema}
         return LimitsNode(node, limits, self._check) if limits else node
 
-    def _without_limits(self, kind: str, schema: JsonSchema, name: str) -> Node[Any]:
+    def _without_limits(self, kind: str, schema: JsonSchema, name: str) -> Node[object]:
         if kind == "string" and isinstance(schema.get("format"), str):
             return FormatNode(schema["format"])
         if kind == "array":
@@ -577,8 +578,9 @@ class SchemaTree:
         make = _SCALARS.get(kind)
         return make() if make is not None else self._not_in_hint()
 
-    def _object(self, schema: JsonSchema, name: str) -> Node[Any]:
-        properties: Mapping[str, Any] = schema.get("properties", {})
+    def _object(self, schema: JsonSchema, name: str) -> Node[object]:
+        """Return a dict for an object without known properties, else a record."""
+        properties: Mapping[str, object] = schema.get("properties", {})
         others = schema.get("additionalProperties", True)
         if not properties and others is not False:
             alike = isinstance(others, dict) and "patternProperties" not in schema
@@ -587,6 +589,7 @@ class SchemaTree:
         required = schema.get("required")
         names = frozenset(required if isinstance(required, list) else ())
         fields = tuple(FieldSpec(key, (key,), Any, key in names) for key in properties)
+        # keys that match a pattern are allowed even if additional properties are not
         closed = others is False and "patternProperties" not in schema
         title = schema.get("title")
         node = PropertiesNode(_class_name(title or name), fields, "forbid" if closed else "allow")
@@ -597,7 +600,7 @@ class SchemaTree:
 
 
 _IMPLIED = (("properties", "object"), ("items", "array"), ("prefixItems", "array"))
-_SCALARS: dict[str, type[Node[Any]]] = {
+_SCALARS: dict[str, type[Node[object]]] = {
     "string": TextNode,
     "integer": IntNode,
     "number": JsonNumberNode,

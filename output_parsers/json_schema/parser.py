@@ -51,22 +51,22 @@ class SchemaNode(ConstrainedNode):
         definitions.schemas[_ROOT] = _move_references(inside)
         return {"$ref": f"#/$defs/{_ROOT}"}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         if self._hint_is_complete:
             return self.inner.hint(enclosing)
         return json.dumps(self._schema, ensure_ascii=False, separators=(",", ":"))
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return valid_or_aligned(self._check, super().read, data, cursor)
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         try:
             plain = plain_json(read_exact(text.strip()), cursor)
         except (JsonSyntaxError, ValidationFailure):
             return super().read_text(text, cursor)
         return plain if self._check.is_valid(plain) else super().read_text(text, cursor)
 
-    def check(self, value: Any, cursor: Cursor) -> Any:
+    def check(self, value: Any, cursor: Cursor) -> object:
         problems = self._check.problems(value, cursor)
         if problems:
             raise ValidationFailure(*problems)
@@ -153,7 +153,7 @@ def _description(schema: Mapping[str, Any]) -> str | None:
     return description if isinstance(description, str) else None
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: object) -> Any:
     """Return a deep copy made of dicts and lists, which jsonschema requires."""
     if isinstance(part, Mapping):
         return {key: _plain(value) for key, value in part.items()}
@@ -170,7 +170,7 @@ def _inlined(schema: JsonSchema, tree: SchemaTree) -> JsonSchema:
     return schema
 
 
-def _move_references(part: Any) -> Any:
+def _move_references(part: object) -> Any:
     """Change the references in a schema that becomes one of the definitions of another schema."""
     if isinstance(part, list):
         return [_move_references(item) for item in part]

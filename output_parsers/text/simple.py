@@ -248,6 +248,7 @@ def _without_heading(text: str) -> str:
 
 
 def _json_items(text: str) -> list[str] | None:
+    """Return the items of a JSON array, or None if the text is something else."""
     if not text.startswith("["):
         return None
     try:
@@ -262,6 +263,7 @@ def _json_items(text: str) -> list[str] | None:
 
 
 def _csv_items(text: str) -> list[str]:
+    """Return the items of a text in CSV; an empty list if there are only commas and spaces."""
     items: list[str] = []
     position, has_content = 0, False
     while position <= len(text):
@@ -283,6 +285,7 @@ def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
             raise failure("the quote that opens this item is never closed", path=f"$[{index}]")
         if text[quoted.end() : quoted.end() + 1] in _ENDS:
             return quoted[1].replace('""', '"'), True, quoted.end()
+        # "a" b, c is an item with quotes in it, but in "a, b" c, d the commas are ambiguous
         if re.search(r"[,\r\n]", quoted[1]):
             raise failure("there is text after the closing quote of this item", path=f"$[{index}]")
     end = _end(_PLAIN, text, start)
@@ -343,6 +346,7 @@ class MarkdownListOutputParser(TextParser[list[str]]):
 
 
 def _items(text: str, marker: re.Pattern[str], kind: str) -> list[str]:
+    """Return the items of a list whose lines begin with a marker."""
     rest = strip_reasoning(text, Cursor()).text
     items = _marked(rest, marker)
     if not items and not _NOTHING.fullmatch(rest):
@@ -429,7 +433,7 @@ class JsonOutputParser(_TypeBasedParser[T]):
     @overload
     def __init__(self, output_type: TypeForm[T]) -> None: ...
     def __init__(self, output_type: TypeForm[T] | None = None) -> None:
-        object.__setattr__(self, "form", output_type)
+        object.__setattr__(self, "output_type", output_type)
         self._use_type(Any if output_type is None else output_type)
 
 
@@ -539,6 +543,7 @@ class DictParser(TextParser[dict[str, Any]]):
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 
+# A missing key is an error by default, because a silent gap in an agent's memory is hard to find.
 def _select(parsed: Mapping[str, Any], keys: Keys, option: str, allow_missing: bool) -> Any:
     if keys is None or isinstance(keys, bool):
         return dict(parsed) if keys else None

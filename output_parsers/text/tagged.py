@@ -118,7 +118,7 @@ def _tagged(text: str) -> Iterator[tuple[str, str]]:
                 raise failure(f"{opening[0]} is inside another {opening[0]}")
             yield name, content
             position = end + length + len("</>")
-        elif _NAME.fullmatch(name):
+        elif _NAME.fullmatch(name):  # <br> and prose such as "1 < 2 > 0" need no closing tag
             raise failure(f"the tag </{name}> is missing after {opening[0]}")
 
 
@@ -210,6 +210,7 @@ class MultiTaggedContentParser(DictParser):
 
     @cached_property
     def _opening_tags(self) -> re.Pattern[str]:
+        # of two tags with the same beginning the longer one must match
         longest_first = sorted((tag.tag_begin for tag in self.tagged_contents), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -247,6 +248,7 @@ class MultiTaggedContentParser(DictParser):
 
 
 def _check(tags: Sequence[TaggedContent], allowed: Sequence[str]) -> None:
+    """Raise ValueError for tags that cannot be told apart, are empty, or are unknown."""
     if not tags:
         raise ValueError("MultiTaggedContentParser needs at least one TaggedContent")
     names = [tag.name for tag in tags]

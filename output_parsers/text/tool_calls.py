@@ -94,6 +94,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
         ``others`` is the parser for tools that are not in ``parsers``; None makes their calls an error.
         """
+        # the prompt asks for an array, but a single call without an array is accepted too
         several = cast(Any, list)[output_type]
         written = {
             "_written": parser_for(several),
@@ -169,7 +170,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         failures: list[ValidationFailure] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
             if partial and not _is_complete(call.arguments):
-                if self._others is not None:
+                if self._others is not None:  # plain arguments may be shown in part; values of types may not
                     certain = _certain_arguments(self._others, call.arguments, leniency)
                     values.append(self._call_value(call.name, call.id, certain))
                 continue
@@ -190,7 +191,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
             raise ValidationFailure(self._unknown_tool(call.name, index))
-        path = f"$[{index}].arguments"
+        path = f"$[{index}].arguments"  # the parser's own paths begin at the arguments
         try:
             reading = parser.read(_arguments_or_empty(call.arguments), leniency)
         except OutputParsingError as error:
@@ -227,6 +228,7 @@ def _arguments_or_empty(arguments: str) -> str:
 
 
 def _is_complete(arguments: str) -> bool:
+    """Return True if arguments are a complete JSON object."""
     text = arguments.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return False

@@ -81,6 +81,7 @@ def read_element(text: str, opening: re.Match[str]) -> tuple[XmlElement, int]:
 
 
 def _close_element(stack: list[_Open]) -> XmlElement:
+    """Take the innermost open element off the stack and return its value."""
     path = _path(stack)
     done = stack.pop()
     text = "".join(done.texts)
@@ -93,6 +94,7 @@ def _close_element(stack: list[_Open]) -> XmlElement:
 
 def _skip_section(text: str, markup: re.Match[str], path: str) -> tuple[str, int]:
     """Return the text of a comment or instruction (none) or CDATA section, and the position after it."""
+    # document types can define entities, with which a short text expands to gigabytes
     if markup["declaration"]:
         raise failure("document types and declarations are not permitted", path=path)
     end = "-->" if markup["comment"] else "]]>" if markup["data"] else "?>"
@@ -109,7 +111,7 @@ def _decoded(text: str, stack: list[_Open]) -> str:
         if reference[3]:
             return html5.get(f"{reference[3]};", reference[0])
         code = int(reference[1]) if reference[1] else int(reference[2], 16)
-        if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:  # not a character in XML
             raise _no_character(reference[0], stack)
         return chr(code)
 

@@ -29,7 +29,7 @@ class ChoiceNode(Node[T]):
     def __init__(self, name: str, choices: Sequence[Choice[T]], *, exact: bool) -> None:
         self.choices = ChoiceMatcher(choices)
         self.exact = exact
-        labels = ", ".join(_as_hint(choice) for choice in choices[:20])
+        labels = ", ".join(_as_hint(choice) for choice in choices[:20])  # keeps error messages short
         self.kind = f"one of {labels}" if len(choices) > 1 else labels
         self.name = name
 
@@ -41,13 +41,14 @@ class ChoiceNode(Node[T]):
         comments = [f"{c.label}: {c.description}" for c in self.choices.choices if c.description]
         return {**schema, "description": "; ".join(comments)} if comments else schema
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return " | ".join(_as_hint(choice) for choice in self.choices.choices)
 
     def read(self, data: Json, cursor: Cursor) -> T:
         if isinstance(data, str):
             exact_text = self._by_text(data)
             return self._find(data, cursor) if exact_text is None else exact_text.value
+        # members of an enum are also accepted by their values, which prompts may not show
         for choice in self.choices.choices:
             value = choice.value.value if isinstance(choice.value, Enum) else choice.value
             if _equals_json(value, data):
@@ -83,13 +84,14 @@ class ChoiceNode(Node[T]):
         others = (choice for choice in self.choices.choices if not isinstance(_json_of(choice), str))
         return next((choice for choice in others if _as_hint(choice) == text), None)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         for choice in self.choices.choices:
             if type(choice.value) is type(value) and choice.value == value:
                 return _json_of(choice)
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
     def _find(self, text: str, cursor: Cursor) -> T:
+        """Find the choice that a text means, and record the rule by which it was found."""
         try:
             choice, rule = self.choices.find(text)
         except NoMatch as error:
@@ -111,7 +113,7 @@ class BoolNode(ChoiceNode[bool]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "boolean"}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return "true | false"
 
     def read(self, data: Json, cursor: Cursor) -> bool:
@@ -123,6 +125,7 @@ class BoolNode(ChoiceNode[bool]):
         return super().read(data, cursor)
 
 
+# ``alone``: these words count only as the whole reply, because they are common in sentences.
 _TRUE = Choice("true", True, ("yes",), standalone_aliases=("y", "on", "1"))
 _FALSE = Choice("false", False, ("no",), standalone_aliases=("n", "off", "0"))
 
@@ -142,7 +145,7 @@ class FlagNode(Node[Flag]):
         names = [choice.label for choice in self._choices.choices]
         return {"type": "array", "items": {"type": "string", "enum": names}}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"[{' | '.join(_as_hint(choice) for choice in self._choices.choices)}, ...]"
 
     def read(self, data: Json, cursor: Cursor) -> Flag:
@@ -161,12 +164,13 @@ class FlagNode(Node[Flag]):
     def read_text(self, text: str, cursor: Cursor) -> Flag:
         return self.read(text, cursor)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, self._cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return [choice.label for choice in self._choices.choices if choice.value in value]
 
     def _member(self, name: Json, cursor: Cursor) -> Flag:
+        """Return the member with a name, in any case and punctuation."""
         label = normalize(name) if isinstance(name, str) else None
         for choice in self._choices.choices:
             if label is not None and label == normalize(choice.label):
@@ -228,7 +232,7 @@ def _json_type(value: Json) -> str:
     return "integer" if isinstance(value, int) else "string"
 
 
-def choice_node(target: Target) -> Node[Any] | None:
+def choice_node(target: Target) -> Node[object] | None:
     """Return the node of bool, an Enum, a Flag or a Literal, or None for other types."""
     tp = target.type
     if tp is bool:
@@ -244,7 +248,7 @@ def choice_node(target: Target) -> Node[Any] | None:
     return None
 
 
-def _literal(values: tuple[Any, ...]) -> Node[Any]:
+def _literal(values: tuple[Any, ...]) -> Node[object]:
     choices = []
     for value in values:
         label = value.name if isinstance(value, Enum) else _as_hint(Choice(str(value), value)).strip('"')

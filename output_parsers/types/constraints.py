@@ -17,7 +17,7 @@ from ..result.reading import Cursor, Json, ValidationFailure
 from .node import Definitions, JsonSchema, Node
 from .pydantic import problems_of
 from .scalars import FloatNode
-from .target import Target, type_name
+from .target import Target, TypeExpression, type_name
 
 CONSTRAINTS_IN_WORDS = {
     "minimum": "at least {}",
@@ -39,7 +39,7 @@ _MACHINE_BOUNDS = {bound for bits in (15, 31, 63) for bound in (2**bits - 1, -(2
 _UNCONSTRAINED = ({"type": "null"}, NON_FINITE_SCHEMA)
 _TEXT_KEYWORDS = ("minLength", "maxLength", "pattern")
 
-_ERASED: dict[Any, Any] = {
+_ERASED: dict[object, object] = {
     list: list[Any],
     tuple: tuple[Any, ...],
     set: set[Any],
@@ -48,7 +48,7 @@ _ERASED: dict[Any, Any] = {
 }
 
 
-class ConstrainedNode(Node[Any]):
+class ConstrainedNode(Node[object]):
     """A part whose values must satisfy the constraints of Annotated or Field.
 
     Attributes:
@@ -56,7 +56,7 @@ class ConstrainedNode(Node[Any]):
         converts: A validator of the user may change the value.
     """
 
-    def __init__(self, inner: Node[Any], adapter: TypeAdapter[Any], keywords: JsonSchema) -> None:
+    def __init__(self, inner: Node[object], adapter: TypeAdapter[Any], keywords: JsonSchema) -> None:
         self.inner = inner
         self.kind = inner.kind
         self.exact = inner.exact
@@ -67,7 +67,7 @@ class ConstrainedNode(Node[Any]):
         self.converts = False
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -80,6 +80,7 @@ class ConstrainedNode(Node[Any]):
         return dict(schema)
 
     def _with_keywords(self, schema: JsonSchema) -> JsonSchema:
+        """Add the keywords of the constraints to the schema of the inner node."""
         options = schema.get("anyOf", [])
         # the constraints of ``int | None`` apply to the integer only
         if len(options) == 2 and any(option in _UNCONSTRAINED for option in options):
@@ -89,7 +90,7 @@ class ConstrainedNode(Node[Any]):
             return {**schema, **{key: self._keywords[key] for key in _TEXT_KEYWORDS if key in self._keywords}}
         return {**schema, **self._keywords}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         constraints = [
             words.format(value).replace(" 1 items", " 1 item")
             for key, words in CONSTRAINTS_IN_WORDS.items()
@@ -98,13 +99,13 @@ class ConstrainedNode(Node[Any]):
         inner = self.inner.hint((*enclosing, self))
         return f"{inner} ({', '.join(constraints)})" if constraints else inner
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return self.check(self.inner.read(data, cursor), cursor)
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         return self.check(self.inner.read_text(text, cursor), cursor)
 
-    def check(self, value: Any, cursor: Cursor) -> Any:
+    def check(self, value: object, cursor: Cursor) -> object:
         """Return the validated value. Raises ValidationFailure if a constraint is violated."""
         try:
             return self._adapter.validate_python(value)
@@ -113,7 +114,7 @@ class ConstrainedNode(Node[Any]):
         except USER_CODE_ERRORS as error:  # a constraint may not apply to this member of a union
             raise cursor.failure(str(error)[:1].lower() + str(error)[1:], value) from error
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return self.inner.write(value)
 
     def fixed_keys(self) -> int | None:
@@ -123,7 +124,7 @@ class ConstrainedNode(Node[Any]):
         return self.inner.count_keys(value)
 
 
-def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
+def with_constraints(target: Target, node: Node[object]) -> Node[object]:
     """Add the constraints of a target to its node. Returns the node unchanged if there are none.
 
     Raises UnsupportedTypeError for constraints that do not apply to the type.
@@ -149,7 +150,7 @@ def with_constraints(target: Target, node: Node[Any]) -> Node[Any]:
     return checked
 
 
-def _apply_non_finite(target: Target, node: Node[Any]) -> None:
+def _apply_non_finite(target: Target, node: Node[object]) -> None:
     """Let a float, or the float in ``float | None``, accept NaN and infinities if the metadata says so."""
     allowed = _allow_inf_nan(target.metadata)
     for part in node.parts if target.origin is Union else (node,):
@@ -158,7 +159,7 @@ def _apply_non_finite(target: Target, node: Node[Any]) -> None:
             bare.finite = not allowed
 
 
-def _allow_inf_nan(metadata: Iterable[Any]) -> bool | None:
+def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
     """Return the ``allow_inf_nan`` setting in the metadata of Annotated, or None without one.
 
     The last setting wins: it is the one nearest to the use of the type.
@@ -171,7 +172,8 @@ def _allow_inf_nan(metadata: Iterable[Any]) -> bool | None:
     return setting
 
 
-def _constrains(item: Any) -> bool:
+def _constrains(item: object) -> bool:
+    """Return True for metadata that restricts values, and not only describes them."""
     if isinstance(item, FieldInfo):
         return bool(item.metadata)
     if isinstance(item, (Discriminator, Tag)):
@@ -180,7 +182,7 @@ def _constrains(item: Any) -> bool:
     return module in ("annotated_types", "msgspec", "pydantic", "pydantic_core")
 
 
-def _as_pydantic(item: Any) -> Any:
+def _as_pydantic(item: object) -> object:
     """Convert the constraints of msgspec to those of pydantic; other metadata is unchanged."""
     if type(item).__module__.partition(".")[0] != "msgspec":
         return item
@@ -189,7 +191,7 @@ def _as_pydantic(item: Any) -> Any:
     return Field(**constraints)
 
 
-def _erased_type(tp: Any) -> Any:
+def _erased_type(tp: TypeExpression) -> Any:
     """Return a type that pydantic knows and that the constraints of ``tp`` apply to in the same way.
 
     The types of items are erased, because the nodes have already read them.

@@ -40,9 +40,9 @@ def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
     return inside
 
 
-Build = Callable[[Target], Node[Any]]
+Build = Callable[[Target], Node[object]]
 
-_MAKERS: dict[Any, Callable[[Iterable[Any]], Any]] = {
+_MAKERS: dict[object, Callable[[Iterable[Any]], object]] = {
     list: list,
     set: set,
     frozenset: frozenset,
@@ -65,23 +65,23 @@ class ListNode(Node[Any]):
         make: Creates the container from a list of items.
     """
 
-    def __init__(self, item: Node[Any], make: Callable[[Iterable[Any]], Any], *, exact: bool) -> None:
+    def __init__(self, item: Node[object], make: Callable[[Iterable[Any]], object], *, exact: bool) -> None:
         self.item = item
         self.make = make
         self.exact = exact
         self.kind = "an array"
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self.item,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(definitions)}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"[{self.item.hint((*enclosing, self))}, ...]"
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         data = parse_json_string(data, "[", cursor)
         if not isinstance(data, list):
             raise cursor.failure("expected an array", data)
@@ -92,16 +92,16 @@ class ListNode(Node[Any]):
                 items.append(self.item.read(item, cursor.child(index)))
             except ValidationFailure as failure:
                 failures.append(failure)
-                if len(failures) == MAX_FAILURES:
+                if len(failures) == MAX_FAILURES:  # the list holds something else; more messages do not help
                     break
         if failures:
             raise combine_failures(failures)
         try:
             return self.make(items)
-        except TypeError as error:
+        except TypeError as error:  # unhashable items
             raise cursor.failure(f"expected items that a set can hold: {error}", data) from error
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         """Read a list in prose: one item per line, with or without bullets, or items between commas."""
         items = split_items(text)
         if items is None:
@@ -117,7 +117,7 @@ class ListNode(Node[Any]):
             raise cursor.failure("expected an array; its commas may be those of a sentence", text)
         return value
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, collections.abc.Collection) or isinstance(value, _NO_ITEMS):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return [self.item.write(item) for item in value]
@@ -135,20 +135,20 @@ class ListNode(Node[Any]):
         return sum(map(self.item.count_keys, value))
 
 
-class TupleNode(Node[tuple[Any, ...]]):
+class TupleNode(Node[tuple[object, ...]]):
     """A tuple with a fixed number of items, each of its own type.
 
     Attributes:
         items: The nodes of the items, in order.
     """
 
-    def __init__(self, items: tuple[Node[Any], ...]) -> None:
+    def __init__(self, items: tuple[Node[object], ...]) -> None:
         self.items = items
         self.exact = True
         self.kind = f"an array of exactly {len(items)}"
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return self.items
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -156,10 +156,10 @@ class TupleNode(Node[tuple[Any, ...]]):
         schema: JsonSchema = {"type": "array", "minItems": len(items), "maxItems": len(items)}
         return {**schema, "prefixItems": items, "items": False} if items else schema
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f"[{', '.join(item.hint((*enclosing, self)) for item in self.items)}]"
 
-    def read(self, data: Json, cursor: Cursor) -> tuple[Any, ...]:
+    def read(self, data: Json, cursor: Cursor) -> tuple[object, ...]:
         data = parse_json_string(data, "[", cursor)
         if not isinstance(data, list) or len(data) != len(self.items):
             raise cursor.failure(f"expected {self.kind}", data)
@@ -168,7 +168,7 @@ class TupleNode(Node[tuple[Any, ...]]):
             for index, (node, item) in enumerate(zip(self.items, data, strict=True))
         )
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, tuple) or len(value) != len(self.items):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return [node.write(item) for node, item in zip(self.items, value, strict=True)]
@@ -177,7 +177,7 @@ class TupleNode(Node[tuple[Any, ...]]):
         return sum(node.count_keys(item) for node, item in zip(self.items, value, strict=True))
 
 
-def sequence_node(target: Target, build: Build) -> Node[Any] | None:
+def sequence_node(target: Target, build: Build) -> Node[object] | None:
     """Return the node of a list, set or tuple, or None for other types.
 
     Without type arguments the items can be any JSON.
@@ -195,7 +195,7 @@ def sequence_node(target: Target, build: Build) -> Node[Any] | None:
     return ListNode(_item(target, args, build), make, exact=origin in (list, set, frozenset))
 
 
-def _item(target: Target, args: tuple[Any, ...], build: Build) -> Node[Any]:
+def _item(target: Target, args: tuple[object, ...], build: Build) -> Node[object]:
     return build(target.child(args[0] if args else Any))
 
 
@@ -213,25 +213,26 @@ class DictNode(Node[dict[Any, Any]]):
 
     kind = "an object"
 
-    def __init__(self, key: Node[Any], value: Node[Any], make: Callable[[Any], Any]) -> None:
+    def __init__(self, key: Node[object], value: Node[object], make: Callable[[Any], Any]) -> None:
         self.key = key
         self.value = value
         self.make = make
         self.exact = isinstance(key, TextNode) and make is dict
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self.key, self.value)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         schema: JsonSchema = {"type": "object", "additionalProperties": self.value.schema(definitions)}
         keys = self.key.schema(definitions)
+        # JSON keys are strings, so the members of an enum of keys are written as strings too
         if "enum" in keys or "const" in keys:
             values = keys.get("enum") or [keys["const"]]
             schema["propertyNames"] = {"enum": [v if isinstance(v, str) else dump_json(v) for v in values]}
         return schema
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         inside = (*enclosing, self)
         return f"{{{self.key.hint(inside)}: {self.value.hint(inside)}, ...}}"
 
@@ -245,7 +246,7 @@ class DictNode(Node[dict[Any, Any]]):
             below = cursor.child(key)
             try:
                 name = self.read_key(key, below)
-                if name in pairs:
+                if name in pairs:  # for example "1" and "01" for an int: taking either would be a guess
                     raise below.failure("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
             except ValidationFailure as failure:
@@ -256,7 +257,7 @@ class DictNode(Node[dict[Any, Any]]):
             raise combine_failures(failures)
         return pairs if self.make is dict else self.make(pairs)
 
-    def read_key(self, key: str, cursor: Cursor) -> Any:
+    def read_key(self, key: str, cursor: Cursor) -> object:
         """Convert a key to the type of the keys.
 
         JSON keys are always strings, so reading a number from digits is not recorded as a coercion.
@@ -276,12 +277,12 @@ class DictNode(Node[dict[Any, Any]]):
             return name
         raise cursor.failure(f"expected a key that is {self.key.kind}", key)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, collections.abc.Mapping):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         return {self._written_key(key): self.value.write(one) for key, one in value.items()}
 
-    def _written_key(self, key: Any) -> str:
+    def _written_key(self, key: object) -> str:
         data = self.key.write(key)
         return data if isinstance(data, str) else dump_json(data)
 
@@ -301,7 +302,7 @@ def _key_readings(key: str) -> list[Json]:
     return [key] if isinstance(scalar, (str, list, dict)) else [key, scalar]
 
 
-def mapping_node(target: Target, build: Callable[[Target], Node[Any]]) -> Node[Any] | None:
+def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
     """Return the node of a dict, or None for other types. Without type arguments it maps text to any JSON."""
     if target.origin not in _MAPPINGS:
         return None

@@ -20,7 +20,7 @@ from .unions import UnionNode
 
 CoreSchema: TypeAlias = dict[str, Any]
 
-_SCALARS: dict[type[Node[Any]], str] = {
+_SCALARS: dict[type[Node[object]], str] = {
     TextNode: "str",
     IntNode: "int",
     FloatNode: "float",
@@ -30,12 +30,12 @@ _SCALARS: dict[type[Node[Any]], str] = {
 _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}
 
 
-def has_plain_dataclass(node: Node[Any]) -> bool:
+def has_plain_dataclass(node: Node[object]) -> bool:
     """Return True if a standard dataclass that pydantic-core can build is anywhere in a type."""
     return any(isinstance(part, ObjectNode) and part.spec.plain_dataclass for part in walk(node))
 
 
-def core_schema_of(node: Node[Any]) -> CoreSchema:
+def core_schema_of(node: Node[object]) -> CoreSchema:
     """Return the schema with which pydantic-core reads what ``node`` reads from exact JSON.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
@@ -65,7 +65,8 @@ def core_schema_of(node: Node[Any]) -> CoreSchema:
     raise TypeError(f"no pydantic-core schema is built for {type(node).__name__}")
 
 
-def _choice_schema(node: ChoiceNode[Any]) -> CoreSchema:
+def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
+    """Return the schema of an Enum or a Literal of texts."""
     values = [choice.value for choice in node.choices.choices]
     if not isinstance(values[0], Enum):
         return {"type": "literal", "expected": values}
@@ -76,6 +77,7 @@ def _choice_schema(node: ChoiceNode[Any]) -> CoreSchema:
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:
+    """Return the schema of a plain dataclass, or that of a pydantic model without dataclasses inside."""
     spec = node.spec
     if spec.plain_dataclass:
         names = [field.name for field in spec.fields]
@@ -88,6 +90,7 @@ def _record_schema(node: ObjectNode) -> CoreSchema:
             "cls": spec.cls,
             "fields": names,
             "schema": {"type": "dataclass-args", "dataclass_name": node.name, "fields": fields},
+            # without slots pydantic-core replaces ``__dict__`` as a whole, which such classes may not have
             "slots": hasattr(spec.cls, "__slots__"),
         }
     if spec.adapter is None or has_plain_dataclass(node):

@@ -18,12 +18,12 @@ from ..json.result import is_non_finite
 from ..result.errors import USER_CODE_ERRORS, OutputParsingError, Problem
 from ..result.reading import Cursor, Json, ValidationFailure, dump_json
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 JsonSchema: TypeAlias = dict[str, Any]
 _TENTH = Decimal("0.1")
 
 
-class Node(ABC, Generic[T]):
+class Node(ABC, Generic[T_co]):
     """One part of a type: ``list[int]`` is a ListNode that contains an IntNode.
 
     A type is analyzed once, into a tree of nodes. Its JSON Schema, its hint for prompts, and the reading and
@@ -45,7 +45,7 @@ class Node(ABC, Generic[T]):
     named: bool = False
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         """The nodes directly inside this one: items, fields, members of a union."""
         return ()
 
@@ -54,24 +54,24 @@ class Node(ABC, Generic[T]):
         """Return the JSON Schema of this part; schemas that are used twice go to ``definitions``."""
 
     @abstractmethod
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         """Return a short description for a prompt, in the style of a TypeScript type.
 
         ``enclosing`` are the nodes around this one; a recursive type writes only its name inside itself.
         """
 
     @abstractmethod
-    def read(self, data: Json, cursor: Cursor) -> T:
+    def read(self, data: Json, cursor: Cursor) -> T_co:
         """Convert a JSON value to a value of the type. Raises ValidationFailure if it does not fit.
 
         Every conversion is recorded in ``cursor``, which also knows the path of ``data`` in the reply.
         """
 
-    def read_text(self, text: str, cursor: Cursor) -> T:
+    def read_text(self, text: str, cursor: Cursor) -> T_co:
         """Convert a whole reply in prose to a value. Raises ValidationFailure if it does not fit."""
         raise cursor.failure(f"expected {self.kind}", text)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         """Return the JSON value that ``read`` converts to ``value``. Raises ValueError if there is none.
 
         The type of ``value`` is not fully checked: TypeParser.write reads the result back and compares.
@@ -105,7 +105,7 @@ def _with_decimals(data: Any) -> Json:
     return [_with_decimals(item) for item in data] if isinstance(data, list) else data
 
 
-class RecursiveNode(Node[T]):
+class RecursiveNode(Node[T_co]):
     """A reference from inside a recursive type to the node of that type.
 
     Attributes:
@@ -118,10 +118,10 @@ class RecursiveNode(Node[T]):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.node: Node[T] | None = None
+        self.node: Node[T_co] | None = None
 
     @property
-    def target(self) -> Node[T]:
+    def target(self) -> Node[T_co]:
         """The node of the recursive type."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
@@ -131,7 +131,7 @@ class RecursiveNode(Node[T]):
         return self.target.any_text
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self.target,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -139,13 +139,13 @@ class RecursiveNode(Node[T]):
             return self.target.schema(definitions)
         return definitions.define(self.target, self.name, self.target.schema)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.name if self.target in enclosing else self.target.hint(enclosing)
 
-    def read(self, data: Json, cursor: Cursor) -> T:
+    def read(self, data: Json, cursor: Cursor) -> T_co:
         return self.target.read(data, cursor)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return self.target.write(value)
 
     def count_keys(self, value: Any) -> int:
@@ -166,14 +166,14 @@ class Definitions:
         repeated: The nodes that the first pass met more than once.
     """
 
-    def __init__(self, named: frozenset[Node[Any]] = frozenset()) -> None:
+    def __init__(self, named: frozenset[Node[object]] = frozenset()) -> None:
         self.named = named
         self.schemas: dict[str, JsonSchema] = {}
-        self.repeated: set[Node[Any]] = set()
-        self._names: dict[Node[Any], str] = {}
-        self._seen: set[Node[Any]] = set()
+        self.repeated: set[Node[object]] = set()
+        self._names: dict[Node[object], str] = {}
+        self._seen: set[Node[object]] = set()
 
-    def define(self, node: Node[Any], name: str, build: SchemaBuilder) -> JsonSchema:
+    def define(self, node: Node[object], name: str, build: SchemaBuilder) -> JsonSchema:
         """Return the schema of a node: in place, or as a reference to its definition."""
         if node not in self.named:
             if node in self._seen:
@@ -195,7 +195,7 @@ class Definitions:
         return free
 
 
-def walk(node: Node[Any]) -> Iterator[Node[Any]]:
+def walk(node: Node[object]) -> Iterator[Node[object]]:
     """Yield a node and all nodes inside it, each once, recursive types included."""
     seen: set[int] = set()
     waiting = [node]
@@ -208,7 +208,7 @@ def walk(node: Node[Any]) -> Iterator[Node[Any]]:
         waiting.extend(current.parts)
 
 
-def schema_of(node: Node[Any]) -> JsonSchema:
+def schema_of(node: Node[object]) -> JsonSchema:
     """Return the JSON Schema (draft 2020-12) of a type.
 
     A class that the type uses twice, or that contains itself, is defined once under ``$defs``. The root is
@@ -270,9 +270,6 @@ def _is_strict(schema: object) -> bool:
     return all(map(_is_strict, [*below, schema["items"]] if "items" in schema else below))
 
 
-T_co = TypeVar("T_co", covariant=True)
-
-
 @runtime_checkable
 class OutputParser(Protocol[T_co]):
     """Converts the text of a model's reply to a typed value.
@@ -306,11 +303,11 @@ class CustomNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._parser.schema or {"type": "string"})
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         instructions = " ".join(self._parser.format_instructions().split())
         return f"string ({instructions})" if instructions else "string"
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         if is_non_finite(data):  # its text would be the word NaN, which the parser could mistake for content
             raise cursor.failure(f"expected {self.kind}", data)
         text = data if isinstance(data, str) else dump_json(data)
@@ -321,5 +318,5 @@ class CustomNode(Node[Any]):
                 *(Problem(cursor.path + p.path[1:], p.message, p.found) for p in error.problems)
             ) from error
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         return self.read(text, cursor)

@@ -18,7 +18,7 @@ from .scalars import FloatNode
 from .target import Target, type_name
 
 
-class PydanticNode(Node[Any]):
+class PydanticNode(Node[object]):
     """A type that pydantic reads, in strict mode, so that no conversion goes unnoticed.
 
     ``converts`` means that a validator of the user runs first. pydantic may then convert the result if strict
@@ -41,11 +41,11 @@ class PydanticNode(Node[Any]):
         definitions.schemas.update(self._definitions)
         return dict(self._schema)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         hint = f"{self._name} ({self._schema.get('format') or self._schema.get('type') or 'value'})"
         return f'"{hint}"' if self._schema.get("type") == "string" else hint
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         plain = to_python(data, cursor)
         try:
             return self._adapter.validate_json(dump_json(data), strict=True)
@@ -61,11 +61,11 @@ class PydanticNode(Node[Any]):
         cursor.record("converted by its validators", data, value)
         return value
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         return self.read(text.strip(), cursor)
 
 
-def pydantic_node(target: Target) -> Node[Any] | None:
+def pydantic_node(target: Target) -> Node[object] | None:
     """Return the node of a type that pydantic can validate, or None for other types."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(target.annotated)

@@ -39,13 +39,13 @@ from .containers import parse_json_string
 from .node import Definitions, JsonSchema, Node, with_description
 from .pydantic import problems_of, to_python
 from .scalars import AnyNode
-from .target import Target, attribute_docs, class_hints, type_name
+from .target import Target, TypeExpression, attribute_docs, class_hints, type_name
 
 
-def resolve_self_references(tp: Any, cls: Any) -> Any:
+def resolve_self_references(tp: TypeExpression, cls: Any) -> Any:
     """Replace pydantic's placeholder for a generic model inside its own definition by the model ``cls``."""
 
-    def resolve(part: Any) -> Any:
+    def resolve(part: object) -> Any:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
@@ -54,7 +54,7 @@ def resolve_self_references(tp: Any, cls: Any) -> Any:
     return _replace_parts(tp, resolve)
 
 
-def allow_non_finite(tp: Any) -> Any:
+def allow_non_finite(tp: TypeExpression) -> Any:
     """Return a type whose floats may be NaN and infinite, unless their own metadata forbids it."""
     non_finite = Annotated[float, Field(allow_inf_nan=True)]
     return _replace_parts(tp, lambda part: non_finite if part is float else None)
@@ -72,7 +72,7 @@ def drop_unset_type(tp: Any) -> Any:
     return tp if len(rest) in (0, len(args)) else Union[rest]  # noqa: UP007
 
 
-def _replace_parts(tp: Any, replacement: Callable[[Any], Any]) -> Any:
+def _replace_parts(tp: Any, replacement: Callable[[object], Any]) -> Any:
     """Replace each part of a type for which ``replacement`` does not return None."""
     new = replacement(tp)
     if new is not None:
@@ -106,7 +106,7 @@ class FieldSpec(NamedTuple):
 
     name: str
     keys: tuple[str, ...]
-    type: Any
+    type: TypeExpression
     required: bool
     description: str | None = None
     raw: bool = False
@@ -131,7 +131,7 @@ class RecordSpec(NamedTuple):
 
     cls: type
     fields: tuple[FieldSpec, ...]
-    make: Callable[[dict[str, Any]], Any]
+    make: Callable[[dict[str, object]], object]
     exact: bool = False
     extra: Extra = "ignore"
     by_key: bool = False
@@ -174,6 +174,7 @@ def _class_docstring(cls: type) -> str | None:
 
 
 def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSpec, ...]:
+    """Describe the fields of a pydantic model or dataclass, with its aliases and validators."""
     config = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     by_name = config.get("populate_by_name") or config.get("validate_by_name")
     by_alias = config.get("validate_by_alias", True)
@@ -189,6 +190,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
             keys = tuple(choice for choice in alias.choices if isinstance(choice, str))
         else:
             keys = (alias,) if isinstance(alias, str) else ()
+        # AliasPath("home", "city") reads a part of another field, so the field has no key of its own
         if alias is not None and not keys and by_alias and not by_name:
             reason = f"its field {name!r} has an alias that is a path into other fields"
             raise UnsupportedTypeError(type_name(cls), "", ["records"], reason)
@@ -196,7 +198,7 @@ def _pydantic_fields(cls: Any, fields: Mapping[str, FieldInfo]) -> tuple[FieldSp
             keys = (name,)
         elif by_name and name not in keys:
             keys = (*keys, name)
-        tp: Any = resolve_self_references(info.annotation, cls)
+        tp: TypeExpression = resolve_self_references(info.annotation, cls)
         if config.get("allow_inf_nan"):  # an explicit setting: by default nothing is in the config
             tp = allow_non_finite(tp)
         extras = list(info.metadata)
@@ -215,8 +217,8 @@ def _has_before_validator(metadata: Iterable[object]) -> bool:
     return any(isinstance(item, (BeforeValidator, PlainValidator, WrapValidator)) for item in metadata)
 
 
-def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, Any]) -> RecordSpec:
-    if not cls.__pydantic_complete__:
+def _pydantic_model(cls: type[BaseModel], namespace: Mapping[str, object]) -> RecordSpec:
+    if not cls.__pydantic_complete__:  # a forward reference to a class that is defined later or locally
         cls.model_rebuild(_types_namespace=dict(namespace))
     fields = _pydantic_fields(cls, cls.model_fields)
     extra = cls.model_config.get("extra") or "ignore"
@@ -264,21 +266,14 @@ def _plain_specs(
     """Describe the fields of a class by its annotations; a field without annotation accepts any JSON."""
     docs = attribute_docs(target.origin)
     hints = class_hints(target.type, target.namespace)
-    known = dict.fromkeys([*required, *optional], Any)
-    types_by_name = {**{name: tp for name, tp in hints.items() if name in known}, **known, **hints}
-    return tuple(
-        FieldSpec(
-            name,
-            (name,),
-            types_by_name[name].type
-            if isinstance(types_by_name[name], dataclasses.InitVar)
-            else types_by_name[name],
-            name in required,
-            docs.get(name),
-        )
-        for name in types_by_name
-        if name in known
-    )
+    names = [*required, *optional]
+    specs = []
+    for name in [*(n for n in hints if n in names), *(n for n in names if n not in hints)]:
+        tp: Any = hints.get(name, Any)
+        if isinstance(tp, dataclasses.InitVar):
+            tp = tp.type
+        specs.append(FieldSpec(name, (name,), tp, name in required, docs.get(name)))
+    return tuple(specs)
 
 
 def _dataclass(target: Target) -> RecordSpec:
@@ -333,10 +328,11 @@ def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
 
 
 def _is_slot(attribute: object) -> bool:
+    """Return True for the descriptor that ``__slots__`` creates, which only stores a value."""
     return isinstance(attribute, types.MemberDescriptorType)
 
 
-def _is_class_var(tp: Any) -> bool:
+def _is_class_var(tp: TypeExpression) -> bool:
     return tp is ClassVar or get_origin(tp) is ClassVar
 
 
@@ -350,7 +346,7 @@ def _typed_dict(target: Target) -> RecordSpec:
     return RecordSpec(cls, fields, dict, description=_class_docstring(cls))
 
 
-def _is_required(tp: Any) -> bool | None:
+def _is_required(tp: TypeExpression) -> bool | None:
     """Return whether Required or NotRequired qualifies the type of a key; None if neither does."""
     origin = get_origin(tp)
     if origin is typing_extensions.Required:
@@ -373,12 +369,12 @@ def _attrs_class(target: Target) -> RecordSpec:
     import attrs  # imported late: only users of attrs have it installed
 
     cls: Any = target.origin
-    known = {attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
-    optional = [name for name, attribute in known.items() if attribute.default is not attrs.NOTHING]
-    fields = _plain_specs(target, [name for name in known if name not in optional], optional)
+    attributes = {attribute.name: attribute for attribute in attrs.fields(cls) if attribute.init}
+    optional = [name for name, attribute in attributes.items() if attribute.default is not attrs.NOTHING]
+    fields = _plain_specs(target, [name for name in attributes if name not in optional], optional)
 
-    def make(values: dict[str, Any]) -> Any:
-        return cls(**{known[name].alias: value for name, value in values.items()})
+    def make(values: dict[str, object]) -> object:
+        return cls(**{attributes[name].alias: value for name, value in values.items()})
 
     return RecordSpec(cls, fields, make, description=_class_docstring(cls))
 
@@ -391,7 +387,7 @@ def _struct(target: Target) -> RecordSpec:
     hints = class_hints(target.type, target.namespace)
     fields = []
     config = cls.__struct_config__
-    tag = config.tag_field
+    tag = config.tag_field  # a tagged Struct has a key for its name, which is not among its fields
     if tag is not None:
         fields.append(FieldSpec(tag, (tag,), Literal[config.tag], True))
     for field in msgspec.structs.fields(cls):
@@ -399,41 +395,41 @@ def _struct(target: Target) -> RecordSpec:
         tp = drop_unset_type(hints[field.name])
         fields.append(FieldSpec(field.name, keys, tp, field.required, docs.get(field.name)))
 
-    def make(values: dict[str, Any]) -> Any:
+    def make(values: dict[str, object]) -> object:
         return cls(**{name: value for name, value in values.items() if name != tag})
 
     extra: Extra = "forbid" if config.forbid_unknown_fields else "ignore"
     return RecordSpec(cls, tuple(fields), make, extra=extra, description=_class_docstring(cls))
 
 
-class RawNode(Node[Any]):
+class RawNode(Node[object]):
     """A field whose unchanged JSON is passed to a validator of its class."""
 
-    def __init__(self, inner: Node[Any]) -> None:
+    def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
         self.kind = inner.kind
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self._inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._inner.schema(definitions)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._inner.hint(enclosing)
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return to_python(data, cursor)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return self._inner.write(value)
 
 
-class RootModelNode(Node[Any]):
+class RootModelNode(Node[object]):
     """A pydantic RootModel: reads the value that it wraps."""
 
-    def __init__(self, cls: type[BaseModel], inner: Node[Any]) -> None:
+    def __init__(self, cls: type[BaseModel], inner: Node[object]) -> None:
         self._cls = cls
         self._inner = inner
         self.kind = inner.kind
@@ -441,28 +437,28 @@ class RootModelNode(Node[Any]):
         self.any_text = inner.any_text
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self._inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return self._inner.schema(definitions)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._inner.hint((*enclosing, self)) if self not in enclosing else self._cls.__name__
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         return self.check(self._inner.read(data, cursor), cursor)
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         return self.check(self._inner.read_text(text, cursor), cursor)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, self._cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         model: Any = value
         return self._inner.write(model.root)
 
-    def check(self, value: Any, cursor: Cursor) -> Any:
+    def check(self, value: object, cursor: Cursor) -> object:
         """Return the model with a value that was read. Raises ValidationFailure if the model rejects it."""
         try:
             return self._cls.model_validate(value)
@@ -470,10 +466,10 @@ class RootModelNode(Node[Any]):
             raise ValidationFailure(*problems_of(error, cursor)) from error
 
 
-Build = Callable[[Target], Node[Any]]
+Build = Callable[[Target], Node[object]]
 
 
-class ObjectNode(Node[Any]):
+class ObjectNode(Node[object]):
     """A record: each field is read by its own node, then the class is created from the values.
 
     Attributes:
@@ -489,13 +485,13 @@ class ObjectNode(Node[Any]):
         self.spec = spec
         self.name = spec.cls.__name__
         self.kind = f"an object ({self.name})"
-        self.nodes: dict[str, Node[Any]] = {}
+        self.nodes: dict[str, Node[object]] = {}
         self.descriptions: dict[str, str | None] = {}
         self._by_key = {key: field for field in spec.fields for key in field.keys}
         self._by_normalized_key: dict[str, FieldSpec | None] = {}
         for key, field in self._by_key.items():
-            known = self._by_normalized_key.setdefault(normalize_key(key), field)
-            if known is not field:
+            first = self._by_normalized_key.setdefault(normalize_key(key), field)
+            if first is not field:  # two fields with similar names: only exact keys are accepted
                 self._by_normalized_key[normalize_key(key)] = None
 
     @property
@@ -503,7 +499,7 @@ class ObjectNode(Node[Any]):
         return self.spec.exact
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return tuple(self.nodes.values())
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -525,7 +521,7 @@ class ObjectNode(Node[Any]):
         }
         return with_description(schema, self.spec.description)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         if self in enclosing:
             return self.name
         inside = (*enclosing, self)
@@ -541,7 +537,7 @@ class ObjectNode(Node[Any]):
         rows = [f"{text},  // {comment}" if comment else f"{text}," for text, comment in lines]
         return "{\n" + "\n".join("  " + row.replace("\n", "\n  ") for row in rows) + "\n}"
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         data = parse_json_string(data, "{", cursor)
         if not isinstance(data, dict):
             raise cursor.failure(f"expected {self.kind}", data)
@@ -549,7 +545,7 @@ class ObjectNode(Node[Any]):
             return self._read_whole_object(self.spec.adapter, data, cursor)
         return self._read_fields(data, cursor)
 
-    def _read_whole_object(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> Any:
+    def _read_whole_object(self, adapter: TypeAdapter[Any], data: dict[str, Json], cursor: Cursor) -> object:
         """Read an object whose class has a validator that must see the unchanged JSON.
 
         First pydantic reads exact JSON, then the nodes read the fields, last pydantic converts leniently.
@@ -571,9 +567,9 @@ class ObjectNode(Node[Any]):
         cursor.record("converted by its validators", data, value)
         return value
 
-    def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> Any:
+    def _read_fields(self, data: dict[str, Json], cursor: Cursor) -> object:
         matches, extra, problems = self._assign_keys(data, cursor)
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         failures = [ValidationFailure(*problems)] if problems else []
         for field in self.spec.fields:
             if field.name not in matches:
@@ -584,7 +580,7 @@ class ObjectNode(Node[Any]):
             key, value = matches[field.name]
             try:
                 read = self.nodes[field.name].read(value, cursor.child(key))
-            except ValidationFailure as failure:
+            except ValidationFailure as failure:  # go on, so that all problems are reported together
                 failures.append(failure)
             else:
                 values[field.keys[0] if self.spec.by_key else field.name] = read
@@ -604,6 +600,7 @@ class ObjectNode(Node[Any]):
 
         Returns the key and value of each field, the unknown keys that are kept, and the problems.
         """
+        # exact names win over similar ones, wherever they are in the object, so there are two passes
         matches: dict[str, tuple[str, Json]] = {}
         problems: list[Problem] = []
         others: list[tuple[str, Json]] = []
@@ -633,7 +630,7 @@ class ObjectNode(Node[Any]):
                 cursor.child(key).record_dropped("unknown key left out")
         return matches, extra, problems
 
-    def make(self, values: dict[str, Any], data: Json, cursor: Cursor) -> Any:
+    def make(self, values: dict[str, object], data: Json, cursor: Cursor) -> object:
         """Create the record from the values of its fields; ``data`` is shown in the error.
 
         Raises ValidationFailure if the class rejects the values.
@@ -648,8 +645,9 @@ class ObjectNode(Node[Any]):
             raise cursor.failure(f"{self.name} refuses the values: {error}", data) from error
 
     def _make_with_validators(
-        self, adapter: TypeAdapter[Any], values: dict[str, Any], data: Json, cursor: Cursor
-    ) -> Any:
+        self, adapter: TypeAdapter[Any], values: dict[str, object], data: Json, cursor: Cursor
+    ) -> object:
+        """Create a record some of whose validators receive JSON; a lenient conversion by them is recorded."""
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:
@@ -661,7 +659,7 @@ class ObjectNode(Node[Any]):
     def _raw_keys(self) -> frozenset[str]:
         return frozenset(field.keys[0] for field in self.spec.fields if field.raw)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         values = self._field_values(value)
         data = {
             field.keys[0]: self.nodes[field.name].write(values.pop(field.name))
@@ -672,7 +670,7 @@ class ObjectNode(Node[Any]):
             data |= {name: AnyNode().write(other) for name, other in values.items()}
         return data
 
-    def _field_values(self, value: Any) -> dict[str, Any]:
+    def _field_values(self, value: Any) -> dict[str, object]:
         """Return the values of a record by field name, with extra values by their own names."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
@@ -694,6 +692,7 @@ class ObjectNode(Node[Any]):
 
     @cached_property
     def _fixed(self) -> int | None:
+        # cached, because the fast path asks for every reply
         if self.spec.extra == "allow" or not all(field.required for field in self.spec.fields):
             return None
         below = [node.fixed_keys() for node in self.nodes.values()]
@@ -712,7 +711,7 @@ class ObjectNode(Node[Any]):
         return count
 
     @cached_property
-    def _nodes_with_parts(self) -> list[tuple[str, Node[Any]]]:
+    def _nodes_with_parts(self) -> list[tuple[str, Node[object]]]:
         return [(name, node) for name, node in self.nodes.items() if node.parts]
 
 
@@ -722,7 +721,9 @@ def normalize_key(key: str) -> str:
     return re.sub(r"[\W_]+", "", "".join(c for c in parts if not unicodedata.combining(c)))
 
 
-def object_node(target: Target, build: Build, register: Callable[[Node[Any]], None]) -> Node[Any] | None:
+def object_node(
+    target: Target, build: Build, register: Callable[[Node[object]], None]
+) -> Node[object] | None:
     """Return the node of a record class, or None for all other types.
 
     ``register`` is called with the node before its fields are built: a field may refer to its own class.
@@ -768,7 +769,7 @@ class EnvelopeNode(Node[T]):
         self.prose = inner.prose
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return (self.inner,)
 
     def schema(self, definitions: Definitions) -> JsonSchema:
@@ -779,17 +780,18 @@ class EnvelopeNode(Node[T]):
             "additionalProperties": False,
         }
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return f'{{"{self.field}": {self.inner.hint((*enclosing, self))}}}'
 
     def read(self, data: Json, cursor: Cursor) -> T:
+        # an object with only this key is always the envelope, even if the value has such a key itself
         if isinstance(data, dict) and set(data) == {self.field}:
             return self.inner.read(data[self.field], cursor.child(self.field))
         value = self.inner.read(data, cursor)
         cursor.record("envelope left out", data, value)
         return value
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return {self.field: self.inner.write(value)}
 
     def read_text(self, text: str, cursor: Cursor) -> T:

@@ -43,7 +43,7 @@ class StringNode(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return dict(self._schema)
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._hint
 
     def read(self, data: Json, cursor: Cursor) -> T:
@@ -58,7 +58,7 @@ class StringNode(Node[T]):
         return self.read(text.strip(), cursor)
 
 
-def string_node(target: Target) -> Node[Any] | None:
+def string_node(target: Target) -> Node[object] | None:
     """Return the node of bytes, UUID or a path, or None for other types."""
     tp = target.type
     if tp is bytes:
@@ -80,7 +80,7 @@ def _read_uuid(text: str) -> UUID:
 
 def _read_path(cls: type[PurePath]) -> Callable[[str], PurePath]:
     def read(text: str) -> PurePath:
-        if not text or "\n" in text or "\0" in text:
+        if not text or "\n" in text or "\0" in text:  # pathlib accepts prose of several lines as a path
             raise ValueError("not a path")
         return cls(text)
 
@@ -110,7 +110,7 @@ class TextNode(Node[str]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string"}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return "string"
 
     def read(self, data: Json, cursor: Cursor) -> str:
@@ -139,7 +139,7 @@ class NumberNode(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": self.json_type}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self.json_type
 
     @abstractmethod
@@ -189,6 +189,7 @@ class IntNode(NumberNode[int]):
             if number.bit_length() > _MOST_BITS:
                 raise cursor.failure("expected an integer of a sensible size", number)
             return number
+        # 1e1000000000 is a short text whose integer would fill the memory
         if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
             raise cursor.failure("expected an integer of a sensible size", number)
         whole = int(number)
@@ -216,7 +217,7 @@ class FloatNode(NumberNode[float]):
         number = super().schema(definitions)
         return number if self.finite else {"anyOf": [number, dict(NON_FINITE_SCHEMA)]}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return "number" if self.finite else 'number | "NaN" | "Infinity" | "-Infinity"'
 
     def read(self, data: Json, cursor: Cursor) -> float:
@@ -237,7 +238,7 @@ class FloatNode(NumberNode[float]):
         cursor.record(NON_FINITE_RULE, text, number)
         return float(number)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         name = non_finite_name(value) if isinstance(value, float) and not self.finite else None
         return super().write(value) if name is None else name
 
@@ -269,7 +270,7 @@ class FractionNode(NumberNode[Fraction]):
     json_type = "string"
     _RATIO = re.compile(r"\s*([+-]?\d{1,2000})(?:\s*/\s*(\d{1,2000}))?\s*")
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return '"numerator/denominator"'
 
     def read(self, data: Json, cursor: Cursor) -> Fraction:
@@ -300,7 +301,7 @@ class NoneNode(Node[None]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "null"}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return "null"
 
     def read(self, data: Json, cursor: Cursor) -> None:
@@ -313,7 +314,7 @@ class NoneNode(Node[None]):
         cursor.record("null as text", text, None)
 
 
-class AnyNode(Node[Any]):
+class AnyNode(Node[object]):
     """Any JSON; numbers become int or float."""
 
     kind = "JSON"
@@ -321,10 +322,10 @@ class AnyNode(Node[Any]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return "any JSON"
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         if isinstance(data, dict):
             return {key: self.read(value, cursor.child(key)) for key, value in data.items()}
         if isinstance(data, list):
@@ -333,11 +334,11 @@ class AnyNode(Node[Any]):
             return FloatNode().convert(data, cursor)
         return data
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         raise cursor.failure("expected JSON", text)
 
 
-_PLAIN: dict[Any, Callable[[], Node[Any]]] = {
+_PLAIN: dict[Any, Callable[[], Node[object]]] = {
     str: TextNode,
     int: IntNode,
     float: FloatNode,
@@ -349,7 +350,7 @@ _PLAIN: dict[Any, Callable[[], Node[Any]]] = {
 }
 
 
-def scalar_node(target: Target) -> Node[Any] | None:
+def scalar_node(target: Target) -> Node[object] | None:
     """Return the node of a scalar type, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
@@ -369,7 +370,7 @@ class TemporalNode(Node[T]):
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"type": "string", "format": self._format}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return self._hint
 
     def read(self, data: Json, cursor: Cursor) -> T:
@@ -395,7 +396,7 @@ class TemporalNode(Node[T]):
     def read_text(self, text: str, cursor: Cursor) -> T:
         return self.read(text, cursor)
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, timedelta):
             return super().write(value)
         length = abs(value)  # pydantic would write years, which have no fixed length
@@ -434,7 +435,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def temporal_node(target: Target) -> Node[Any] | None:
+def temporal_node(target: Target) -> Node[object] | None:
     """Return the node of a date, time, datetime or timedelta, or None for other types.
 
     A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.

@@ -33,8 +33,11 @@ from typing_extensions import Format, get_annotations, get_original_bases, is_ty
 
 from ..result.errors import UnsupportedTypeError
 
+# A class, a generic alias, a union, a string …: Python has no common type of them.
+TypeExpression: TypeAlias = object
 
-def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
+
+def substitute(tp: TypeExpression, arguments: Mapping[object, object]) -> Any:
     """Replace type variables in a type: ``list[T]`` with ``{T: int}`` gives ``list[int]``."""
     if not arguments:
         return tp
@@ -52,7 +55,7 @@ def substitute(tp: Any, arguments: Mapping[Any, Any]) -> Any:
     return generic[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
 
 
-def class_hints(tp: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
+def class_hints(tp: TypeExpression, namespace: Mapping[str, object]) -> dict[str, object]:
     """Return the resolved annotations of a class, or of a generic alias such as ``Box[int]``.
 
     Inherited annotations are included. ``namespace`` holds the local names that string annotations may use.
@@ -61,7 +64,7 @@ def class_hints(tp: Any, namespace: Mapping[str, Any]) -> dict[str, Any]:
     cls = get_origin(tp) or tp
     arguments_by_class = type_arguments_by_class(tp)
     resolved = get_type_hints(cls, localns=dict(namespace), include_extras=True)
-    hints: dict[str, Any] = dict.fromkeys(resolved)  # inherited fields come first
+    hints: dict[str, object] = dict.fromkeys(resolved)  # inherited fields come first
     for base in base_classes(cls):
         own = resolved if base is cls else get_type_hints(base, localns=dict(namespace), include_extras=True)
         for name in _own_annotations(base):
@@ -90,11 +93,11 @@ def _own_annotations(cls: Any) -> list[str]:
     return [name for name in names if not (is_typeddict(cls) and name in inherited)]
 
 
-def type_arguments_by_class(tp: Any) -> dict[type, dict[Any, Any]]:
+def type_arguments_by_class(tp: TypeExpression) -> dict[type, dict[object, object]]:
     """Return the type arguments of each class among the bases of a type, by type variable."""
-    arguments_by_class: dict[type, dict[Any, Any]] = {}
+    arguments_by_class: dict[type, dict[object, object]] = {}
 
-    def visit(tp: Any, outer: Mapping[Any, Any]) -> None:
+    def visit(tp: TypeExpression, outer: Mapping[object, object]) -> None:
         cls = get_origin(tp) or tp
         if not isinstance(cls, type):
             return
@@ -143,25 +146,25 @@ class Target:
     """
 
     type: Any
-    metadata: tuple[Any, ...] = ()
+    metadata: tuple[object, ...] = ()
     path: str = ""
-    namespace: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    namespace: Mapping[str, object] = field(default_factory=dict, compare=False)
     alias: str | None = field(default=None, compare=False)  # registries cache by type, however it is written
-    scope: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    scope: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     @staticmethod
     def of(
         tp: Any,
         path: str = "",
-        namespace: Mapping[str, Any] | None = None,
-        scope: Mapping[str, Any] | None = None,
+        namespace: Mapping[str, object] | None = None,
+        scope: Mapping[str, object] | None = None,
     ) -> Target:
         """Remove aliases, NewType, Annotated, qualifiers and forward references from a type.
 
         Raises UnsupportedTypeError for a name that cannot be resolved, for a type variable without a bound,
         and for an alias that refers only to itself.
         """
-        metadata: tuple[Any, ...] = ()
+        metadata: tuple[object, ...] = ()
         alias: str | None = None
         names = namespace or {}
         scope_names = names if scope is None else scope
@@ -216,7 +219,7 @@ class Target:
                 return text
         return None
 
-    def child(self, tp: Any, field: str | None = None) -> Target:
+    def child(self, tp: TypeExpression, field: str | None = None) -> Target:
         """Return the target of a part of this type; ``field`` is the name if the part is a field."""
         here = type_name(self.type) + (f".{field}" if field else "")
         return Target.of(tp, f"{here}, in {self.path}" if self.path else here, self.namespace, self.scope)
@@ -227,7 +230,7 @@ class Target:
         return Annotated[(self.type, *self.metadata)] if self.metadata else self.type
 
 
-def type_name(tp: Any) -> str:
+def type_name(tp: TypeExpression) -> str:
     """Return a type as it is written in source code: ``list[Person | None]``."""
     if tp is None or tp is types.NoneType:
         return "None"
@@ -247,13 +250,14 @@ def type_name(tp: Any) -> str:
     return name if isinstance(name, str) else repr(tp)
 
 
-def _argument_name(argument: Any) -> str:
+def _argument_name(argument: object) -> str:
     if isinstance(argument, (str, int, bytes)) or (argument is not None and not _is_type(argument)):
         return repr(argument)
     return type_name(argument)
 
 
-def _is_type(argument: Any) -> bool:
+def _is_type(argument: object) -> bool:
+    """Return True for a type argument that is a type, and not a value as in Literal."""
     return (
         isinstance(argument, (type, TypeVar))
         or get_origin(argument) is not None
@@ -262,7 +266,7 @@ def _is_type(argument: Any) -> bool:
     )
 
 
-def _is_alias(tp: Any) -> bool:
+def _is_alias(tp: TypeExpression) -> bool:
     if isinstance(tp, typing_extensions.TypeAliasType):
         return True
     # from Python 3.12 on, the class of typing is another one than that of typing_extensions
@@ -270,7 +274,9 @@ def _is_alias(tp: Any) -> bool:
     return builtin is not None and isinstance(tp, builtin)
 
 
-def _alias_namespace(alias: Any, outer: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+def _alias_namespace(
+    alias: Any, outer: Mapping[str, object], names: Mapping[str, object]
+) -> dict[str, object]:
     """Return the names that the value of a type alias may use.
 
     Local names come first, then the alias itself, the names of its module and those of the enclosing alias.
@@ -280,7 +286,7 @@ def _alias_namespace(alias: Any, outer: Mapping[str, Any], names: Mapping[str, A
 
 
 # The standard library resolves forward references only inside of classes and functions.
-def _resolve(tp: str | ForwardRef, namespace: Mapping[str, Any], path: str) -> Any:
+def _resolve(tp: str | ForwardRef, namespace: Mapping[str, object], path: str) -> Any:
     text = tp if isinstance(tp, str) else tp.__forward_arg__
     module = None if isinstance(tp, str) else tp.__forward_module__
     defined_in = sys.modules.get(module) if isinstance(module, str) else None

@@ -15,25 +15,25 @@ from .records import ObjectNode
 from .scalars import AnyNode, NoneNode, TextNode
 from .target import Target
 
-Build = Callable[[Target], Node[Any]]
+Build = Callable[[Target], Node[object]]
 
 
 class _Fit(NamedTuple):
     """A member of the union that can read the data, with its value and coercions."""
 
-    option: Node[Any]
-    value: Any
+    option: Node[object]
+    value: object
     coercions: list[Coercion]
 
 
-class UnionNode(Node[Any]):
+class UnionNode(Node[object]):
     """One of several types.
 
     Attributes:
         options: The nodes of the members, in the order of their declaration.
     """
 
-    def __init__(self, options: tuple[Node[Any], ...], tag: str | None) -> None:
+    def __init__(self, options: tuple[Node[object], ...], tag: str | None) -> None:
         self.options = options
         self._declared_tag = tag
         rest = [option for option in options if not isinstance(option, NoneNode)]
@@ -53,16 +53,16 @@ class UnionNode(Node[Any]):
         return any(option.any_text for option in self.options)
 
     @property
-    def parts(self) -> tuple[Node[Any], ...]:
+    def parts(self) -> tuple[Node[object], ...]:
         return self.options
 
     def schema(self, definitions: Definitions) -> JsonSchema:
         return {"anyOf": [option.schema(definitions) for option in self.options]}
 
-    def hint(self, enclosing: tuple[Node[Any], ...] = ()) -> str:
+    def hint(self, enclosing: tuple[Node[object], ...] = ()) -> str:
         return " | ".join(option.hint((*enclosing, self)) for option in self.options)
 
-    def read(self, data: Json, cursor: Cursor) -> Any:
+    def read(self, data: Json, cursor: Cursor) -> object:
         if not isinstance(data, (dict, list)):
             return self._read(data, cursor)
         # without this cache a recursive union would be read once per member, on every level: exponential time
@@ -76,7 +76,7 @@ class UnionNode(Node[Any]):
         cursor.coercions.extend(coercions)
         return value
 
-    def _outcome(self, data: Json, cursor: Cursor) -> ValidationFailure | tuple[Any, list[Coercion]]:
+    def _outcome(self, data: Json, cursor: Cursor) -> ValidationFailure | tuple[object, list[Coercion]]:
         before = len(cursor.coercions)
         try:
             value = self._read(data, cursor)
@@ -86,16 +86,21 @@ class UnionNode(Node[Any]):
         del cursor.coercions[before:]
         return value, coercions
 
-    def _read(self, data: Json, cursor: Cursor) -> Any:
+    def _read(self, data: Json, cursor: Cursor) -> object:
         options = self.options_by_tag(data, cursor) or self.options
         return self._best(options, data, cursor, lambda option: option.read(data, cursor))
 
-    def read_text(self, text: str, cursor: Cursor) -> Any:
+    def read_text(self, text: str, cursor: Cursor) -> object:
         return self._best(self.options, text, cursor, lambda option: option.read_text(text, cursor))
 
     def _best(
-        self, options: tuple[Node[Any], ...], data: Json, cursor: Cursor, read: Callable[[Node[Any]], Any]
-    ) -> Any:
+        self,
+        options: tuple[Node[object], ...],
+        data: Json,
+        cursor: Cursor,
+        read: Callable[[Node[object]], object],
+    ) -> object:
+        """Read the data with each option and return the value of the one that needs the fewest coercions."""
         before = len(cursor.coercions)
         fits: list[_Fit] = []
         failures: list[ValidationFailure] = []
@@ -109,7 +114,7 @@ class UnionNode(Node[Any]):
                 failures.append(failure)
             else:
                 fits.append(_Fit(option, value, cursor.coercions[before:]))
-            del cursor.coercions[before:]
+            del cursor.coercions[before:]  # the next member starts from the same state
         # an ambiguous member wins if it needs no more coercions than any other, and then nothing is certain
         for count, ambiguity in ambiguities:
             if all(count <= len(fit.coercions) for fit in fits):
@@ -130,7 +135,7 @@ class UnionNode(Node[Any]):
         data = failures[-1].problems[0].found
         return ValidationFailure(Problem(cursor.path, f"expected {self.kind}", data))
 
-    def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[Any], ...] | None:
+    def options_by_tag(self, data: Json, cursor: Cursor) -> tuple[Node[object], ...] | None:
         """Return the one member whose tag (discriminator) an object has, or None if tags do not decide."""
         if not isinstance(data, dict):
             return None
@@ -157,7 +162,7 @@ class UnionNode(Node[Any]):
         keys = [field.keys[0] for field in objects[0].spec.fields]
         return [key for key in keys if all(_tag_node(node, key) is not None for node in objects)]
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         for option in self.options:
             try:
                 data = option.write(value)
@@ -191,29 +196,30 @@ def _choose(fits: list[_Fit], data: Json, cursor: Cursor) -> _Fit:
     return next((fit for fit in specific if type(fit.value) is type(data)), first)
 
 
-def _equivalent(one: Any, other: Any) -> bool:
+def _equivalent(one: object, other: object) -> bool:
     """Return True if two values are strictly equal, or are equal numbers of different types."""
     return strict_equal(one, other) or (_is_number(one) and _is_number(other) and bool(one == other))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
-def _as_object(node: Node[Any]) -> ObjectNode | None:
+def _as_object(node: Node[object]) -> ObjectNode | None:
     while isinstance(node, RecursiveNode):
         node = node.target
     return node if isinstance(node, ObjectNode) else None
 
 
-def _tag_node(node: ObjectNode, key: str) -> Node[Any] | None:
+def _tag_node(node: ObjectNode, key: str) -> Node[object] | None:
     for field in node.spec.fields:
         if key in field.keys and isinstance(node.nodes[field.name], ChoiceNode):
             return node.nodes[field.name]
     return None
 
 
-def _can_read(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
+# Tags are read with the usual leniency, so that "Dog" selects the member with the tag "dog".
+def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
     if node is None:
         return False
     try:
@@ -223,14 +229,11 @@ def _can_read(node: Node[Any] | None, value: Json, cursor: Cursor) -> bool:
     return True
 
 
-def union_node(target: Target, build: Build) -> Node[Any] | None:
+def union_node(target: Target, build: Build) -> Node[object] | None:
     """Return the node of a union, ``Optional`` included, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
-    tag = next((item.discriminator for item in target.metadata if _has_tag(item)), None)
+    discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
+    tag = next((tag for tag in discriminators if isinstance(tag, str)), None)
     options = tuple(build(target.child(arg)) for arg in target.args)
     return UnionNode(options, tag)
-
-
-def _has_tag(item: Any) -> bool:
-    return isinstance(getattr(item, "discriminator", None), str)

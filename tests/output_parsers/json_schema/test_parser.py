@@ -399,7 +399,9 @@ def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
         "additionalProperties": False,
         "$defs": {"a": {"type": "integer"}},
     }
-    tree = schema_parser({"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}).with_envelope()
+    tree = schema_parser(
+        {"type": "array", "items": {"$ref": "#"}, "examples": [{"$ref": "#"}]}
+    ).with_envelope()
     assert tree.schema == {
         "type": "object",
         "properties": {"value": {"$ref": "#/$defs/Root"}},

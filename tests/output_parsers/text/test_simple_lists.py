@@ -155,8 +155,7 @@ def test_a_markdown_list_is_read_as_langchain_reads_it(text: str, items: list[st
 
 def test_a_text_without_a_markdown_list_is_refused() -> None:
     assert refusal(MARKDOWN, "1. foo") == (
-        "cannot read the reply: $: expected a markdown list; the reply has no items "
-        "(the reply: '1. foo')"
+        "cannot read the reply: $: expected a markdown list; the reply has no items (the reply: '1. foo')"
     )
 
 
