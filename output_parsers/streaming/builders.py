@@ -75,7 +75,7 @@ Part: TypeAlias = str | Member | Container
 
 
 class ScanState(NamedTuple):
-    """The state of a scan at one moment.
+    """The state of the scan of a growing JSON text at one moment.
 
     Attributes:
         stack: The open containers, each with the number of its parts.
@@ -91,7 +91,7 @@ class ScanState(NamedTuple):
 
 
 def exact_json(container: Container) -> str | None:
-    """Return the text of a closed container. None if it has a member that is not exact JSON."""
+    """Return the JSON text of a closed container. None if one of its members is not exact JSON."""
     members = []
     for part in container.parts:
         if isinstance(part, str):
@@ -110,7 +110,7 @@ _MEMBERS = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=list)
 
 
 def decode_items(run: str) -> list[Json]:
-    """Decode a run of exact JSON in an array."""
+    """Decode a run of array items that are exact JSON."""
     items: list[Json] = _ITEMS.raw_decode("[" + run.rstrip(" \t\r\n,") + "]")[0]
     return items
 
@@ -123,7 +123,7 @@ IGNORED = object()  # the result of a builder for a member that the type does no
 
 
 class MemberSpec(NamedTuple):
-    """How the value of a member is read and shown.
+    """How an object's member or a list's item is read and shown.
 
     Attributes:
         node: Reads the value.
@@ -158,13 +158,13 @@ class Builder:
     returns_json = False
 
     def start_member(self, key: str) -> None:
-        """Set the key of the next member."""
+        """Begin the next member of the container, with its key."""
 
     def add_value(self, value: Json) -> None:
         """Add the JSON value of the next member."""
 
     def add_members(self, members: list[tuple[str, Json]]) -> None:
-        """Add several members."""
+        """Add several members that follow one another."""
         for key, value in members:
             self.start_member(key)
             self.add_value(value)
@@ -184,19 +184,19 @@ class Builder:
         return False
 
     def add_built(self, child: Builder) -> None:
-        """Add the next member, a closed container, from its builder."""
+        """Add the next member, a closed container that its own builder has read."""
 
     def build(self) -> object:
-        """Return the value of the closed container, or INVALID, or IGNORED."""
+        """Return the value of the container, now that it is closed. May be INVALID or IGNORED."""
         return IGNORED
 
     @property
     def size(self) -> int:
-        """The number of members that are shown. Negative if not even the container is shown."""
+        """The number of members that snapshots show. Negative if not even the container is shown."""
         return 0
 
     def member_spec(self, key: str, index: int) -> MemberSpec | None:
-        """Return the spec of a member that is being written after ``index`` members. None to hide it."""
+        """Return how a member that is being written is shown. None to hide it."""
         return None
 
     def view(self, size: int, tail: Tail) -> object:
@@ -208,7 +208,7 @@ _IGNORING = Builder()
 
 
 class JsonBuilder(Builder):
-    """Collects a container as JSON, for types whose value is shown only when it is complete.
+    """Collects a container as plain JSON, for types whose value is shown only when it is complete.
 
     Attributes:
         fields: The members of an object.
@@ -493,7 +493,7 @@ class ListBuilder(MemberBuilder):
 
 
 def build_parts(container: Container, count: int) -> None:
-    """Give the first ``count`` parts of a container to its builder, without those that it already has.
+    """Let the builder of a container read its first ``count`` parts, if it has not read them yet.
 
     Closed containers in it are read from their text, or built by builders of their own.
     """
@@ -519,7 +519,10 @@ def _builder_of(container: Container) -> Builder:
 
 
 def _add_parts(container: Container, count: int) -> Container | None:
-    """Give parts to a builder. Return a closed container that must be built first, None at the end."""
+    """Give parts of a container to its builder.
+
+    Returns a closed container that must be built first, or None when all parts are read.
+    """
     builder, sizes = _builder_of(container), container.sizes
     if not sizes:
         sizes.append(builder.size)

@@ -1,4 +1,4 @@
-"""Decides how the values of a type are built from a growing text, and makes the views of snapshots.
+"""Decides how the values of each type are built from a growing text, and makes the views of snapshots.
 
 A value is shown early only if nothing that follows can change it. A list of integers, for example, is built
 item by item. A union of two records without a tag is built only when it is closed, because the last key may
@@ -61,7 +61,7 @@ MakeBuilder = Callable[[Cursor], Builder]
 
 @lru_cache(maxsize=256)
 def factory_for(node: TypeNode) -> BuilderFactory:
-    """Return the factory for replies of a type."""
+    """Return the shared factory that makes builders for replies of a type."""
     return BuilderFactory(node)
 
 
@@ -92,7 +92,7 @@ class BuilderFactory:
     def spec(
         self, node: TypeNode, name: object = None, *, is_exact_key: bool = True, is_hidden: bool = False
     ) -> MemberSpec:
-        """Return the spec of a member that a node reads."""
+        """Return how a member of a type is read and shown."""
         return MemberSpec(
             node,
             _IDENTITY_TYPES.get(type(resolve_recursive(node))),
@@ -105,6 +105,7 @@ class BuilderFactory:
         )
 
     def _exact_reader(self, node: TypeNode) -> ReadExact | None:
+        """Return the function that reads exact JSON of a type at once. None if there is none."""
         record = resolve_recursive(node)
         if isinstance(record, AnyNode):
             return _read_any
@@ -120,7 +121,10 @@ class BuilderFactory:
         return read
 
     def _maker(self, node: TypeNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
-        """Return the function that makes builders for a node. ``checks`` are applied to the built value."""
+        """Return the function that makes builders for a node and a bracket.
+
+        ``checks`` are applied to the values that are built.
+        """
         if isinstance(node, EnvelopeNode):
             if bracket == "{":
                 return partial(EnvelopeBuilder, self, node)
@@ -143,6 +147,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _union_maker(self, node: UnionNode, bracket: str, checks: tuple[Check, ...]) -> MakeBuilder:
+        """Return the function that makes builders for a union."""
         options = [option for option in node.options if accepts_bracket(option, bracket)]
         if len(options) == 1:
             return self._maker(options[0], bracket, checks)
@@ -152,6 +157,7 @@ class BuilderFactory:
         return lambda cursor: JsonBuilder(bracket)
 
     def _tuple_plan(self, node: TupleNode, checks: tuple[Check, ...]) -> ListPlan:
+        """Return how tuples of a type are built."""
         specs = tuple(map(self.spec, node.items))
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -162,6 +168,7 @@ class BuilderFactory:
         return ListPlan(specs, None, make)
 
     def _list_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ListPlan:
+        """Return how lists or sets of a type, or arrays of any JSON, are built."""
         make_list: Callable[[list[object]], object] = node.make if isinstance(node, ListNode) else list
 
         def make(items: list[object], cursor: Cursor) -> object:
@@ -174,6 +181,7 @@ class BuilderFactory:
         return ListPlan((), self.spec(node.item if isinstance(node, ListNode) else node), make)
 
     def _dict_plan(self, node: TypeNode, checks: tuple[Check, ...]) -> ObjectPlan:
+        """Return how dicts of a type, or objects of any JSON, are built."""
         value_spec = self.spec(node.value if isinstance(node, DictNode) else node)[:5]
 
         def find_spec(key: str, cursor: Cursor) -> MemberSpec | None:
@@ -191,6 +199,7 @@ class BuilderFactory:
         return ObjectPlan(None, {}, find_spec, make, extra="forbid")
 
     def _record_plan(self, node: ObjectNode, checks: tuple[Check, ...]) -> ObjectPlan:
+        """Return how instances of a record class are built."""
         record, nodes = node.spec, node.nodes
         hidden = validated_fields(node)
         # a field with a validator is hidden until the object is closed, because the validator may change it
@@ -308,6 +317,7 @@ class EnvelopeBuilder(Builder):
         self._builder: Builder | None = None
 
     def _choose(self, key: str = "") -> Builder:
+        """Return the builder of the object, chosen by its first key."""
         if self._builder is None:
             inner = self._node.inner
             if key == self._node.field:
@@ -387,7 +397,7 @@ _Level: TypeAlias = tuple[Builder, int, object]
 
 
 def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> object:
-    """Return what a reply shows in a state of its scan. None if nothing can be shown yet.
+    """Return the view of a reply that is being written. None if nothing can be shown yet.
 
     The view of a list or a record is built only when it is looked at.
     """
@@ -436,7 +446,7 @@ def _visible_levels(state: ScanState, cursor: Cursor) -> list[_Level]:
 
 
 def _string_being_written(state: ScanState, level: _Level) -> Tail:
-    """Return the name and the text so far of the string that is being written in the innermost container."""
+    """Return the name and the text so far of the string at the end of a growing text."""
     text: StringPrefix | str | None
     if state.text is not None:
         key, text = state.key, state.text

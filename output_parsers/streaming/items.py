@@ -109,7 +109,7 @@ class ItemReader(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text of the reply so far."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
@@ -226,6 +226,7 @@ class ItemReader(Generic[T]):
         return Problem(f"$[{self._count}]", message)
 
     def _read_item(self, text: str) -> None:
+        """Read an item from its text, and add it or an error."""
         item = NOT_EXACT if self._fast_reader is None else self._fast_reader(text)
         if item is not NOT_EXACT:  # most items are exact JSON
             self._ready.append(item)
@@ -239,6 +240,7 @@ class ItemReader(Generic[T]):
             self._read_value(value, text)
 
     def _read_value(self, value: Json, text: str) -> None:
+        """Read an item from its JSON value, and add it or an error."""
         try:
             item = self._node.read(value, Cursor(self._leniency, f"$[{self._count}]"))
         except ValidationFailure as failure:
@@ -250,6 +252,7 @@ class ItemReader(Generic[T]):
             self._count += 1
 
     def _add_error(self, text: str, problems: tuple[Problem, ...]) -> None:
+        """Handle an item that does not fit as the policy says."""
         if self._on_error is ItemPolicy.RAISE:
             self._ready.append(OutputParsingError(text, problems))
         elif self._on_error is ItemPolicy.KEEP:
@@ -302,7 +305,7 @@ class ItemListParser(TypeParser[list[Any]]):
     """
 
     def __init__(self, item: TypeParser[Any], policy: ItemPolicy, *, field: str | None = None) -> None:
-        """Create a parser.
+        """Create a parser for a list of items.
 
         Args:
             item: The parser of the items.

@@ -48,7 +48,7 @@ class Snapshot(Generic[T]):
 
     @property
     def value(self) -> T | PartialObject | PartialList | None:
-        """The value so far.
+        """The value of the reply so far.
 
         While an object or a list is being written, it is a ``PartialObject`` or a ``PartialList``. Text is
         a string. Other values are None until they are complete.
@@ -125,7 +125,7 @@ class PartialReader(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text of the reply so far."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
@@ -143,7 +143,7 @@ class PartialReader(Generic[T]):
                 self._window.drop_before(self._last_closed.stack[0][0].end)
 
     def _on_root_closed(self, container: Container) -> bool:
-        """Read the answer. Return True to look for another one: this one is invalid and was never shown."""
+        """Read the answer. Return True to look for another one if it is invalid and was never shown."""
         self._last_closed = ScanState([(container, len(container.parts))])
         self._text_of_reading = self._window.cut(container.start, container.end)
         # read now rather than in ``finish``, so that the last snapshot is an instance of the class
@@ -154,7 +154,7 @@ class PartialReader(Generic[T]):
         return False
 
     def snapshot(self) -> Snapshot[T]:
-        """Return the value so far."""
+        """Return the value of the reply so far."""
         reading = self._reading
         if reading is not None:
             return Snapshot(value=reading.value, done=True)
@@ -198,5 +198,5 @@ class PlainTextReader:
             self._trailing_space.append(answer[len(bare) :])
 
     def so_far(self) -> StringPrefix | None:
-        """Return the text so far. None if there is none."""
+        """Return the text of the answer so far. None if there is none."""
         return self._buffer.prefix() if self._buffer.pieces else None

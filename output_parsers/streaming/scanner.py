@@ -57,7 +57,7 @@ class _Expected(Enum):
 
 
 class IncrementalScanner:
-    """Scans a growing text and keeps the stack of its open containers.
+    """Scans a JSON text that arrives in chunks, and keeps a stack of its open containers.
 
     Attributes:
         stack: The open containers, the outermost first.
@@ -114,10 +114,12 @@ class IncrementalScanner:
         return ScanState(stack, partial_member=self._partial_member)
 
     def _wait(self, position: int) -> int:
+        """Stop scanning until more text comes."""
         self._needs_more = True
         return position
 
     def _give_up(self, position: int) -> int:
+        """Stop scanning for good."""
         self.gave_up = self._finished = self._needs_more = True
         return position
 
@@ -206,6 +208,7 @@ class IncrementalScanner:
         return self._scan_value(top, mark, position)
 
     def _scan_key(self, position: int) -> int:
+        """Scan a key that is not part of a run of exact JSON, and its colon."""
         try:
             token = scan_key(self._text, position)
         except UnreadableToken as unreadable:
@@ -215,6 +218,7 @@ class IncrementalScanner:
         return token.end
 
     def _scan_value(self, top: Container, mark: str, position: int) -> int:
+        """Scan a value, or the beginning of it."""
         if mark in "{[":
             return self._open(mark, position)
         if mark in "\"'":
@@ -232,6 +236,7 @@ class IncrementalScanner:
         return end
 
     def _scan_string(self, string: PartialString, position: int) -> int:
+        """Scan the open string up to its end or the end of the text."""
         text, closer = self._text, self.stack[-1].closer
         position = string.advance(text, position)
         if text[position : position + 1] != string.quote:
@@ -252,6 +257,7 @@ class IncrementalScanner:
             return self._add_member(string.buffer.prefix().join(), position + 1, is_unreadable=True)
 
     def _scan_comment(self, position: int) -> int:
+        """Skip the open comment up to its end or the end of the text."""
         end = _COMMENT_END[self._comment].search(self._text, position)
         if end is None:
             # keep a star at the end: the slash that closes the comment may follow
@@ -261,6 +267,7 @@ class IncrementalScanner:
         return end.end()
 
     def _open(self, bracket: str, position: int) -> int:
+        """Put a new container on the stack."""
         if len(self.stack) >= _MAX_DEPTH:
             return self._give_up(position)
         self.stack.append(Container(bracket, self._key, self._offset + position))
@@ -268,6 +275,7 @@ class IncrementalScanner:
         return position + 1
 
     def _close(self, end: int) -> None:
+        """Take the innermost container from the stack and add it to its parent."""
         container = self.stack.pop()
         container.end = self._offset + end
         self._expected = _Expected.SEPARATOR
@@ -296,7 +304,7 @@ _BLANK = re.compile(r"[\s\ufeff\u200b\u2060\0]*+")
 
 
 class ReasoningFilter:
-    """Removes the reasoning sections at the beginning of a reply.
+    """Removes reasoning such as ``<think>...</think>`` from the beginning of a reply.
 
     ``<think>Let me see.</think>{"age": 3}`` becomes ``{"age": 3}``, whatever the chunks.
 
@@ -313,7 +321,7 @@ class ReasoningFilter:
         self._closing_tag_length = 0
 
     def feed(self, chunk: str) -> str:
-        """Return the part of the answer that is in a chunk.
+        """Return the part of the answer that a chunk contains.
 
         White space before the answer is kept only if there was no reasoning.
         """
@@ -342,6 +350,7 @@ class ReasoningFilter:
         return ""
 
     def _skip_reasoning(self, closing_tag: re.Pattern[str], chunk: str) -> str:
+        """Return the text after the closing tag, "" while it has not come."""
         text = self._pending + chunk
         end = closing_tag.search(text)
         if end is None:
@@ -365,7 +374,7 @@ _LOOK_AHEAD = 4096
 
 
 class RootFinder:
-    """Finds the bracket that opens the answer.
+    """Finds the bracket with which the JSON of a reply begins.
 
     It skips prose, and JSON whose bracket the type does not accept.
     """
@@ -410,10 +419,12 @@ class RootFinder:
             position += 1
 
     def _skip(self, text: str) -> None:
+        """Remember the beginning of the text before the answer."""
         if len(self._skipped) < _LOOK_BACK:
             self._skipped += text[:_LOOK_BACK]
 
     def _skip_json(self, text: str, position: int) -> int:
+        """Skip JSON that is not the answer. Return the position after the skipped text."""
         while token := _BRACKET_OR_STRING.search(text, position):
             mark = token[0]
             # a quote without an end: its string may end in the next chunk
@@ -431,7 +442,7 @@ class RootFinder:
 
 
 class TextWindow:
-    """The end of a growing text. Positions are those in the whole text."""
+    """The last part of a growing text, addressed by positions in the whole text."""
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
@@ -510,6 +521,7 @@ class PartialString:
         return end
 
     def _add(self, piece: str) -> None:
+        """Add text whose meaning is certain."""
         self._raw.append(piece)
         if "\\" not in piece:
             self.buffer.pieces.append(piece)
@@ -628,6 +640,7 @@ def _unless_quotes_are_odd(role: QuoteRole, string: PartialString) -> QuoteRole:
 
 
 def _classify_before_comma(text: str, position: int, closer: str, string: PartialString) -> QuoteRole:
+    """Classify a quote before a comma, by what comes after the comma."""
     match = (_COMMAS if closer == "}" else _SPACE).match(text, position)
     position = match.end() if match else position
     mark = text[position : position + 1]
@@ -651,12 +664,14 @@ def _classify_before_comma(text: str, position: int, closer: str, string: Partia
 
 
 def _classify_before_quoted_key(text: str, position: int, string: PartialString) -> QuoteRole:
+    """Classify a quote before another quote that may begin a key."""
     if _QUOTED_KEY.match(text, position):
         return QuoteRole.CLOSES
     return QuoteRole.UNDECIDED if _CUT_QUOTED_KEY.match(text, position) else _inside(string)
 
 
 def _classify_before_bare_key(text: str, position: int, string: PartialString) -> QuoteRole:
+    """Classify a quote before text that may be a key without quotes."""
     if _CUT_BARE_KEY.match(text, position):
         return QuoteRole.UNDECIDED
     return QuoteRole.CLOSES if _BARE_KEY.match(text, position) else _inside(string)
@@ -674,6 +689,7 @@ def _classify_before_quote(
 
 
 def _classify_before_comment(text: str, position: int, string: PartialString, *, spaced: bool) -> QuoteRole:
+    """Classify a quote before a character that may begin a comment."""
     if position + 1 == len(text):
         return QuoteRole.UNDECIDED
     match = _COMMENT.match(text, position)

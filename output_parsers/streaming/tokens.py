@@ -1,4 +1,4 @@
-r"""Regular expressions and small functions that read the tokens of a growing JSON text.
+r"""Reads the tokens of a growing JSON text: regular expressions and small functions.
 
 Tokens are judged before the text is complete, so each function distinguishes three results: a token, a text
 that cannot be read, and a text that needs more input. ``scan_bare_value("12", 0, "]")`` needs more input,
@@ -134,7 +134,10 @@ class UnreadableToken(Exception):
 
 
 def partial_string(member: re.Match[str]) -> tuple[str, str | None]:
-    """Return the key of a match of PARTIAL_MEMBER and its string so far. None if no string has begun."""
+    """Return the key and the text so far of an incomplete string member.
+
+    ``member`` is a match of PARTIAL_MEMBER. The text is None if no string has begun.
+    """
     key, body = member.groups()
     if body is None:
         return "", None

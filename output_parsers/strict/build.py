@@ -71,7 +71,7 @@ _NEVER_SENT = frozenset(
 
 
 class SizeLimits(NamedTuple):
-    """What is left out of a schema that is too large for a profile.
+    """Limits that shrink a schema that is too large for a provider.
 
     Attributes:
         max_enum: Enums with more values are not sent. None sends all.
@@ -83,7 +83,7 @@ class SizeLimits(NamedTuple):
 
 
 class CodecBuilder:
-    """Builds the codecs of one schema document for one profile.
+    """Takes a JSON Schema apart and chooses a codec for each of its parts.
 
     Attributes:
         profile: What the provider supports.
@@ -102,11 +102,11 @@ class CodecBuilder:
         self._open_definitions: list[str] = []
 
     def build_root(self, location: SchemaLocation) -> Codec:
-        """Build the codec of the whole document."""
+        """Build the codec of the whole schema."""
         return self._build(self._document.schema("#"), location)
 
     def build_nested(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a part inside of an object or an array."""
+        """Build the codec of a schema inside of an object or an array."""
         # a value of a recursive type must pass through an object or an array: that makes it finite
         open_definitions, self._open_definitions = self._open_definitions, []
         try:
@@ -115,6 +115,7 @@ class CodecBuilder:
             self._open_definitions = open_definitions
 
     def _build(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        """Build the codec of a schema. A schema that it refers to becomes a definition."""
         pointer = sole_reference(schema)
         if pointer is not None:
             return self._build_reference(pointer, schema, location)
@@ -125,6 +126,7 @@ class CodecBuilder:
         return self._build_merged(schema, location)
 
     def _build_reference(self, pointer: str, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
+        """Build the codec of a schema that is only a reference."""
         name = pointer.rpartition("/")[2].lstrip("#") or "Root"
         target_location = location if location.of_type else location._replace(path=pointer)
         codec = self._build_definition(pointer, name, self._document.schema(pointer), target_location)
@@ -135,6 +137,7 @@ class CodecBuilder:
     def _build_definition(
         self, key: str, name: str, schema: JsonSchema | bool, location: SchemaLocation
     ) -> Codec:
+        """Build a named definition if it is new, and return a reference to it."""
         definition = self._definitions.get(key)
         if definition is None:
             definition = self._definitions[key] = Definition(self._free_name(name))
@@ -160,7 +163,7 @@ class CodecBuilder:
         return free
 
     def _build_merged(self, schema: JsonSchema | bool, location: SchemaLocation) -> Codec:
-        """Build the codec of a part from everything that holds of it, also through references."""
+        """Build the codec of a schema from everything that holds of it, including what it refers to."""
         merged = merge_constraints(schema, self._document)
         if merged.never:
             return NeverCodec()
@@ -177,7 +180,7 @@ class CodecBuilder:
     def _build_with_choices(
         self, merged: MergedSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
-        """Build a union of all combinations of the options, each combined with the rest of the schema."""
+        """Build a union of all combinations of the options of several anyOf and oneOf."""
         base: Any = {key: value for key, value in merged.plain.items() if key not in ANNOTATIONS}
         base.pop("unevaluatedProperties", None)  # branches together may evaluate what each alone does not
         options: list[JsonSchema | bool] = [base]
@@ -222,6 +225,7 @@ class CodecBuilder:
         return self._build_kinds(kinds, schema, remarks, location)
 
     def _build_untyped(self, schema: JsonSchema, remarks: list[str], location: SchemaLocation) -> Codec:
+        """Build the codec of a schema without ``type``. Its keywords tell what it may be."""
         structured = [
             kind
             for kind, keywords in (("object", _OBJECT_KEYWORDS), ("array", _ARRAY_KEYWORDS))
@@ -264,6 +268,7 @@ class CodecBuilder:
     def _build_kind(
         self, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
     ) -> Codec:
+        """Build the codec of a value of one JSON type."""
         max_depth = self.size_limits.max_depth
         if max_depth is not None and location.depth >= max_depth and kind in ("object", "array"):
             self.findings.add(location, "deep nesting", "sent as JSON text")
@@ -319,7 +324,7 @@ def describe_keyword(keyword: str, value: Any) -> str:
 
 
 def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
-    """Append remarks to a description. Returns None if both are empty."""
+    """Append remarks in parentheses to the description of a schema. Returns None if both are empty."""
     text = "; ".join(remarks)
     if not isinstance(description, str) or not description.strip():
         return text or None
@@ -327,7 +332,7 @@ def add_remarks(description: object, remarks: Iterable[str]) -> str | None:
 
 
 def _null_remark(default: object, *, has_default: bool) -> str:
-    """Describe what null means for an optional property."""
+    """Describe in words what null means for an optional property."""
     if not has_default:
         return "null: left out"
     return f"null: left out, which means {shorten(json.dumps(default, ensure_ascii=False, default=str))}"
@@ -357,7 +362,7 @@ def build_scalar(
 def _sent_keywords(
     builder: CodecBuilder, kind: str, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> dict[str, Any]:
-    """Return the keywords that are sent. The others are appended to the remarks."""
+    """Return the schema keywords that the provider enforces. The others are appended to the remarks."""
     keywords: dict[str, Any] = {}
     for keyword in _KEYWORDS_BY_KIND.get(kind, ()):
         if keyword not in schema:
@@ -397,7 +402,7 @@ def is_keyword_enforced(profile: Profile, kind: str, keyword: str, schema: JsonS
 def build_choice(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec | None:
-    """Build the codec of an enum or a const. Returns None if there are too many values to send."""
+    """Build the codec of an enum or a const. Returns None if it has too many values to send."""
     values = [schema["const"]] if "const" in schema else schema["enum"]
     if "const" in schema and "enum" in schema:
         values = [value for value in values if value in schema["enum"]]
@@ -423,6 +428,7 @@ def build_choice(
 
 
 def _is_too_long(builder: CodecBuilder, values: list[Any]) -> bool:
+    """Return True if an enum has more values than the provider or the size limits allow."""
     limits, max_enum = builder.profile.limits, builder.size_limits.max_enum
     if max_enum is not None and len(values) > max_enum:
         return True
@@ -470,6 +476,7 @@ def _build_tuple(
     remarks: list[str],
     location: SchemaLocation,
 ) -> Codec:
+    """Build the codec of an array whose items differ by position."""
     max_items = schema.get("maxItems")
     # items beyond maxItems cannot occur
     prefix = prefix if max_items is None else prefix[: int(max_items)]
@@ -504,7 +511,7 @@ _SENSITIVE_TO_ABSENCE = frozenset(
 def build_object(
     builder: CodecBuilder, schema: JsonSchema, remarks: list[str], location: SchemaLocation
 ) -> Codec:
-    """Build the codec of an object with its known keys and its free keys."""
+    """Build the codec of an object, from its known keys and the keys that are data."""
     fields = _build_fields(builder, schema, location)
     if fields is None:
         return NeverCodec()
@@ -526,7 +533,7 @@ def build_object(
 def _add_counts(
     builder: CodecBuilder, schema: JsonSchema, codec: Codec, remarks: list[str], location: SchemaLocation
 ) -> None:
-    """Handle the bounds on the number of keys. For a list of pairs they bound its items."""
+    """Handle minProperties and maxProperties. For a dict that is sent as a list they bound its items."""
     key_bounds = {"minItems": "minProperties", "maxItems": "maxProperties"}
     if isinstance(codec, PairsCodec):
         counts = {of_items: schema[of_keys] for of_items, of_keys in key_bounds.items() if of_keys in schema}
@@ -541,7 +548,7 @@ def _add_counts(
 def _build_fields(
     builder: CodecBuilder, schema: JsonSchema, location: SchemaLocation
 ) -> dict[str, ObjectProperty] | None:
-    """Build the codecs of the known keys. Returns None if no value fits a required key."""
+    """Build the codecs of an object's known keys. Returns None if no value fits a required key."""
     required = set(schema.get("required", ()))
     fields: dict[str, ObjectProperty] = {}
     for key in dict.fromkeys([*schema.get("properties", {}), *schema.get("required", ())]):
@@ -594,7 +601,7 @@ def _build_free_properties(
     remarks: list[str],
     location: SchemaLocation,
 ) -> list[FreeProperties]:
-    """Build lists of pairs for the keys that are data: one for each pattern, one for all other keys."""
+    """Build lists of pairs for the keys that are data: one for each key pattern, one for other keys."""
     extras: list[FreeProperties] = []
     patterns = schema.get("patternProperties", {})
     schemas = [*patterns.items(), (None, schema.get("additionalProperties", True))]

@@ -58,7 +58,7 @@ class Codec(ABC):
 
     @abstractmethod
     def bare_schema(self) -> JsonSchema:
-        """Return the schema that is sent, without its description."""
+        """Return the schema that is sent to the provider, without its description."""
 
     @abstractmethod
     def encode(self, value: Json, cursor: Cursor) -> Json:
@@ -69,7 +69,7 @@ class Codec(ABC):
         """Decode a value. A part that cannot be decoded stays unchanged and is recorded as a deviation."""
 
     def schema(self) -> JsonSchema:
-        """Return the schema that is sent."""
+        """Return the schema that is sent to the provider."""
         schema = self.bare_schema()
         if self.title and schema.get("type") == "object":
             schema = {"type": "object", "title": self.title, **schema}
@@ -77,7 +77,7 @@ class Codec(ABC):
 
 
 class Definition:
-    """A named part of a schema. Its codec is set after references to it may already exist."""
+    """A named part of a schema. References to it may exist before its codec is built."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class RefCodec(Codec):
         return self.target.kinds
 
     def target_schema(self) -> JsonSchema:
-        """Return the schema that is sent for the definition."""
+        """Return the schema that is sent for the definition behind this reference."""
         return self._defined().schema()
 
     def bare_schema(self) -> JsonSchema:
@@ -158,7 +158,7 @@ class EncodingError(ValueError):
 
 
 class DeviationKind(Enum):
-    """How a deviation from the encoded form is handled."""
+    """How a difference between a reply and the encoded form is handled."""
 
     # "3" where an integer is expected: the reader of the type knows whether that is acceptable
     MISMATCH = "left to the reader of the type"
@@ -205,7 +205,7 @@ class Deviation(NamedTuple):
         return Problem(self.encoded.path, self.message, value)
 
     def record(self) -> None:
-        """Record the coercion, if it is one. Raises ValidationFailure if the leniency forbids it."""
+        """Record this deviation if it is a lenient step. Raises ValidationFailure if it is not allowed."""
         # a dropped key has no value afterwards, so it is recorded without one
         if self.kind is DeviationKind.COERCED and self.rule != "unknown key left out":
             self.plain.record(self.rule, self.before, self.after)
@@ -229,7 +229,7 @@ class DecodeResult(NamedTuple):
         return [deviation for deviation in self.deviations if deviation.kind in kinds]
 
     def problems(self, reader_problems: Sequence[Problem]) -> list[Problem]:
-        """Combine the errors of decoding with the problems that the reader of the type reports."""
+        """Combine the errors of decoding with the problems from reading the decoded value."""
         errors = self.of_kind(DeviationKind.ERROR, DeviationKind.AMBIGUOUS)
         # an unknown form is only wrong if the reader of the type could not make sense of it either
         rejected = [
@@ -279,7 +279,7 @@ class DecodeCursor:
         return self.encoded_child(key, self.plain.child(key))
 
     def encoded_child(self, key: str | int, plain: Cursor | None = None) -> DecodeCursor:
-        """Return the cursor of a part that has this key in the encoded form only.
+        """Return the cursor of a part that exists in the encoded form only, under this key.
 
         ``plain`` is its position in the plain value; the default is the position of this cursor.
         """
@@ -418,7 +418,7 @@ class Finding(NamedTuple):
 
 
 class SchemaLocation(NamedTuple):
-    """A position in a schema.
+    """A position in a JSON Schema, for messages about it.
 
     Attributes:
         path: The path as a user would write it.
@@ -451,7 +451,7 @@ class SchemaLocation(NamedTuple):
 
 
 class FindingLog:
-    """Collects findings, each once."""
+    """Collects findings about a schema, each once."""
 
     def __init__(self) -> None:
         self._findings: dict[Finding, None] = {}
@@ -461,7 +461,7 @@ class FindingLog:
         self._findings.setdefault(Finding(location.path, feature, action))
 
     def give_up(self, location: SchemaLocation, feature: str) -> None:
-        """Record a feature because of which strict mode is given up."""
+        """Record a feature that strict mode cannot handle, so that it is given up."""
         self._findings.setdefault(Finding(location.path, feature, GIVEN_UP, lossless=False))
 
     @property

@@ -157,6 +157,7 @@ class TupleCodec(Codec):
         return self._decode_items(match_keys(encoded, keys, cursor, closed=True), cursor)
 
     def _decode_items(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
+        """Decode the positional items from the members of the object."""
         items: list[Json] = []
         has_gap = False  # an item was left out, so no further item may follow
         for index, (key, codec) in enumerate(zip(self.keys, self.items, strict=True)):
@@ -176,6 +177,7 @@ class TupleCodec(Codec):
         return items + self._decode_rest(members, cursor, has_gap=has_gap)
 
     def _decode_rest(self, members: dict[str, Json], cursor: DecodeCursor, *, has_gap: bool) -> list[Json]:
+        """Decode the items after the positional ones, from the list under ``rest``."""
         if self.rest is None:
             return []
         child = cursor.encoded_child("rest")
@@ -276,6 +278,7 @@ class PairsCodec(Codec):
         return items
 
     def _decode_key(self, value: Json, cursor: DecodeCursor) -> str | None:
+        """Decode the key of a pair. Returns None if it is not a string or a number."""
         # JSON has no numbers as keys of objects, but a model writes the key of a dict[int, str] as one
         if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
             cursor.coerced("number as text", value, dump_json(value))
@@ -287,6 +290,7 @@ class PairsCodec(Codec):
         return key if isinstance(key, str) else value
 
     def _decode_plain_object(self, members: dict[str, Json], cursor: DecodeCursor) -> Json:
+        """Decode an object that the model wrote instead of a list of pairs."""
         # {"key": ..., "value": ...} is either one pair outside of a list, or a dict with these two keys
         if {normalize_key(key) for key in members} == set(_PAIR_KEYS):
             cursor.fail(MORE_THAN_ONE_WAY, members, DeviationKind.AMBIGUOUS)
@@ -388,6 +392,7 @@ class ObjectCodec(Codec):
         return {**encoded, **self._encode_others(others, cursor)}
 
     def _encode_others(self, others: dict[str, Json], cursor: Cursor) -> dict[str, Json]:
+        """Encode the properties of an object whose keys are not known."""
         if not self.extras:
             if others and self.rest is None:
                 raise _unexpected_property(cursor.child(next(iter(others))))
@@ -400,7 +405,7 @@ class ObjectCodec(Codec):
         return dict(lists)
 
     def _encode_free_property(self, key: str, item: Json, cursor: Cursor) -> tuple[str, Json]:
-        """Return the name of the list that a property belongs to, and its pair."""
+        """Encode a property whose key is data. Return the name of its list, and its pair."""
         last_error = _unexpected_property(cursor)
         for name, pattern, pairs in self.extras:
             if pattern is None or re.search(pattern, key):
@@ -440,7 +445,7 @@ class ObjectCodec(Codec):
         return decoded
 
     def _name_of(self, key: str, members: dict[str, Json]) -> str | None:
-        """Return the known name that a key means: itself, or another spelling that is not given as well."""
+        """Return the property that a key means, also if it is spelled differently. None if there is none."""
         if key in self.fields or key in self._pairs_by_name:
             return key
         name = self._names_by_plain_key.get(normalize_key(key))
@@ -459,6 +464,7 @@ class ObjectCodec(Codec):
         return names
 
     def _report_missing(self, members: dict[str, Json], lists: dict[str, Json], cursor: DecodeCursor) -> None:
+        """Record the known properties that a reply lacks."""
         present = {self._name_of(key, members) for key in members}
         for key, field in self.fields.items():
             if key in present or field.absence is Absence.MISSING:

@@ -50,7 +50,7 @@ from .unions import disambiguate_unions, is_identity
 
 
 class Encoding(NamedTuple):
-    """A schema that a profile supports, and the translation of its values.
+    """The result of encoding a schema: the schema to send, and functions that translate values.
 
     Attributes:
         schema: The schema to send. If the encoding is not ``lossless``, it is the original one.
@@ -77,14 +77,14 @@ def encode(schema: JsonSchema, profile: Profile) -> Encoding:
 
 
 def encode_at(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Encode a schema, with findings whose paths begin at a location."""
+    """Encode a JSON Schema, with findings whose paths begin at a location."""
     if is_supported(schema, profile):
         return _unchanged(schema, profile, location)
     return build_encoding(schema, profile, location)
 
 
 def _unchanged(schema: JsonSchema, profile: Profile, location: SchemaLocation) -> Encoding:
-    """Return the encoding of a schema that is sent unchanged. Its codecs are built for the first value."""
+    """Return the encoding of a schema that needs none. Its codecs are built for the first value."""
 
     @cache
     def built() -> Encoding:
@@ -133,7 +133,10 @@ def build_encoding(schema: JsonSchema, profile: Profile, location: SchemaLocatio
 def _try_encode(
     schema: JsonSchema, profile: Profile, location: SchemaLocation, size_limits: SizeLimits
 ) -> tuple[Encoding | None, FindingLog, bool]:
-    """Return the encoding or None, the findings, and True if only the size of the schema was the obstacle."""
+    """Try to encode a schema within size limits.
+
+    Returns the encoding or None, the findings, and True if the schema is only too large.
+    """
     builder = CodecBuilder(profile, SchemaDocument(schema), size_limits)
     log = builder.findings
     try:
@@ -197,6 +200,7 @@ def _prepare_root(builder: CodecBuilder, root: Codec, location: SchemaLocation) 
 
 
 def _schema_with_definitions(root: Codec) -> JsonSchema:
+    """Return the schema that is sent, with ``$defs``."""
     schema = root.schema()
     definitions = {
         codec.definition.name: codec.target_schema() for codec in walk(root) if isinstance(codec, RefCodec)
@@ -205,6 +209,8 @@ def _schema_with_definitions(root: Codec) -> JsonSchema:
 
 
 def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
+    """Make the function that decodes as much as possible and returns all deviations."""
+
     def decode_leniently(value: Json, cursor: Cursor) -> DecodeResult:
         # the encoded position has a cursor of its own: what is recorded there must not become a coercion
         decode_cursor = DecodeCursor(cursor, Cursor(path=cursor.path), {})
@@ -215,6 +221,7 @@ def _make_lenient_decode(root: Codec) -> Callable[[Json, Cursor], DecodeResult]:
 
 
 def _make_decode(root: Codec) -> Callable[[Json], Json]:
+    """Make the function that decodes a value or raises EncodingError."""
     decode_leniently = _make_lenient_decode(root)
 
     def decode(value: Json) -> Json:
@@ -230,6 +237,7 @@ def _make_decode(root: Codec) -> Callable[[Json], Json]:
 
 
 def _make_encode(root: Codec) -> Callable[[Json], Json]:
+    """Make the function that encodes a value and checks that it can be decoded again."""
     decode = _make_decode(root)
 
     def encode(value: Json) -> Json:
@@ -247,6 +255,7 @@ Result = TypeVar("Result")
 
 
 def _check_depth(translate: Callable[[Json, Cursor], Result], value: Json) -> Result:
+    """Translate a value. Raises EncodingError if it is nested too deeply."""
     try:
         return translate(value, Cursor())
     except RecursionError as error:
@@ -287,7 +296,7 @@ def _is_definition(item: tuple[str, object]) -> bool:
 
 
 class _SupportCheck:
-    """Checks the parts of one schema, whose references lead to the given definitions."""
+    """Checks if the parts of one schema can be sent unchanged."""
 
     def __init__(self, profile: Profile, definitions: JsonSchema) -> None:
         self._profile = profile
@@ -321,6 +330,7 @@ class _SupportCheck:
         )
 
     def _is_supported_reference(self, part: JsonSchema) -> bool:
+        """Return True for a reference to one of the definitions, without other keywords."""
         reference = part["$ref"]
         return (
             len(part) == 1
@@ -331,6 +341,7 @@ class _SupportCheck:
         )
 
     def _are_supported_options(self, options: object) -> bool:
+        """Return True for options of a union that are neither nested nor repeated."""
         if not isinstance(options, list) or len(options) < 2:
             return False
         # nested and repeated options would be merged
@@ -342,6 +353,7 @@ class _SupportCheck:
         )
 
     def _is_supported_enum(self, kind: str, values: object) -> bool:
+        """Return True for an enum whose values all have one JSON type that may be sent."""
         enum_kind = "number" if kind == "integer" else kind
         limit = self._profile.limits.long_enum
         return (
@@ -392,12 +404,12 @@ def encode_parser(parser: TypeParser[T], profile: Profile) -> tuple[TypeParser[T
 
 
 def _is_record(schema: JsonSchema) -> bool:
-    """Return True for an object with known keys. An object with free keys only is sent as a list of pairs."""
+    """Return True if a schema is an object with known keys."""
     return schema.get("type") == "object" and "properties" in schema
 
 
 class EncodedParser(TypeParser[T]):
-    """A parser that asks for the encoded form of its type."""
+    """A parser whose schema fits a provider's strict mode."""
 
     def __init__(self, parser: TypeParser[T], encoding: Encoding) -> None:
         node = parser.node if encoding.identity else EncodedNode(parser.node, encoding)
@@ -415,7 +427,7 @@ class EncodedParser(TypeParser[T]):
 
 
 class EncodedNode(Node[T]):
-    """Reads replies in the encoded form of a type, and replies that ignore the encoding.
+    """Reads replies to a schema that was encoded for a strict mode, and replies without the encoding.
 
     Attributes:
         inner: The node of the type.
@@ -462,7 +474,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _missing_envelope(self, reply: Json) -> str | None:
-        """Return the field of the envelope if the reply should have one and has not."""
+        """Return the name of the field of the envelope if a reply lacks its envelope."""
         inner = self.inner
         if not isinstance(inner, EnvelopeNode) or (isinstance(reply, dict) and set(reply) == {inner.field}):
             return None
@@ -482,7 +494,7 @@ class EncodedNode(Node[T]):
         return value
 
     def _read_unencoded(self, reply: Json, cursor: Cursor, failure: ValidationFailure) -> T:
-        """Read a reply that ignores the encoding. Raises the failure if it has not that form either."""
+        """Read a reply without the encoding. Raises the given failure if that is not possible."""
         before = len(cursor.coercions)
         try:
             value = self.inner.read(reply, cursor)
@@ -531,7 +543,7 @@ def schema_with_defaults(node: Node[Any]) -> JsonSchema:
 
 
 class _DefinitionsWithDefaults(Definitions):
-    """Named schemas in which the properties of records have their defaults."""
+    """Collects named schemas, with the defaults of the fields of records."""
 
     def define(self, node: Node[Any], name: str, build: Any) -> JsonSchema:
         if not isinstance(node, ObjectNode):
@@ -545,6 +557,7 @@ class _DefinitionsWithDefaults(Definitions):
 
 
 def _add_defaults(schema: JsonSchema, node: ObjectNode) -> JsonSchema:
+    """Add ``default`` to the properties of a record's schema."""
     properties = dict(schema["properties"])
     for field in node.spec.fields:
         default = _NO_DEFAULT if field.required else _field_default(node.spec.cls, field.name)
@@ -591,6 +604,7 @@ def schema_hint(schema: JsonSchema) -> str:
 
 
 def _hint(schema: Any, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+    """Describe one part of a schema for a prompt."""
     if not isinstance(schema, dict) or not schema:
         return _ANY
     if "$ref" in schema:

@@ -65,7 +65,7 @@ class Patch(NamedTuple, Generic[T]):
 
 
 def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> Patch[T] | None:
-    """Return the patch that can solve the problems of a reply. None if all of it must be written again."""
+    """Return the patch that can solve the problems of a reply, or None if all of it must be rewritten."""
     original = _json_of(parser, text)
     if not isinstance(original, (dict, list)):
         return None
@@ -92,7 +92,7 @@ def patch_for(parser: TypeParser[T], text: str, problems: Sequence[Problem]) -> 
 
 
 class PartsNode(Node[dict[str, Json]]):
-    """Reads the new parts as plain JSON, digit by digit. Their types are checked with the whole reply."""
+    """Reads the new parts of a reply as plain JSON. Their types are checked later, in the whole reply."""
 
     def __init__(self, names: Sequence[str], described_by: TypeParser[Any]) -> None:
         self.kind = f"an object with {', '.join(names)}"
@@ -212,6 +212,7 @@ def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
 
 
 def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:
+    """Return the schema of a member or an item. None if it is not known."""
     if isinstance(step, str):
         known: JsonSchema | None = part.get("properties", {}).get(step)
         others = part.get("additionalProperties")
@@ -226,6 +227,7 @@ def _name(path: Path) -> str:
 
 
 def _parts_parser(schema: JsonSchema, schemas: dict[Path, JsonSchema]) -> TypeParser[Any]:
+    """Return the parser of an object with the new parts."""
     parts: JsonSchema = {
         "type": "object",
         "properties": {

@@ -35,7 +35,7 @@ _JSON_LITERALS = ("", "true", "false", "null", "none", "nan")
 
 
 class ScalarCodec(Codec):
-    """null, a boolean, a number or a string, sent unchanged.
+    """The codec of null, a boolean, a number or a string, which is sent unchanged.
 
     Attributes:
         kind: The JSON type, or ``"integer"``.
@@ -76,7 +76,7 @@ class ScalarCodec(Codec):
 
 
 class ChoiceCodec(Codec):
-    """One of several values. Members that are objects or arrays are sent as their JSON text.
+    """The codec of an enum. Members that are objects or arrays are sent as their JSON text.
 
     Attributes:
         enum_kinds: The JSON types whose enums are sent. For members of other types only the type is sent.
@@ -98,7 +98,7 @@ class ChoiceCodec(Codec):
 
     @property
     def encoded_members(self) -> frozenset[tuple[str, Json]]:
-        """The encoded members, each with its JSON type, so that 1 and true differ."""
+        """The members of the enum as they are encoded, each with its JSON type."""
         return frozenset(self._encoded)
 
     @property
@@ -151,7 +151,7 @@ def _schema_type(value: Json) -> str:
 
 
 class JsonTextCodec(Codec):
-    """A JSON value that is sent as its JSON text in a string.
+    """The codec of a JSON value that is sent as its JSON text in a string.
 
     Attributes:
         kinds_inside: The JSON types that the text may contain, None for all.
@@ -204,7 +204,7 @@ class JsonTextCodec(Codec):
 
 
 class AnyCodec(Codec):
-    """Any JSON value, sent unchanged, for profiles that accept the empty schema."""
+    """The codec of any JSON value, for providers that accept the empty schema."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -221,7 +221,7 @@ class AnyCodec(Codec):
 
 
 class NeverCodec(Codec):
-    """A part of a schema that no value fits."""
+    """The codec of a schema that no value fits."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -239,7 +239,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """A value that is sent in an object of its own: ``{"value": ...}``.
+    """The codec of a value that is sent in an object around it: ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.
@@ -293,7 +293,7 @@ class WrapperCodec(Codec):
 
 
 class NullableCodec(Codec):
-    """An optional value where the profile requires every key: null stands for "left out".
+    """The codec of an optional property that must always be sent: null stands for "left out".
 
     A value that may itself be null is wrapped, so that null has one meaning only::
 

@@ -1,4 +1,4 @@
-"""Questions about JSON Schemas: what a reference means, what holds of a value, how large a schema is.
+"""Answers questions about JSON Schemas: references, merged constraints, patterns, sizes.
 
 ``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
 collects everything that holds of one value, so that the encoding sees one flat schema::
@@ -110,7 +110,7 @@ _LOOKAROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k<|\\[bBpP]")
 
 
 def is_enforceable_pattern(pattern: str, *, whole: bool) -> bool:
-    """Return True if a pattern can be enforced while a text is written, and can be checked here.
+    """Return True if a provider can enforce a regular expression while a text is written.
 
     With ``whole`` it must begin with ``^`` and end with ``$``.
     """
@@ -226,6 +226,7 @@ class SchemaDocument:
         return pointer if isinstance(node, (dict, bool)) else None
 
     def _modernize(self, node: Any, base: str) -> Any:
+        """Rewrite a schema as draft 2020-12, with its references as pointers."""
         if not isinstance(node, dict):
             return node
         base = self._base_uri(node, base)
@@ -392,7 +393,7 @@ _ARRAY_KEYWORDS = ("prefixItems", "items")
 
 
 class MergedSchema(NamedTuple):
-    """Everything that holds of a value.
+    """Everything that a schema and its references say about a value.
 
     Attributes:
         plain: One schema without references, allOf, anyOf and oneOf.

@@ -1,4 +1,4 @@
-"""How a union is encoded: as an ``anyOf``, with similar branches wrapped so that they can be told apart.
+"""Encodes unions as ``anyOf``, and wraps branches that could be mistaken for one another.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches and means something
 different in each. Two branches that encode as strings, for example, are ambiguous::
@@ -39,7 +39,7 @@ from .scalars import (
 
 
 class UnionCodec(Codec):
-    """A value that belongs to one of several branches.
+    """The codec of a value that belongs to one of several branches.
 
     Attributes:
         branches: The codecs of the branches.
@@ -85,6 +85,7 @@ class UnionCodec(Codec):
         return encoded
 
     def _encode_by_branch(self, value: Json, cursor: Cursor) -> Json:
+        """Encode a value by the first branch that accepts it."""
         errors: list[EncodingError] = []
         for branch in self.branches:
             try:
@@ -178,6 +179,7 @@ def _wrap_ambiguous_branches(union: UnionCodec) -> bool:
 
 
 def _wrapped(branches: Sequence[Codec], indexes: list[int]) -> tuple[Codec, ...]:
+    """Return the branches with wrappers around some of them, or around all if that is not enough."""
     wrappers = {index: WrapperCodec(branches[index], f"option_{index + 1}") for index in indexes}
     others = [branch for index, branch in enumerate(branches) if index not in wrappers]
     # a branch may itself be an object with the key of a wrapper
@@ -194,7 +196,7 @@ _ComparedPairs = frozenset[tuple[int, int]]
 
 
 def is_identity(codec: Codec) -> bool:
-    """Return True if decoding changes nothing, in this codec and all its parts."""
+    """Return True if decoding never changes a value of this codec."""
     return all(part.is_identity for part in walk(codec))
 
 
@@ -211,6 +213,7 @@ def decode_alike(one: Codec, other: Codec, compared: _ComparedPairs = frozenset(
 
 
 def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedPairs) -> bool:
+    """Compare two codecs that are not unions, as ``decode_alike`` does."""
     if one is other or (is_identity(one) and is_identity(other)) or _are_disjoint(one, other, frozenset()):
         return True
     if isinstance(one, JsonTextCodec) and isinstance(other, JsonTextCodec):
@@ -232,6 +235,7 @@ def _single_branches_decode_alike(one: Codec, other: Codec, compared: _ComparedP
 
 
 def _objects_decode_alike(one: ObjectCodec, other: ObjectCodec, compared: _ComparedPairs) -> bool:
+    """Compare two objects property by property, as ``decode_alike`` does."""
     if one.rest is not None or other.rest is not None or one.fields.keys() != other.fields.keys():
         return False
     lefts, rights = ({e.name: e.pairs for e in codec.extras} for codec in (one, other))
