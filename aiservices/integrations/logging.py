@@ -22,6 +22,7 @@ def log_calls(event: object, /) -> None:
     since these may quote a prompt or reply.
     """
     match event:
+        # The summary is not free, and INFO is off by default.
         case CallCompleted(invocation) if _LOGGER.isEnabledFor(logging.INFO):
             _LOGGER.info("%s: answered, %s", invocation.plan.qualname, _summary(invocation))
         case CallFailed(invocation, ApprovalRequiredError() as error):

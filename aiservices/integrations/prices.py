@@ -35,6 +35,7 @@ class Prices(Mapping[str, Price]):
         Returns None if it is not known: a model has no price, or its provider did not report tokens. An
         attempt without a reply costs nothing.
         """
+        # A Budget looks prices up under the names of a model; the cost must follow the same rules.
         budget, cost = Budget(prices=self), 0.0
         for attempt in attempts:
             reply = attempt.reply
@@ -144,6 +145,7 @@ class PublishedPrices(Prices):
 
     def _look_up(self, name: str) -> Price:
         new_usage = self._package.Usage
+        # A price in genai-prices can have tiers. The cost of a single token is its base price as one number.
         usages = (
             new_usage(input_tokens=1),
             new_usage(output_tokens=1),

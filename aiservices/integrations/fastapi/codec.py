@@ -90,9 +90,10 @@ class Codec(Generic[T]):
 
 
 def _without_time_formats(schema: Any) -> Any:
-    """Replace the formats ``time`` and ``date-time`` by patterns in which the offset from UTC is optional.
+    """Return a JSON Schema in which times may lack an offset from UTC.
 
-    JSON Schema demands an offset for both formats, but a naive ``datetime`` has none.
+    The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has none. So they are
+    replaced by patterns.
     """
     if isinstance(schema, list):
         return [_without_time_formats(part) for part in schema]
@@ -438,7 +439,7 @@ def attempts_to_json(attempts: Sequence[Attempt]) -> tuple[AttemptJson, ...]:
 def attempts_from_json(
     records: Sequence[AttemptJson], last_reply: ChatReply | None = None
 ) -> tuple[Attempt, ...]:
-    """Return attempts with the data that their JSON records have.
+    """Return the attempts that JSON records describe.
 
     Replies have no text, except ``last_reply``, which becomes the reply of the last attempt.
     """

@@ -252,8 +252,9 @@ def _method(
     server_arguments: Collection[str],
     problems: list[DefinitionProblem],
 ) -> Method | None:
-    """Return the contract of one method, or None after adding to ``problems``."""
+    """Describe a function of an interface, or add its problems to ``problems`` and return None."""
     function = inspect.unwrap(attribute)
+    # String annotations may name types that are local to the function that defines the interface.
     namespace = {**enclosing_names(sys._getframe(), function), **declaration_of(function).namespace}
     try:
         hints = get_type_hints(function, localns=namespace, include_extras=True)
@@ -308,7 +309,7 @@ def _argument(
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> tuple[Argument, Any] | None:
-    """Return an argument with the type of its JSON value, or None after adding to ``problems``."""
+    """Return an argument and the type of its JSON value, or add to ``problems`` and return None."""
     name = parameter.name
     declaration = signature.parameters[name]
     if declaration.kind is declaration.VAR_KEYWORD:

@@ -129,7 +129,7 @@ def query_parameters(method: Method) -> list[JsonObject]:
 
 
 def error_responses() -> dict[int | str, JsonObject]:
-    """Return the responses of every route other than success, by their status."""
+    """Return the OpenAPI descriptions of all error responses, by their status."""
     responses: dict[int | str, JsonObject] = {}
     for kind in KINDS:
         response = responses.setdefault(kind.status, {"description": "", "content": {}})
@@ -196,7 +196,7 @@ def schema_type(
 
 
 def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, object]) -> str:
-    """Return pydantic's reference for a definition.
+    """Return the reference under which pydantic stores the definition of a schema.
 
     Pydantic merges definitions with the same reference and numbers those with the same name but another
     reference. The hash makes equal definitions of several methods one component.

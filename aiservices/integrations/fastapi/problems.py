@@ -119,7 +119,8 @@ _INPUT_BLOCKED = ProblemKind("not-permitted", 422, "The input is not permitted h
 _OUTPUT_BLOCKED = ProblemKind("answer-not-permitted", 502, "The model gave no answer that is permitted here")
 _CONFIGURATION = ProblemKind("configuration", 500, "The service is not set up to use its model")
 _OUT_OF_TIME = ProblemKind("budget", 504, "The time for the call is over")
-# The first class that an error is an instance of decides, so subclasses are listed before their bases.
+# To a caller this service is a gateway: 502, 503 and 504 are failures of the model behind it, 500 is our own
+# fault. The first class that an error is an instance of decides, so subclasses are listed before their bases.
 _KIND_OF_CLASS: dict[type[Exception], ProblemKind] = {
     ServiceOutputError: ProblemKind(
         "unreadable-reply", 502, "The model's reply cannot be read as the declared type"
@@ -155,7 +156,7 @@ KINDS: tuple[ProblemKind, ...] = (
 
 
 def problem_of(error: Exception, qualname: str) -> Problem:
-    """Return the problem that reports an error of a call to a remote caller."""
+    """Convert an error of a call to the problem that a remote caller receives."""
     kind = _kind_of(error)
     # The cause of an exceeded budget is the last error of the model. It knows whether and when to try again.
     cause = error.__cause__ if isinstance(error, BudgetExceededError) else error

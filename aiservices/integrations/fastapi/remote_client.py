@@ -183,7 +183,7 @@ def _init_without_arguments(self: object) -> None:
 def _remote_method(
     stub: Callable[..., object], method: Method, path: str, transport: Transport, omit: Collection[str]
 ) -> Any:
-    """Return the function that implements a stub by a request."""
+    """Return a function that implements a method of the interface by an HTTP request."""
     is_async = method.returns.is_async
     qualname, dump_arguments = method.qualname, method.dump_arguments
 
@@ -413,9 +413,9 @@ class EventDecoder:
                 raise _error_of_problem(Problem.model_validate_json(data), self._method.qualname)
 
     def _attempt_started(self, data: JsonObject) -> AttemptStarted:
-        """Return the event with a parser for the text deltas, which may contain the value in an envelope."""
+        """Return the event of a new attempt, with a parser for its text deltas."""
         parser = self._method.value_codec.parser
-        if data["field"] is not None:
+        if data["field"] is not None:  # the model writes the value as the only field of an object
             parser = parser.with_envelope(data["field"])
         output_format = OutputFormat(
             Strategy(data["strategy"]), (), parser, _cannot_read, is_streamed=data["shown"]

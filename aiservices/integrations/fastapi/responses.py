@@ -41,7 +41,7 @@ _END: Any = object()
 
 
 class ProblemError(Exception):
-    """An error that a route answers with ``problem``."""
+    """An error that a route turns into a response with a problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.title)
@@ -92,7 +92,7 @@ async def call_function(
     kwargs: Mapping[str, object],
     thread_limiter: anyio.CapacityLimiter,
 ) -> Any:
-    """Return the result of a function. A blocking function runs in a thread."""
+    """Call a function, in a thread if it is blocking, and return its result."""
     if asyncio.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     # Python cannot stop a thread. If the client disconnects, the function runs to its end and its result is

@@ -33,7 +33,7 @@ _EMPTY_SNAPSHOT = '{"value":null,"done":false}'
 
 
 class EventName(StrEnum):
-    """The name of an event; the module docstring says which events a method sends."""
+    """The names of server-sent events. The module docstring says which events a method sends."""
 
     TEXT = "text"
     ITEM = "item"
@@ -66,7 +66,7 @@ class SseEvent(NamedTuple):
     data: str
 
     def to_bytes(self) -> bytes:
-        """Return the event as it is sent."""
+        """Return the event in the format of Server-Sent Events."""
         return f"event: {self.name}\ndata: {self.data}\n\n".encode()
 
 
@@ -83,7 +83,7 @@ class EventEncoder(Protocol):
 
 
 class ItemEncoder:
-    """Encodes text chunks, or the items of a list."""
+    """Encodes text chunks or list items as server-sent events."""
 
     def __init__(self, method: Method) -> None:
         self._codec = method.value_codec
@@ -105,7 +105,7 @@ class ItemEncoder:
 
 
 class StreamEncoder:
-    """Encodes the events of a ``Stream``. ``stream`` provides the snapshots."""
+    """Encodes the events of a ``Stream`` as server-sent events. ``stream`` provides the snapshots."""
 
     def __init__(self, method: Method, stream: Any, mode: StreamMode) -> None:
         self._codec = method.value_codec

@@ -200,7 +200,7 @@ class McpTools:
             )
 
     def _detach(self) -> tuple[Connection | None, asyncio.AbstractEventLoop | None, LoopThread | None]:
-        """Mark the tools as closed, and return what is left to close."""
+        """Forget the connection, so that the tools count as closed, and return what must be closed."""
         state = self._connection, self._loop, self._thread
         self._connection = self._loop = self._thread = None
         return state
@@ -224,7 +224,7 @@ class McpTools:
         return tools if is_async else [self._blocking(tool) for tool in tools]
 
     def _tool(self, server_tool: ServerTool) -> Tool:
-        """Return the tool for a tool of the server, the same one until the server changes its description."""
+        """Return the Tool for a tool of the server, cached until the server changes its description."""
         cached = self._tool_cache.get(server_tool.name)
         if cached is not None and cached[0] == server_tool:
             return cached[1]

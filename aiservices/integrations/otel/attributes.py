@@ -147,7 +147,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """Split a name such as ``azure:NAME`` into the conventions' name of the provider and the model name."""
+    """Split a model name such as ``azure:NAME`` into the OpenTelemetry name of its provider and ``NAME``."""
     provider, _, model = name.partition(":")
     return _PROVIDERS.get(provider, provider), model or name
 
@@ -236,12 +236,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def messages_json(messages: Sequence[Message]) -> str:
-    """Return messages in the JSON form of the conventions. Media are described, not copied."""
+    """Return messages as JSON text, as the conventions specify it. Media are described, not copied."""
     return _json([_message(message) for message in messages])
 
 
 def reply_json(reply: ChatReply) -> str:
-    """Return a reply in the JSON form of the conventions."""
+    """Return a reply as JSON text, as the conventions specify it."""
     reason = reply.finish_reason
     finish = "tool_call" if reason is FinishReason.TOOL_CALLS else reason.value
     return _json([{**_message(reply.message), "finish_reason": finish}])

@@ -129,7 +129,7 @@ def _other_global_interceptors() -> list[Interceptor]:
 
 
 class Signals:
-    """The tracer, the metrics and the settings of one ``OpenTelemetry``. It has no state of a call."""
+    """The tracer, metrics and settings that all calls of one ``OpenTelemetry`` share."""
 
     def __init__(
         self,
@@ -380,7 +380,7 @@ class TracedCall:
 
 
 class TracedModel:
-    """A model for one request, with a span that is current only while the model works.
+    """Wraps a model for one request and writes its span, which is current only while the model works.
 
     Between two chunks of a stream the span is not current. Otherwise spans that the reader of the stream
     opens would become children of the request. The span starts with the request. ``end`` ends it when its
@@ -515,7 +515,7 @@ class TracedModel:
         self._stop_times = (time.perf_counter(), time.time_ns())
 
     def end(self, error: BaseException | None = None, *, closed_early: bool = False) -> None:
-        """End the span and record the metrics, if a request was made.
+        """End the span of the request and record its metrics, if a request was made.
 
         ``error`` is the error of the whole effect, ``closed_early`` means that the stream was closed before
         its end.

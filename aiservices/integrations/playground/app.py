@@ -281,7 +281,7 @@ class PlaygroundRun:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """The function that makes the call: a coroutine function if the method is one."""
+        """A function without arguments that makes the call: a coroutine function for async methods."""
         begin = self._function if self._service_method is None else self._service_method.start
         if not iscoroutinefunction(begin):
             return self._begin

@@ -69,7 +69,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["count", "acount", "grow"])
-def test_a_call_is_a_line_with_what_it_took(caplog: pytest.LogCaptureFixture, kind: str) -> None:
+def test_a_call_is_one_line_with_requests_tokens_and_seconds(caplog: pytest.LogCaptureFixture, kind: str) -> None:
     caplog.set_level(logging.INFO, "aiservices.calls")
     service = counter("many", ChatReply(AiMessage(ONE), usage=Usage(12, 3)))
     if kind == "acount":
@@ -81,7 +81,7 @@ def test_a_call_is_a_line_with_what_it_took(caplog: pytest.LogCaptureFixture, ki
     assert lines(caplog) == [f"INFO Counter.{kind}: answered, 2 requests to scripted, 14 + 4 tokens, … s"]
 
 
-def test_at_debug_each_request_and_each_tool_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_at_debug_each_request_and_each_tool_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "aiservices.calls")
     counter(DOWN, calling("half", "broken"), ONE, tools=[half, broken]).count("the secret")
     assert [line for line in lines(caplog) if not line.startswith("INFO")] == [
@@ -94,7 +94,7 @@ def test_at_debug_each_request_and_each_tool_is_a_line(caplog: pytest.LogCapture
     assert "secret" not in caplog.text
 
 
-def test_a_call_that_failed_is_a_warning_without_words_which_may_quote(
+def test_a_failed_call_is_a_warning_without_the_error_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(ServiceOutputError):
@@ -113,7 +113,7 @@ def test_a_call_that_waits_for_approval_has_not_failed(caplog: pytest.LogCapture
     ]
 
 
-def test_a_call_that_asked_nobody_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_without_requests_names_no_model(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(LookupError):
         counter().count("x")
     assert lines(caplog) == [

@@ -30,13 +30,13 @@ def table(prices: dict[str, Price], **settings: Any) -> PriceTable:
     return PriceTable(prices, **{"currency": "EUR", "as_of": TODAY, **settings})
 
 
-def test_a_whole_name_goes_before_patterns_and_of_those_the_first_one_that_fits() -> None:
+def test_an_exact_name_has_priority_over_patterns_and_the_first_pattern_over_others() -> None:
     prices = table({"gpt-*": OTHER, "gpt-x-????-??-??": DEAR, "gpt-x": CHEAP})
     assert prices["gpt-x"] == CHEAP
     assert prices["gpt-x-2026-01-31"] == OTHER
 
 
-def test_the_dated_versions_of_a_model_can_be_named_without_its_kin() -> None:
+def test_a_pattern_can_match_only_the_dated_versions_of_a_model() -> None:
     prices = table({"gpt-x-????-??-??": DEAR})
     assert prices["gpt-x-2026-01-31"] == DEAR
     assert [name in prices for name in ("gpt-x", "gpt-x-mini", "GPT-X-2026-01-31")] == [False] * 3
@@ -49,7 +49,7 @@ def test_a_model_that_the_table_does_not_name_is_looked_up_in_the_fallback() -> 
     assert repr(prices) == "PriceTable(1 prices in EUR as of 2026-11-01)"
 
 
-def test_negative_prices_and_two_currencies_are_refused() -> None:
+def test_negative_prices_and_two_currencies_are_rejected() -> None:
     with pytest.raises(DefinitionError) as caught:
         table({"a": Price(1, -1), "b": Price(1, float("nan"))}, fallback=table({}, currency="USD"))
     a, b = Price(1, -1), Price(1, float("nan"))
@@ -65,7 +65,7 @@ class Counter(Protocol):
     def count(self, text: str) -> Result[int]: ...
 
 
-def test_a_budget_takes_a_table() -> None:
+def test_a_budget_uses_the_prices_of_a_table() -> None:
     budget = Budget(money=0.00001, prices=table({"scr*": DEAR}))
     service = create(Counter, ScriptedChatModel(["many", "1"]), budget=budget)
     with pytest.raises(ServiceOutputError) as caught:
@@ -75,13 +75,13 @@ def test_a_budget_takes_a_table() -> None:
     )
 
 
-def test_a_budget_refuses_a_model_that_a_table_does_not_name() -> None:
+def test_a_budget_rejects_a_model_without_a_price() -> None:
     with pytest.raises(DefinitionError) as caught:
         create(Counter, ScriptedChatModel([]), budget=Budget(money=1, prices=table({"gpt-*": DEAR})))
     assert str(caught.value) == "Counter: the budget limits money, but its prices do not name scripted"
 
 
-def test_a_result_costs_what_all_its_requests_cost() -> None:
+def test_the_cost_of_a_result_includes_all_attempts() -> None:
     down = ModelServerError("500", status=500, retryable=True)
     model = ScriptedChatModel([down, "many", "1"])
     result = create(Counter, model, budget=Budget(first_wait=0)).count("How many?")
@@ -90,14 +90,14 @@ def test_a_result_costs_what_all_its_requests_cost() -> None:
     assert prices.cost(result.attempts) == pytest.approx((26 * 1 + 2 * 10) / 1_000_000)
 
 
-def test_a_cost_is_not_known_where_a_price_or_the_tokens_are_not() -> None:
+def test_the_cost_is_none_without_a_price_or_tokens() -> None:
     untold = Attempt("a", ChatReply(AiMessage("x")), None, 0.1)
     told = Attempt("b", ChatReply(AiMessage("x"), usage=Usage(1, 1)), None, 0.1)
     assert (table({"a": OTHER}).cost([untold]), table({"a": OTHER}).cost([told])) == (None, None)
     assert table({}).cost([]) == 0
 
 
-def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with pytest.raises(ImportError) as caught:
         PublishedPrices("openai")
@@ -111,7 +111,7 @@ class TestPublished:
     def needs_the_package(self) -> None:
         pytest.importorskip("genai_prices", reason="the extra prices is not installed")
 
-    def test_a_price_is_that_of_the_package(self) -> None:
+    def test_prices_are_those_of_genai_prices(self) -> None:
         from genai_prices import Usage as Tokens, calc_price
 
         price = PublishedPrices("openai")["gpt-4.1"]
@@ -122,28 +122,28 @@ class TestPublished:
             expected * 1_000_000
         )
 
-    def test_a_long_request_costs_what_long_requests_cost(self) -> None:
+    def test_a_long_request_has_the_price_of_long_requests(self) -> None:
         price = PublishedPrices("anthropic")["claude-sonnet-4-5"]
         assert price.of(Usage(300_000, 0)) > 300_000 * price.input / 1_000_000
 
-    def test_dated_names_are_known_and_those_of_others_are_not(self) -> None:
+    def test_dated_names_have_a_price_and_names_of_other_providers_have_none(self) -> None:
         prices = PublishedPrices("openai")
         assert prices["gpt-4.1-2025-04-14"] == prices["gpt-4.1"]
         for unknown in ("gpt-4.1-of-nobody", "claude-sonnet-4-5", "no-model", "tts-1"):
             assert unknown not in prices
 
-    def test_a_budget_takes_them_by_the_name_with_the_provider(self) -> None:
+    def test_a_budget_finds_prices_by_the_name_with_the_provider(self) -> None:
         budget = Budget(money=1, prices=PublishedPrices("openai"))
         assert budget.price_of("openai:gpt-4.1") == PublishedPrices("openai")["gpt-4.1"]
         assert budget.price_of("ollama:qwen") is None
 
-    def test_all_that_is_listed_has_a_price(self) -> None:
+    def test_every_listed_model_has_a_price(self) -> None:
         prices = PublishedPrices("anthropic")
         assert len(prices) == len(list(prices)) > 3
         assert all(prices[name].input > 0 for name in prices)
         assert (bool(prices), prices.currency, repr(prices)) == (True, "USD", "PublishedPrices('anthropic')")
 
-    def test_an_unknown_provider_is_refused_with_those_that_are_known(self) -> None:
+    def test_an_unknown_provider_raises_an_error_with_the_known_ones(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             PublishedPrices("nobody")
         said = (

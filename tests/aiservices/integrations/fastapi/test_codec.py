@@ -167,11 +167,11 @@ def echoed() -> Callable[[Any, Any], Any]:
 
 
 @pytest.mark.parametrize(("form", "value"), VALUES, ids=names())
-def test_a_value_comes_back_as_itself(form: Any, value: Any, echoed: Callable[[Any, Any], Any]) -> None:
+def test_a_value_survives_a_round_trip(form: Any, value: Any, echoed: Callable[[Any, Any], Any]) -> None:
     assert strict_equal(echoed(form, value), value)
 
 
-def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> None:
+def test_every_type_survives_a_round_trip_through_a_server(serve: Callable[[Any], str]) -> None:
     space: dict[str, Any] = {"__module__": __name__}
     for index, (form, _) in enumerate(VALUES):
 
@@ -210,14 +210,14 @@ def test_every_type_goes_through_a_server_too(serve: Callable[[Any], str]) -> No
         (date, "2020-01-01"),
     ],
 )
-def test_what_is_not_exact_is_refused(form: Any, text: str) -> None:
+def test_inexact_json_is_rejected(form: Any, text: str) -> None:
     from aiservices.integrations.fastapi.codec import codec_for
 
     with pytest.raises(OutputParsingError):
         codec_for(form, DEFAULT_REGISTRY).read(text)
 
 
-def test_a_path_does_not_tell_of_the_envelope() -> None:
+def test_the_path_of_a_problem_does_not_contain_the_envelope() -> None:
     from aiservices.integrations.fastapi.codec import codec_for
 
     with pytest.raises(OutputParsingError) as caught:

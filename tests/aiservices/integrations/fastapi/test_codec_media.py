@@ -49,7 +49,7 @@ SAID: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("form", "value"), SAID)
-def test_media_and_messages_come_back_as_themselves(form: Any, value: Any) -> None:
+def test_media_and_messages_survive_a_round_trip(form: Any, value: Any) -> None:
     codec = codec_for(json_type(form), DEFAULT_REGISTRY)
     assert from_json_records(codec.read(codec.write(to_json_records(value)))) == value
 
@@ -74,14 +74,14 @@ class Eye(Protocol):
         {"url": "https://example.org/a.png", "data": "eA==", "media_type": "image/png"},
     ],
 )
-def test_an_image_that_is_none_is_told_by_its_path(picture: dict[str, str]) -> None:
+def test_an_invalid_image_is_reported_with_its_path(picture: dict[str, str]) -> None:
     here = TestClient(app(create(Eye, ScriptedChatModel([]))))
     answer = here.post("/look", json={"picture": picture})
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["path"] == "$.picture"
 
 
-def test_a_data_url_is_taken_as_its_bytes() -> None:
+def test_a_data_url_becomes_its_bytes() -> None:
     model = ScriptedChatModel(["a cat"])
     here = TestClient(app(create(Eye, model)))
     url = "data:image/png;base64,iVBORw0KGgo="
@@ -100,7 +100,7 @@ class Namesakes(Protocol):
     def first(self, it: str) -> Person: ...
 
 
-def test_types_of_one_name_are_told_apart_in_a_document() -> None:
+def test_types_of_the_same_name_have_different_components() -> None:
     own = FastAPI()
     other = type("Person", (BaseModel,), {"__annotations__": {"age": int}, "__module__": "elsewhere"})
     own.include_router(router(create(Namesakes, ScriptedChatModel([]))))

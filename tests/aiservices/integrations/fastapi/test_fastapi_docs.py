@@ -13,7 +13,7 @@ from aiservices.integrations.fastapi.problems import KINDS
 DOCUMENT = Path(__file__).parents[4] / "docs" / "fastapi.md"
 
 
-def test_the_code_of_the_document_prints_what_stands_below_it(
+def test_the_code_of_the_page_prints_the_output_below_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys
@@ -28,7 +28,7 @@ def test_the_code_of_the_document_prints_what_stands_below_it(
             assert capsys.readouterr().out == code
 
 
-def test_the_document_names_each_kind_of_problem_with_its_status() -> None:
+def test_the_page_lists_each_kind_of_problem_with_its_status() -> None:
     rows = re.findall(r"^\| (\d{3}) \| (.*?) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     told = {(int(status), name) for status, names in rows for name in re.findall(r"`([a-z-]+)`", names)}
     assert told == {(kind.status, kind.name) for kind in KINDS}

@@ -25,5 +25,5 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", application(scripted())
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-def test_every_request_is_answered_as_the_document_says(case: Case) -> None:
+def test_every_response_conforms_to_the_openapi_document(case: Case) -> None:
     case.call_and_validate()

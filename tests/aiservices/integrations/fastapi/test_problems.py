@@ -70,7 +70,7 @@ ERRORS: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("error", "status", "kind"), ERRORS, ids=[f"{e[2]}-{e[1]}" for e in ERRORS])
-def test_an_error_has_its_status_and_tells_no_secret(
+def test_an_error_has_its_status_and_reveals_no_secret(
     error: Any, status: int, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -87,7 +87,7 @@ def test_an_error_has_its_status_and_tells_no_secret(
         assert answer.json()["status"] == status
 
 
-def test_a_problem_says_when_to_come_again() -> None:
+def test_a_problem_says_when_to_retry() -> None:
     desk = create(
         Desk, ScriptedChatModel([RateLimitError("", retry_after=2.1)]), budget=Budget(max_attempts=1)
     )
@@ -97,14 +97,14 @@ def test_a_problem_says_when_to_come_again() -> None:
 
 
 @pytest.mark.parametrize("wait", [math.inf, math.nan, -1.0])
-def test_a_wait_that_is_none_is_not_told(wait: float) -> None:
+def test_an_invalid_retry_after_is_left_out(wait: float) -> None:
     error = RateLimitError("", retry_after=wait)
     desk = create(Desk, ScriptedChatModel([error]), budget=Budget(max_attempts=1))
     answer = TestClient(app(desk)).post("/number", json={"it": "x"})
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
 
-def test_a_budget_that_was_spent_on_a_busy_provider_says_when_to_come_again() -> None:
+def test_a_budget_exceeded_by_rate_limits_says_when_to_retry() -> None:
     spent = BudgetExceededError(SECRET, limit="seconds")
     spent.__cause__ = RateLimitError(SECRET, retry_after=9.0)
     desk = create(Desk, ScriptedChatModel([spent]))
@@ -113,7 +113,7 @@ def test_a_budget_that_was_spent_on_a_busy_provider_says_when_to_come_again() ->
     assert answer.headers["retry-after"] == "9"
 
 
-def test_a_problem_tells_what_was_spent() -> None:
+def test_a_problem_lists_the_attempts_and_their_tokens() -> None:
     desk = create(Desk, ScriptedChatModel(["x", "y z"]), budget=Budget(max_attempts=2))
     told = Problem.model_validate(TestClient(app(desk)).post("/number", json={"it": "x"}).json())
     assert told.detail == "2 requests were made to models"
@@ -121,7 +121,7 @@ def test_a_problem_tells_what_was_spent() -> None:
     assert [usage and usage.output_tokens for usage in usages] == [1, 2]
 
 
-def test_an_error_amid_a_stream_is_an_event() -> None:
+def test_an_error_in_a_stream_is_an_event() -> None:
     desk = create(Desk, ScriptedChatModel([f'[1, "{SECRET}"]']), budget=Budget(max_attempts=1))
     answer = TestClient(app(desk)).post("/numbers", json={"it": "x"})
     first, last = answer.text.strip().split("\n\n")
@@ -131,7 +131,7 @@ def test_an_error_amid_a_stream_is_an_event() -> None:
     assert SECRET not in answer.text
 
 
-def test_what_a_guard_refuses_is_the_callers_to_mend() -> None:
+def test_blocked_input_is_an_error_of_the_caller() -> None:
     def guard(invocation: Any, proceed: Any) -> Any:
         raise GuardrailError(SECRET, guard="polite", stage="input", reason=SECRET)
         yield
@@ -156,7 +156,7 @@ def test_a_tool_that_waits_for_approval_is_a_conflict() -> None:
     assert "12345" not in answer.text
 
 
-def test_the_log_is_told_of_what_nobody_expects(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_errors_are_logged_with_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     desk = create(Desk, ScriptedChatModel([RuntimeError("inner")]))
     TestClient(app(desk)).post("/number", json={"it": "x"})
     (record,) = [one for one in caplog.records if one.name == "aiservices.integrations.fastapi"]
@@ -164,7 +164,7 @@ def test_the_log_is_told_of_what_nobody_expects(caplog: pytest.LogCaptureFixture
     assert record.exc_info is not None
 
 
-def test_a_value_that_cannot_be_written_is_no_answer() -> None:
+def test_a_value_that_cannot_be_written_is_an_internal_error() -> None:
     class Fake:
         def number(self, it: str) -> Any:
             return SECRET

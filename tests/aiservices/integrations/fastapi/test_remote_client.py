@@ -73,14 +73,14 @@ def told(events: str) -> httpx2.Client:
     return answering(lambda: Response(events, media_type="text/event-stream"))
 
 
-def test_an_argument_that_is_none_of_its_type_is_not_sent() -> None:
+def test_an_argument_of_the_wrong_type_is_not_sent() -> None:
     desk: Any = client(Desk, "http://nowhere")
     with pytest.raises(ValueError, match="arguments cannot be sent") as caught:
         desk.number(3)
     assert str(caught.value).startswith("Desk.number: the arguments cannot be sent: ")
 
 
-def test_an_answer_of_another_type_is_an_invalid_reply() -> None:
+def test_a_response_of_another_type_is_an_invalid_reply() -> None:
     desk = client(Desk, "http://nowhere", http=answering(lambda: Response('"x"')))
     with pytest.raises(InvalidReplyError) as caught:
         desk.number("it")
@@ -89,7 +89,7 @@ def test_an_answer_of_another_type_is_an_invalid_reply() -> None:
     )
 
 
-def test_a_proxy_that_answers_in_its_place_is_a_server_error() -> None:
+def test_an_error_page_of_a_proxy_is_a_server_error() -> None:
     desk = client(Desk, "http://nowhere/", http=answering(lambda: Response("<html>", 502)))
     with pytest.raises(ModelServerError) as caught:
         desk.number("it")
@@ -99,7 +99,7 @@ def test_a_proxy_that_answers_in_its_place_is_a_server_error() -> None:
     assert caught.value.retryable
 
 
-def test_another_address_is_an_error_that_says_so() -> None:
+def test_a_wrong_address_raises_an_error_that_says_so() -> None:
     desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}", 404)))
     with pytest.raises(ModelError) as caught:
         desk.number("it")
@@ -111,7 +111,7 @@ def test_another_address_is_an_error_that_says_so() -> None:
     assert not caught.value.retryable
 
 
-def test_a_stream_that_is_cut_off_is_no_whole_answer() -> None:
+def test_a_stream_that_is_cut_off_raises_an_error() -> None:
     desk = client(Desk, "http://nowhere", http=told('event: text\ndata: "once"\n\n'))
     pieces = desk.tell("it")
     assert next(pieces) == "once"
@@ -120,7 +120,7 @@ def test_a_stream_that_is_cut_off_is_no_whole_answer() -> None:
     assert str(caught.value) == "Desk.tell: the connection broke before the answer was complete"
 
 
-def test_a_stream_that_is_none_is_an_error() -> None:
+def test_a_response_without_events_raises_an_error() -> None:
     desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}")))
     with pytest.raises(ModelConnectionError) as caught:
         list(desk.tell("it"))
@@ -142,7 +142,7 @@ def test_a_stream_that_is_none_is_an_error() -> None:
         (httpx2.InvalidURL("no URL"), False),
     ],
 )
-def test_what_goes_wrong_on_the_way_is_an_error_of_ours(error: Exception, retryable: bool) -> None:
+def test_http_errors_become_model_errors(error: Exception, retryable: bool) -> None:
     def handle(request: httpx2.Request) -> httpx2.Response:
         raise error
 
@@ -157,7 +157,7 @@ def test_what_goes_wrong_on_the_way_is_an_error_of_ours(error: Exception, retrya
     assert caught.value.retryable is retryable
 
 
-def test_of_a_client_of_ones_own_no_timeout_is_known() -> None:
+def test_the_timeout_of_a_users_own_client_is_not_in_the_message() -> None:
     def handle(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ReadTimeout("late")
 
@@ -167,7 +167,7 @@ def test_of_a_client_of_ones_own_no_timeout_is_known() -> None:
     assert str(caught.value) == "Desk.number: http://nowhere did not answer in time"
 
 
-def test_a_piece_that_is_no_text_is_an_invalid_reply() -> None:
+def test_a_text_event_without_a_string_is_an_invalid_reply() -> None:
     desk = client(Desk, "http://nowhere", http=told("event: text\ndata: 5\n\nevent: end\ndata: {}\n\n"))
     with pytest.raises(InvalidReplyError) as caught:
         list(desk.tell("it"))
@@ -177,18 +177,18 @@ def test_a_piece_that_is_no_text_is_an_invalid_reply() -> None:
     )
 
 
-def test_an_event_that_is_not_as_told_is_an_invalid_reply() -> None:
+def test_an_event_with_wrong_data_is_an_invalid_reply() -> None:
     desk = client(Desk, "http://nowhere", http=told("event: attempt\ndata: {}\n\n"))
     with pytest.raises(InvalidReplyError):
         desk.grow("it").result()
 
 
-def test_pings_and_unknown_events_are_passed_over() -> None:
+def test_pings_and_unknown_events_are_ignored() -> None:
     said = ': ping\n\nevent: news\ndata: 1\n\nevent: text\ndata: "a"\n\nevent: end\ndata: {}\n\n'
     assert list(client(Desk, "http://nowhere", http=told(said)).tell("it")) == ["a"]
 
 
-def test_headers_go_with_each_request(serve: Callable[[Any], str]) -> None:
+def test_headers_are_sent_with_each_request(serve: Callable[[Any], str]) -> None:
     from fastapi import Depends, Request
 
     seen: list[str | None] = []
@@ -227,14 +227,14 @@ def test_errors_come_back_as_their_classes(error: Any, serve: Callable[[Any], st
     assert str(caught.value).startswith("Desk.number: The model")
 
 
-def test_a_budget_that_is_spent_says_which_limit(serve: Callable[[Any], str]) -> None:
+def test_an_exceeded_budget_names_its_limit(serve: Callable[[Any], str]) -> None:
     desk = create(Desk, ScriptedChatModel([BudgetExceededError("no", limit="tokens")]))
     with pytest.raises(BudgetExceededError) as caught:
         client(Desk, serve(app(desk))).number("it")
     assert caught.value.limit == "tokens"
 
 
-def test_all_else_is_an_error_with_its_problem(serve: Callable[[Any], str]) -> None:
+def test_other_problems_raise_remote_service_error(serve: Callable[[Any], str]) -> None:
     desk = create(Desk, ScriptedChatModel([RuntimeError("inner")]))
     with pytest.raises(RemoteServiceError) as caught:
         client(Desk, serve(app(desk))).number("it")
@@ -252,13 +252,13 @@ class Chat(Protocol):
     ) -> str: ...
 
 
-def test_what_the_service_fills_is_left_out(serve: Callable[[Any], str]) -> None:
+def test_server_arguments_are_not_sent(serve: Callable[[Any], str]) -> None:
     here = create(Chat, ScriptedChatModel(["hello"]))
     url = serve(app(here, server_arguments={"user": lambda: "ann"}))
     assert client(Chat, url, omit=["user"]).say("hi", user="whoever") == "hello"
 
 
-def test_what_cannot_be_sent_is_an_error_and_not_left_out_in_silence() -> None:
+def test_arguments_that_cannot_be_sent_raise_an_error() -> None:
     chat = client(Chat, "http://nowhere")
     with pytest.raises(ValueError, match="is set by the server") as caught:
         chat.say("hi", "ann")
@@ -292,7 +292,7 @@ class Waiting(Protocol):
     def tell(self, it: str) -> AsyncIterator[str]: ...
 
 
-def test_a_client_of_one_kind_does_not_serve_methods_of_the_other() -> None:
+def test_async_methods_need_an_async_client() -> None:
     with pytest.raises(DefinitionError) as caught:
         client(Waiting, "http://nowhere", http=httpx2.Client())
     assert str(caught.value) == (
@@ -300,7 +300,7 @@ def test_a_client_of_one_kind_does_not_serve_methods_of_the_other() -> None:
     )
 
 
-def test_names_that_the_interface_has_not_are_faults() -> None:
+def test_unknown_names_are_definition_problems() -> None:
     with pytest.raises(DefinitionError) as caught:
         client(Desk, "http://nowhere", paths={"nummber": "/n"}, omit=("user",))
     assert str(caught.value) == (
@@ -310,7 +310,7 @@ def test_names_that_the_interface_has_not_are_faults() -> None:
     )
 
 
-def test_a_client_of_ones_own_may_call_an_app_without_a_network() -> None:
+def test_a_users_own_client_can_call_an_app_without_a_network() -> None:
     here = app(create(Waiting, ScriptedChatModel(['{"value": 1}', "once"])))
 
     async def ask() -> tuple[int, list[str]]:
@@ -321,7 +321,7 @@ def test_a_client_of_ones_own_may_call_an_app_without_a_network() -> None:
     assert asyncio.run(ask()) == (1, ["once"])
 
 
-def test_no_answer_in_time_is_a_timeout(serve: Callable[[Any], str]) -> None:
+def test_a_late_response_is_a_timeout(serve: Callable[[Any], str]) -> None:
     import threading
 
     go = threading.Event()
@@ -340,7 +340,7 @@ def test_no_answer_in_time_is_a_timeout(serve: Callable[[Any], str]) -> None:
     assert "did not answer within 0.3 s" in str(caught.value)
 
 
-def test_a_machine_that_calls_needs_nothing_of_what_serves() -> None:
+def test_the_client_does_not_import_fastapi() -> None:
     code = (
         "import sys; from aiservices.integrations.fastapi import client; "
         "print([name for name in ('fastapi', 'starlette', 'uvicorn', 'openai') if name in sys.modules])"
@@ -349,7 +349,7 @@ def test_a_machine_that_calls_needs_nothing_of_what_serves() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
+def test_a_missing_package_is_named_with_its_extra() -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
         "try:\n    from aiservices.integrations.fastapi import app\n"
@@ -364,7 +364,7 @@ class Till(Protocol):
     def total(self, it: str) -> Result[int]: ...
 
 
-def test_a_reply_without_usage_is_told_from_a_request_without_a_reply(serve: Callable[[Any], str]) -> None:
+def test_a_reply_without_usage_differs_from_an_attempt_without_a_reply(serve: Callable[[Any], str]) -> None:
     unread = ChatReply(AiMessage("no idea"))
     down = ModelServerError("down", retryable=True)
     here = create(
@@ -378,7 +378,7 @@ def test_a_reply_without_usage_is_told_from_a_request_without_a_reply(serve: Cal
     assert table.cost(result.attempts) is None
 
 
-def test_a_result_tells_which_tools_ran(serve: Callable[[Any], str]) -> None:
+def test_a_result_has_its_tool_runs(serve: Callable[[Any], str]) -> None:
     def add(a: int, b: int) -> int:
         return a + b
 

@@ -121,7 +121,7 @@ def make(request: pytest.FixtureRequest, serve: Callable[[Any], str]) -> Make:
     return made
 
 
-def test_a_value_comes_back(make: Make) -> None:
+def test_a_method_returns_its_value(make: Make) -> None:
     assert make(ScriptedChatModel(['{"value": true}'])).good("This") is True
 
 
@@ -140,7 +140,7 @@ def test_a_client_serves_one_event_loop_after_the_other(make: Make) -> None:
     assert asyncio.run(clerk.agood("That")) is False
 
 
-def test_any_number_of_arguments(make: Make) -> None:
+def test_variadic_arguments_are_sent(make: Make) -> None:
     model = ScriptedChatModel(['{"name": "Ann", "age": 3}'] * 2)
     clerk = make(model)
     assert clerk.person("Ann", "Bob") == Person("Ann", 3)
@@ -148,7 +148,7 @@ def test_any_number_of_arguments(make: Make) -> None:
     assert model.requests[0].messages[-1].text.startswith("Who? Ann")
 
 
-def test_a_result_has_its_account(make: Make) -> None:
+def test_a_result_has_the_details_of_its_call(make: Make) -> None:
     replies = ["no person", '{"name": "Ann", "age": 3}']
     result = make(ScriptedChatModel(replies)).told(Asked("mayor", "Rome"))
     assert result.value == Person("Ann", 3)
@@ -167,7 +167,7 @@ def test_an_async_result_has_its_coercions(make: Make) -> None:
     assert [str(step) for step in result.coercions] == ['$.age: number as text: "3" → 3']
 
 
-def test_a_structured_prompt_renders_where_the_service_is(make: Make) -> None:
+def test_a_structured_prompt_is_rendered_by_the_server(make: Make) -> None:
     model = ScriptedChatModel(['{"name": "Ann", "age": 3}'])
     make(model).told(Asked("mayor", "Rome"))
     assert model.requests[0].messages[-1].text.startswith("Who is the mayor of Rome?")
@@ -179,12 +179,12 @@ def test_aliases_and_defaults(make: Make) -> None:
     assert model.requests[0].messages[-1].text == "Where to from Bari, in 3 days?"
 
 
-def test_text_comes_piece_by_piece(make: Make) -> None:
+def test_text_arrives_in_chunks(make: Make) -> None:
     clerk = make(ScriptedChatModel(["once upon\n a time"]))
     assert list(clerk.tell("it")) == ["once ", "upon\n ", "a ", "time"]
 
 
-def test_async_text_comes_piece_by_piece(make: Make) -> None:
+def test_async_text_arrives_in_chunks(make: Make) -> None:
     clerk = make(ScriptedChatModel(["once upon"]))
 
     async def read() -> list[str]:
@@ -193,12 +193,12 @@ def test_async_text_comes_piece_by_piece(make: Make) -> None:
     assert asyncio.run(read()) == ["once ", "upon"]
 
 
-def test_items_come_one_by_one(make: Make) -> None:
+def test_items_arrive_one_by_one(make: Make) -> None:
     clerk = make(ScriptedChatModel(['[{"name": "Ann", "age": 3}, {"name": "Bob", "age": 4}]']))
     assert list(clerk.people("Rome")) == [Person("Ann", 3), Person("Bob", 4)]
 
 
-def test_items_that_do_not_fit_are_handed_over(make: Make) -> None:
+def test_invalid_items_arrive_as_item_errors(make: Make) -> None:
     clerk = make(ScriptedChatModel(['[{"name": "Ann", "age": 3}, {"name": "Bob"}]']))
 
     async def read() -> list[Person | ItemError]:
@@ -210,7 +210,7 @@ def test_items_that_do_not_fit_are_handed_over(make: Make) -> None:
     assert [str(problem) for problem in error.problems] == ["$[1].age: the required field 'age' is missing"]
 
 
-def test_a_growing_value_shows_the_same_snapshots(make: Make) -> None:
+def test_a_stream_has_the_same_snapshots_as_a_local_one(make: Make) -> None:
     clerk = make(ScriptedChatModel(['{"firstStop": "Rome and on", "daysThere": 2}']))
     with clerk.grow("it") as stream:
         shown = [snapshot.to_python() for snapshot in stream]
@@ -226,7 +226,7 @@ def test_a_growing_value_shows_the_same_snapshots(make: Make) -> None:
     assert result.usage.output_tokens == 6
 
 
-def test_the_events_of_a_growing_value(make: Make) -> None:
+def test_a_stream_has_the_same_events_as_a_local_one(make: Make) -> None:
     clerk = make(ScriptedChatModel(["no trip", '{"firstStop": "Rome", "daysThere": 2}']))
     events = list(clerk.grow("it").events())
     assert [event.number for event in events if type(event).__name__ == "AttemptStarted"] == [1, 2]
@@ -237,7 +237,7 @@ def test_the_events_of_a_growing_value(make: Make) -> None:
     assert isinstance(events[-1], Completed)
 
 
-def test_an_async_growing_list(make: Make) -> None:
+def test_an_async_stream_of_a_list_has_snapshots(make: Make) -> None:
     clerk = make(ScriptedChatModel(['{"value": [1, 22, 333]}']))
 
     async def read() -> tuple[list[Any], list[int]]:
@@ -276,7 +276,7 @@ def test_roles_arrive(make: Make) -> None:
     assert seen == [7]
 
 
-def test_a_reply_that_cannot_be_read_is_the_same_error(make: Make) -> None:
+def test_an_unreadable_reply_raises_the_same_error(make: Make) -> None:
     clerk = make(ScriptedChatModel(["perhaps", "who knows"]), budget=Budget(max_attempts=2))
     with pytest.raises(ServiceOutputError) as caught:
         clerk.good("This")
@@ -293,7 +293,7 @@ def test_a_reply_that_cannot_be_read_is_the_same_error(make: Make) -> None:
         ModelTimeoutError("late", retryable=True),
     ],
 )
-def test_the_errors_of_a_model_are_the_same(make: Make, error: Exception) -> None:
+def test_errors_of_models_have_the_same_class(make: Make, error: Exception) -> None:
     clerk = make(ScriptedChatModel([error]), budget=Budget(max_attempts=1))
     with pytest.raises(type(error)) as caught:
         clerk.good("This")
@@ -302,7 +302,7 @@ def test_the_errors_of_a_model_are_the_same(make: Make, error: Exception) -> Non
     assert caught.value.retry_after == getattr(error, "retry_after", None)
 
 
-def test_a_stream_that_fails_raises_where_it_does(make: Make) -> None:
+def test_a_stream_raises_after_the_items_that_came_before_the_error(make: Make) -> None:
     clerk = make(
         ScriptedChatModel(['[{"name": "Ann", "age": 3}, {"name": "Bob"}]']), budget=Budget(max_attempts=1)
     )
@@ -312,7 +312,7 @@ def test_a_stream_that_fails_raises_where_it_does(make: Make) -> None:
         next(people)
 
 
-def test_arguments_that_do_not_fit_the_signature_are_a_type_error(make: Make) -> None:
+def test_arguments_that_do_not_fit_the_signature_raise_type_error(make: Make) -> None:
     clerk: Any = make(ScriptedChatModel([]))
     with pytest.raises(TypeError) as caught:
         clerk.good()

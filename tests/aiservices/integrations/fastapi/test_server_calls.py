@@ -96,7 +96,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("method", ["tell", "atell", "grow", "agrow"])
-def test_a_stream_ends_when_its_client_goes(method: str, serve: Callable[[Any], str]) -> None:
+def test_a_stream_ends_when_its_client_disconnects(method: str, serve: Callable[[Any], str]) -> None:
     model = Endless()
     url = serve(app(create(Desk, model)))
     with httpx2.Client().sse(
@@ -107,7 +107,7 @@ def test_a_stream_ends_when_its_client_goes(method: str, serve: Callable[[Any], 
     assert model.stopped.wait(LONGEST_WAIT)
 
 
-def test_an_async_call_is_cancelled_when_its_client_goes(serve: Callable[[Any], str]) -> None:
+def test_an_async_call_is_cancelled_when_its_client_disconnects(serve: Callable[[Any], str]) -> None:
     model = Endless()
     url = serve(app(create(Desk, model)))
     with httpx2.Client() as http, pytest.raises(httpx2.ReadTimeout):
@@ -116,7 +116,7 @@ def test_an_async_call_is_cancelled_when_its_client_goes(serve: Callable[[Any], 
     assert model.stopped.wait(LONGEST_WAIT)
 
 
-def test_leaving_a_remote_stream_ends_it_there(serve: Callable[[Any], str]) -> None:
+def test_closing_a_remote_stream_ends_it_on_the_server(serve: Callable[[Any], str]) -> None:
     model = Endless()
     desk = client(Desk, serve(app(create(Desk, model))), timeout=LONGEST_WAIT)
     with desk.grow("x") as stream:
@@ -126,7 +126,7 @@ def test_leaving_a_remote_stream_ends_it_there(serve: Callable[[Any], str]) -> N
     assert model.stopped.wait(LONGEST_WAIT)
 
 
-def test_leaving_a_remote_async_iterator_ends_it_there(serve: Callable[[Any], str]) -> None:
+def test_closing_a_remote_async_iterator_ends_it_on_the_server(serve: Callable[[Any], str]) -> None:
     model = Endless()
     desk = client(Desk, serve(app(create(Desk, model))), timeout=LONGEST_WAIT)
 
@@ -139,7 +139,7 @@ def test_leaving_a_remote_async_iterator_ends_it_there(serve: Callable[[Any], st
     assert model.stopped.wait(LONGEST_WAIT)
 
 
-def test_blocking_methods_run_side_by_side_and_not_on_the_loop(serve: Callable[[Any], str]) -> None:
+def test_blocking_methods_run_in_parallel_threads(serve: Callable[[Any], str]) -> None:
     meeting = threading.Barrier(4)
 
     def reply(request: ChatRequest) -> str:
@@ -156,7 +156,7 @@ def test_blocking_methods_run_side_by_side_and_not_on_the_loop(serve: Callable[[
     assert answers == [1, 1, 1, 1]
 
 
-def test_as_many_blocking_calls_run_as_there_are_threads(serve: Callable[[Any], str]) -> None:
+def test_at_most_threads_blocking_calls_run_at_once(serve: Callable[[Any], str]) -> None:
     from fastapi import FastAPI
 
     running, most, lock = 0, 0, threading.Lock()
@@ -184,7 +184,7 @@ def test_as_many_blocking_calls_run_as_there_are_threads(serve: Callable[[Any], 
     assert most == 2
 
 
-def test_five_hundred_clients_of_a_model_that_fails_all_get_an_answer(serve: Callable[[Any], str]) -> None:
+def test_five_hundred_clients_of_an_unreliable_model_all_get_a_response(serve: Callable[[Any], str]) -> None:
     asked, lock = count(1), threading.Lock()
 
     def reply(request: ChatRequest) -> str | Exception:
@@ -222,7 +222,7 @@ def test_five_hundred_clients_of_a_model_that_fails_all_get_an_answer(serve: Cal
     assert set(outcomes) == {"answer", "event: end", "urn:aiservices:unavailable"}
 
 
-def test_a_service_that_is_not_there_is_an_error_of_the_way() -> None:
+def test_an_unreachable_service_is_a_connection_error() -> None:
     desk = client(Desk, "http://127.0.0.1:9", timeout=5)
     with pytest.raises(AiServiceError) as caught:
         desk.number("x")
@@ -247,7 +247,7 @@ class Silent(Endless):
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_model_that_is_silent_is_left_when_its_client_goes(
+def test_a_silent_model_is_stopped_when_its_client_disconnects(
     method: str, serve: Callable[[Any], str]
 ) -> None:
     model = Silent()
@@ -258,7 +258,7 @@ def test_a_model_that_is_silent_is_left_when_its_client_goes(
     assert model.stopped.wait(LONGEST_WAIT / 2)
 
 
-def test_a_ping_keeps_a_silent_stream(serve: Callable[[Any], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_stream_sends_pings(serve: Callable[[Any], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiservices.integrations.fastapi.responses._PING_SECONDS", 0.05)
     url = serve(app(create(Desk, Silent())))
     with httpx2.Client().stream("POST", f"{url}/atell", json={"it": "x"}, timeout=LONGEST_WAIT) as response:

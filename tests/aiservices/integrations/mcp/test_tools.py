@@ -86,7 +86,7 @@ def tools() -> Iterator[McpTools]:
         yield opened
 
 
-def test_a_model_is_told_of_a_tool_as_the_server_describes_it(tools: McpTools) -> None:
+def test_the_model_receives_the_servers_description_of_a_tool(tools: McpTools) -> None:
     model = ScriptedChatModel(["Sunny."])
     create(Clerk, model, tools=[tools]).answer("?")
     tooling = model.requests[0].tooling
@@ -102,48 +102,48 @@ def test_a_model_is_told_of_a_tool_as_the_server_describes_it(tools: McpTools) -
     }
 
 
-def test_structured_content_is_told_as_json(tools: McpTools) -> None:
+def test_structured_content_becomes_json(tools: McpTools) -> None:
     assert told(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
 
 
-def test_text_is_told_as_it_is(tools: McpTools) -> None:
+def test_text_content_is_passed_on_unchanged(tools: McpTools) -> None:
     assert told(tools, calls("joined", words=["a", "b"], by="-")) == "a-b"
 
 
-def test_an_argument_that_is_left_out_has_the_default_of_the_server(tools: McpTools) -> None:
+def test_an_omitted_argument_has_the_default_of_the_server(tools: McpTools) -> None:
     assert told(tools, calls("joined", words=["a", "b"], by=None)) == "a b"
 
 
-def test_an_image_is_left_out_with_a_note(tools: McpTools) -> None:
+def test_an_image_is_replaced_by_a_note(tools: McpTools) -> None:
     assert told(tools, calls("drawn")) == "A cat.\n[image left out: image/gif]"
 
 
-def test_a_tool_that_gives_nothing_is_done(tools: McpTools) -> None:
+def test_a_tool_without_content_returns_done(tools: McpTools) -> None:
     assert told(tools, calls("nothing")) == "Done."
 
 
-def test_the_model_is_told_what_the_server_says_of_an_error(tools: McpTools) -> None:
+def test_the_model_receives_the_error_message_of_the_server(tools: McpTools) -> None:
     assert told(tools, calls("broken")) == "Error executing tool broken: the shelf is empty"
 
 
-def test_arguments_are_checked_before_the_server_is_asked(tools: McpTools) -> None:
+def test_arguments_are_checked_before_the_server_is_called(tools: McpTools) -> None:
     assert told(tools, calls("weather", city="R")) == (
         'The arguments cannot be read:\n- $.city: expected at least 2 characters, found "R"'
     )
 
 
-def test_a_name_that_providers_refuse_is_written_in_letters_that_they_take(tools: McpTools) -> None:
+def test_characters_that_providers_reject_are_replaced_in_names(tools: McpTools) -> None:
     assert told(tools, calls("told_of", variable="HOME")) != "unset"
 
 
-def test_resources_are_read_by_a_tool_that_lists_them(tools: McpTools) -> None:
+def test_the_tool_for_resources_lists_and_reads_them(tools: McpTools) -> None:
     assert listed(tools)["read_resource"].description == (
         "Reads one of these resources:\n- notes://today: What is to be done today"
     )
     assert told(tools, calls("read_resource", uri="notes://today")) == "Water the plants."
 
 
-def test_a_resource_that_is_not_there_is_an_error_of_the_server(tools: McpTools) -> None:
+def test_a_missing_resource_is_an_error_of_the_server(tools: McpTools) -> None:
     assert told(tools, calls("read_resource", uri="notes://none")) == "Unknown resource: notes://none"
 
 
@@ -162,20 +162,20 @@ def test_a_stream_runs_the_tools(tools: McpTools) -> None:
     assert (result.value, [run.text for run in result.tool_runs]) == ("a it is", ["a"])
 
 
-def test_several_calls_run_side_by_side(tools: McpTools) -> None:
+def test_several_tool_calls_run_in_parallel(tools: McpTools) -> None:
     both = (ToolCall("1", "joined", '{"words": ["a"]}'), ToolCall("2", "weather", '{"city": "Rome"}'))
     model = ScriptedChatModel([ChatReply(AiMessage("", both)), "done"])
     runs = create(Clerk, model, tools=[tools]).answer("?").tool_runs
     assert [run.text for run in runs] == ["a", '{"city":"Rome","degrees":21.5}']
 
 
-def test_a_tool_object_can_be_given_by_itself(tools: McpTools) -> None:
+def test_a_single_tool_of_a_server_can_be_passed_to_create(tools: McpTools) -> None:
     model = ScriptedChatModel([calls("weather", city="Rome"), "done"])
     result = create(Blocking, model, tools=[listed(tools)["weather"]]).answer("?")
     assert [run.text for run in result.tool_runs] == ['{"city":"Rome","degrees":21.5}']
 
 
-def test_opened_by_async_with_a_server_is_spoken_to_on_the_running_loop() -> None:
+def test_after_async_with_the_connection_uses_the_running_loop() -> None:
     async def ask() -> tuple[list[str], int]:
         import threading
 
@@ -190,7 +190,7 @@ def test_opened_by_async_with_a_server_is_spoken_to_on_the_running_loop() -> Non
     assert asyncio.run(ask()) == (['{"city":"Rome","degrees":21.5}'], others)
 
 
-def test_a_blocking_method_may_run_beside_the_loop_that_speaks_to_the_server() -> None:
+def test_a_blocking_method_can_run_in_another_thread_than_the_loop() -> None:
     async def ask() -> str:
         async with server() as tools:
             return await asyncio.to_thread(told, tools, calls("joined", words=["a"]))
@@ -198,7 +198,7 @@ def test_a_blocking_method_may_run_beside_the_loop_that_speaks_to_the_server() -
     assert asyncio.run(ask()) == "a"
 
 
-def test_a_blocking_method_on_the_loop_that_speaks_to_the_server_is_told_why_it_cannot() -> None:
+def test_a_blocking_method_on_the_loop_of_the_connection_raises_an_error() -> None:
     async def ask() -> None:
         async with server() as tools:
             create(Clerk, ScriptedChatModel(["x"]), tools=[tools]).answer("?")
@@ -211,7 +211,7 @@ def test_a_blocking_method_on_the_loop_that_speaks_to_the_server_is_told_why_it_
     )
 
 
-def test_tools_that_the_server_learns_are_there_in_the_next_call() -> None:
+def test_new_tools_of_the_server_are_available_in_the_next_call() -> None:
     with server(only=["learn"]) as tools:
         assert list(listed(tools)) == ["learn"]
     with server() as tools:
@@ -220,7 +220,7 @@ def test_tools_that_the_server_learns_are_there_in_the_next_call() -> None:
         assert told(tools, calls("learnt")) == "42"
 
 
-def test_objects_of_which_a_server_says_nothing_are_closed() -> None:
+def test_objects_without_additional_properties_are_closed() -> None:
     open_object = {"type": "object", "properties": {"a": {"type": "string"}}}
     closed_object = {**open_object, "additionalProperties": False}
     free = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -247,7 +247,7 @@ def test_objects_of_which_a_server_says_nothing_are_closed() -> None:
     }
 
 
-def test_objects_that_are_put_together_of_several_stay_open() -> None:
+def test_objects_combined_by_all_of_stay_open() -> None:
     base = {"type": "object", "properties": {"a": {"type": "string"}}}
     given = {
         "type": "object",
@@ -257,17 +257,17 @@ def test_objects_that_are_put_together_of_several_stay_open() -> None:
     assert close_objects(given) == given
 
 
-def test_a_tool_that_did_not_change_is_made_once(tools: McpTools) -> None:
+def test_an_unchanged_tool_is_created_once(tools: McpTools) -> None:
     assert listed(tools)["weather"].arguments is listed(tools)["weather"].arguments
 
 
-def test_tools_are_chosen_and_prefixed() -> None:
+def test_only_and_prefix_select_and_rename_tools() -> None:
     with server(only=["weather", "told.of"], prefix="x_", env={"LIBRARY_TEST": "yes"}) as tools:
         assert list(listed(tools)) == ["x_weather", "x_told_of"]
         assert told(tools, calls("x_told_of", variable="LIBRARY_TEST")) == "yes"
 
 
-def test_a_chosen_tool_that_there_is_not_is_told_when_it_is_opened() -> None:
+def test_an_unknown_name_in_only_raises_an_error_when_opened() -> None:
     with pytest.raises(McpServerError) as caught, server(only=["wether"]):
         pass
     assert str(caught.value).startswith(
@@ -275,7 +275,7 @@ def test_a_chosen_tool_that_there_is_not_is_told_when_it_is_opened() -> None:
     )
 
 
-def test_a_call_that_takes_too_long_is_given_up() -> None:
+def test_a_slow_tool_call_times_out() -> None:
     with server(timeout=2) as tools:
         began = time.monotonic()
         assert told(tools, calls("slow")) == "The tool slow did not finish in time."
@@ -283,13 +283,13 @@ def test_a_call_that_takes_too_long_is_given_up() -> None:
         assert told(tools, calls("joined", words=["still", "there"])) == "still there"
 
 
-def test_a_server_that_dies_is_told_to_the_model_and_started_anew_by_the_next_call() -> None:
+def test_a_crashed_server_is_reported_to_the_model_and_restarted_by_the_next_call() -> None:
     with server() as tools:
         assert told(tools, calls("deadly")) == "The server of this tool has stopped."
         assert told(tools, calls("joined", words=["back"])) == "back"
 
 
-def test_in_async_methods_too_a_server_that_dies_is_started_anew() -> None:
+def test_a_crashed_server_is_restarted_by_async_methods() -> None:
     async def ask() -> list[str]:
         async with server() as tools:
             model = ScriptedChatModel([calls("deadly"), "oh", calls("joined", words=["back"]), "well"])
@@ -300,7 +300,7 @@ def test_in_async_methods_too_a_server_that_dies_is_started_anew() -> None:
     assert asyncio.run(ask()) == ["The server of this tool has stopped.", "back"]
 
 
-def test_a_server_that_cannot_be_started_is_named() -> None:
+def test_a_server_that_cannot_start_is_named_in_the_error() -> None:
     with pytest.raises(McpServerError) as caught, McpTools.stdio("no-such-command", ["--x"]):
         pass
     assert str(caught.value) == (
@@ -309,7 +309,7 @@ def test_a_server_that_cannot_be_started_is_named() -> None:
     )
 
 
-def test_a_server_that_says_nothing_is_given_up() -> None:
+def test_opening_a_silent_server_times_out() -> None:
     with (
         pytest.raises(McpServerError) as caught,
         McpTools.stdio(sys.executable, [SERVER, "silent"], timeout=1.5),
@@ -321,7 +321,7 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
     )
 
 
-def test_a_server_that_ends_at_once_is_named() -> None:
+def test_a_server_that_exits_at_once_is_named_in_the_error() -> None:
     with pytest.raises(McpServerError) as caught, McpTools.stdio(sys.executable, ["-c", "pass"]):
         pass
     assert (
@@ -330,13 +330,13 @@ def test_a_server_that_ends_at_once_is_named() -> None:
 
 
 @pytest.mark.parametrize("use", [McpTools.tools, lambda tools: told(tools, calls("weather", city="Rome"))])
-def test_a_server_that_is_not_open_is_told(use: Callable[[McpTools], object]) -> None:
+def test_using_a_closed_server_raises_an_error(use: Callable[[McpTools], object]) -> None:
     with pytest.raises(McpServerError) as caught:
         use(server())
     assert str(caught.value) == f"{NAME} is not open; use it inside of: with McpTools… as tools"
 
 
-def test_a_tool_that_outlives_its_server_is_told() -> None:
+def test_a_tool_of_a_closed_server_raises_an_error() -> None:
     with server() as tools:
         tool = listed(tools)["weather"]
     with pytest.raises(McpServerError) as caught:
@@ -344,7 +344,7 @@ def test_a_tool_that_outlives_its_server_is_told() -> None:
     assert str(caught.value) == f"{NAME} is not open; use it inside of: with McpTools… as tools"
 
 
-def test_it_can_be_opened_again_but_not_twice() -> None:
+def test_a_server_can_be_reopened_but_not_opened_twice() -> None:
     tools = server()
     with tools:
         with pytest.raises(RuntimeError) as caught, tools:
@@ -354,14 +354,14 @@ def test_it_can_be_opened_again_but_not_twice() -> None:
         assert told(tools, calls("joined", words=["again"])) == "again"
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(ImportError) as caught, server():
         pass
     assert str(caught.value) == "MCP servers need the package mcp: pip install 'aiservices[mcp]'"
 
 
-def test_a_server_at_a_url_is_asked_with_headers() -> None:
+def test_a_server_at_a_url_receives_the_headers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, SERVER, str(port)])
@@ -375,7 +375,7 @@ def test_a_server_at_a_url_is_asked_with_headers() -> None:
         process.wait()
 
 
-def test_a_url_that_nobody_serves_is_named_without_what_is_secret_in_it() -> None:
+def test_an_unreachable_url_is_named_without_its_secrets() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     url = f"http://ann:secret@127.0.0.1:{port}/mcp?token=secret"
@@ -396,7 +396,7 @@ def _wait_for(port: int) -> None:
     raise TimeoutError(f"nobody listens at {port}")
 
 
-def test_a_blocking_tool_raises_what_the_server_said(tools: McpTools) -> None:
+def test_a_blocking_tool_raises_the_error_of_the_server(tools: McpTools) -> None:
     with pytest.raises(ToolException) as caught:
         listed(tools)["broken"].function()
     assert str(caught.value) == "Error executing tool broken: the shelf is empty"
@@ -408,7 +408,7 @@ def test_many_threads_share_one_server(tools: McpTools) -> None:
     assert texts == [str(n) for n in range(24)]
 
 
-def test_a_call_that_is_cancelled_leaves_the_server_in_use() -> None:
+def test_a_cancelled_call_leaves_the_connection_usable() -> None:
     async def ask() -> str:
         async with server() as tools:
             clerk = create(Clerk, ScriptedChatModel([calls("slow"), "late"]), tools=[tools])
@@ -431,14 +431,14 @@ def test_the_process_of_a_server_ends_with_the_block() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
-def test_a_server_that_was_killed_between_two_calls_is_started_anew() -> None:
+def test_a_server_killed_between_two_calls_is_restarted() -> None:
     with server() as tools:
         number = int(told(tools, calls("number")))
         os.kill(number, signal.SIGKILL)
         assert int(told(tools, calls("number"))) != number
 
 
-def test_an_agent_takes_the_tools_of_a_server_in_both_kinds_of_reply(tools: McpTools) -> None:
+def test_an_agent_uses_the_tools_of_a_server(tools: McpTools) -> None:
     script = [calls("weather", city="Rome"), "21.5 degrees."] * 2
     friday = ReActAgent("Friday", "You are Friday.", ScriptedChatModel(script), [tools])
     replies = [friday.reply("How warm?"), asyncio.run(friday.areply("How warm?"))]
@@ -457,7 +457,7 @@ async def _two_tools(context: Any, params: Any) -> ListToolsResult:
     )
 
 
-def test_a_tool_whose_schema_is_broken_is_named_and_may_be_left_out() -> None:
+def test_a_tool_with_an_invalid_schema_is_named_and_can_be_excluded() -> None:
     odd = Server[Any]("odd", on_list_tools=_two_tools)
     with McpTools(lambda: Client(odd), "the odd one", resources=True) as tools:
         with pytest.raises(McpServerError) as caught:
@@ -472,7 +472,7 @@ async def _refused(context: Any, params: Any) -> ListToolsResult:
     raise MCPError(-32001 - 10, "not today")
 
 
-def test_a_server_that_does_not_list_its_tools_is_named() -> None:
+def test_a_server_that_cannot_list_its_tools_is_named_in_the_error() -> None:
     with (
         pytest.raises(McpServerError) as caught,
         McpTools(lambda: Client(Server[Any]("odd", on_list_tools=_refused)), "the odd one"),
@@ -481,7 +481,7 @@ def test_a_server_that_does_not_list_its_tools_is_named() -> None:
     assert str(caught.value) == "the odd one cannot list its tools and resources: not today"
 
 
-def test_what_fails_inside_of_async_with_leaves_nothing_open() -> None:
+def test_an_error_inside_async_with_closes_the_connection() -> None:
     async def ask() -> None:
         tools = server(only=["wether"])
         for _ in range(2):
@@ -492,7 +492,7 @@ def test_what_fails_inside_of_async_with_leaves_nothing_open() -> None:
     asyncio.run(ask())
 
 
-def test_links_and_resources_in_a_result_are_told_in_words() -> None:
+def test_links_and_resources_in_a_result_become_notes() -> None:
     text = TextResourceContents(uri="notes://a", text="Milk.")
     blob = BlobResourceContents(uri="notes://b", mime_type="image/png", blob="aGk=")
     result = CallToolResult(
@@ -507,13 +507,13 @@ def test_links_and_resources_in_a_result_are_told_in_words() -> None:
     )
 
 
-def test_an_error_without_words_is_told_as_one() -> None:
+def test_an_error_without_a_message_has_a_default_text() -> None:
     with pytest.raises(ToolException) as caught:
         text_of_result(CallToolResult(content=[], is_error=True))
     assert str(caught.value) == "The tool failed."
 
 
-def test_a_server_at_a_url_that_ends_is_an_error_and_is_found_again() -> None:
+def test_a_stopped_server_at_a_url_is_an_error_until_it_runs_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen([sys.executable, SERVER, str(port)])

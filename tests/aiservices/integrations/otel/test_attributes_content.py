@@ -58,14 +58,14 @@ def content_of(recorded: Recorded) -> set[str]:
     return {name for span in recorded.spans for name in (span.attributes or {}) if name in names}
 
 
-def test_no_content_is_written_unless_it_is_asked_for(recorded: Recorded) -> None:
+def test_content_is_not_written_by_default(recorded: Recorded) -> None:
     counted(recorded)
     assert content_of(recorded) == set()
     assert "secret" not in " ".join(span.to_json() for span in recorded.spans)
 
 
 @pytest.mark.parametrize("asked", ["span_only", "SPAN_AND_EVENT", "true"])
-def test_the_standard_variable_asks_for_content(
+def test_the_standard_variable_enables_content(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, asked)
@@ -74,7 +74,7 @@ def test_the_standard_variable_asks_for_content(
 
 
 @pytest.mark.parametrize("asked", ["", "no_content", "event_only", "false"])
-def test_the_standard_variable_asks_for_none_on_spans(
+def test_the_standard_variable_disables_content(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setenv(VARIABLE, asked)
@@ -82,13 +82,13 @@ def test_the_standard_variable_asks_for_none_on_spans(
     assert content_of(recorded) == set()
 
 
-def test_what_is_passed_goes_before_the_variable(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_argument_overrides_the_variable(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "span_only")
     counted(recorded, content=False)
     assert content_of(recorded) == set()
 
 
-def test_a_variable_that_says_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_value_of_the_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "perhaps")
     with pytest.raises(ValueError, match="perhaps") as caught:
         OpenTelemetry()
@@ -97,7 +97,7 @@ def test_a_variable_that_says_something_else_is_refused(monkeypatch: pytest.Monk
     )
 
 
-def test_content_has_the_form_of_the_conventions(recorded: Recorded) -> None:
+def test_content_follows_the_conventions(recorded: Recorded) -> None:
     counted(recorded, content=True)
     call, first, run, second = (dict(span.attributes or {}) for span in recorded.spans)
     asked = [
@@ -123,12 +123,12 @@ def test_content_has_the_form_of_the_conventions(recorded: Recorded) -> None:
     assert "gen_ai.output.messages" not in call
 
 
-def test_with_content_an_error_has_its_words(recorded: Recorded) -> None:
+def test_with_content_a_span_has_the_error_message(recorded: Recorded) -> None:
     counted(recorded, content=True)
     assert 'found "secret"' in str(recorded.spans[0].status.description)
 
 
-def test_media_are_named_and_not_copied() -> None:
+def test_media_are_described_and_not_copied() -> None:
     picture = Image.from_bytes(PNG + b"secret", name="a.png")
     there = Audio.from_url("https://example.com/a.mp3")
     message = UserMessage("Look: ", "ann", (picture, there))
@@ -156,7 +156,7 @@ def test_media_are_named_and_not_copied() -> None:
     ]
 
 
-def test_arguments_that_are_no_json_are_written_as_they_are() -> None:
+def test_arguments_that_are_not_json_are_written_as_text() -> None:
     wrong = AiMessage("", (ToolCall("c", "half", "{of"),))
     messages = (SystemMessage("s"), wrong, ToolMessage("c", "half", "t"))
     assert json.loads(messages_json(messages))[1]["parts"] == [
@@ -164,7 +164,7 @@ def test_arguments_that_are_no_json_are_written_as_they_are() -> None:
     ]
 
 
-def test_half_a_character_is_replaced_since_exporters_fail_at_it(recorded: Recorded) -> None:
+def test_lone_surrogates_are_replaced(recorded: Recorded) -> None:
     calls = ChatReply(AiMessage("", (ToolCall("c", "half", '{"of": "\ud800"}'),)))
     model = ScriptedChatModel([calls, "1"])
     create(Counter, model, interceptors=[recorded.telemetry(content=True)], tools=[half]).count("x")

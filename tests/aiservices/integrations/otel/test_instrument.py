@@ -36,7 +36,7 @@ def instrument(instrumentor: AiServicesInstrumentor, recorded: Recorded) -> None
     instrumentor.instrument(**providers, skip_dep_check=True)
 
 
-def test_services_that_were_made_before_are_traced_too(
+def test_existing_services_are_traced_too(
     instrumentor: AiServicesInstrumentor, recorded: Recorded
 ) -> None:
     service = counter()
@@ -48,7 +48,7 @@ def test_services_that_were_made_before_are_traced_too(
     assert recorded.tree == TREE
 
 
-def test_a_call_that_is_traced_in_both_ways_has_one_span(
+def test_a_call_with_both_interceptors_has_one_span(
     instrumentor: AiServicesInstrumentor, recorded: Recorded
 ) -> None:
     instrument(instrumentor, recorded)
@@ -56,7 +56,7 @@ def test_a_call_that_is_traced_in_both_ways_has_one_span(
     assert recorded.tree == TREE
 
 
-def test_the_second_time_takes_the_place_of_the_first(
+def test_a_second_instrument_call_replaces_the_first(
     instrumentor: AiServicesInstrumentor, recorded: Recorded
 ) -> None:
     first = Recorded()

@@ -66,7 +66,7 @@ def test_each_request_each_tool_and_each_call_is_measured(recorded: Recorded) ->
     assert [total for _, total in recorded.metrics["gen_ai.client.token.usage"]] == [12, 3]
 
 
-def test_streams_are_measured_to_their_first_piece(recorded: Recorded) -> None:
+def test_the_time_to_the_first_chunk_of_a_stream_is_measured(recorded: Recorded) -> None:
     assert list(counter(recorded, "a b").words("x")) == ["a ", "b"]
     streamed = {**ASKED, "gen_ai.response.model": "scripted"}
     assert measured(recorded)["gen_ai.client.operation.time_to_first_chunk"] == [streamed]
@@ -103,7 +103,7 @@ def test_with_prices_each_request_has_its_cost(recorded: Recorded) -> None:
     ]
 
 
-def test_what_has_no_price_has_no_cost_and_not_none_of_it(recorded: Recorded) -> None:
+def test_a_model_without_a_price_has_no_cost_attribute(recorded: Recorded) -> None:
     other = ChatReply(AiMessage("a"), usage=Usage(1, 1), model="unknown")
     unmeasured = ChatReply(AiMessage("a"), model="scripted-1")
     service = counter(recorded, other, unmeasured, prices=PRICES)
@@ -112,7 +112,7 @@ def test_what_has_no_price_has_no_cost_and_not_none_of_it(recorded: Recorded) ->
     assert not any("aiservices.cost" in (span.attributes or {}) for span in recorded.spans)
 
 
-def test_a_price_that_cannot_be_reckoned_breaks_no_call(
+def test_an_error_in_a_price_does_not_break_a_call(
     recorded: Recorded, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Price):
@@ -125,7 +125,7 @@ def test_a_price_that_cannot_be_reckoned_breaks_no_call(
     assert recorded.tree == "invoke_workflow Counter.count\n  chat scripted"
 
 
-def test_the_cost_is_that_of_the_model_which_the_options_name(recorded: Recorded) -> None:
+def test_the_cost_is_that_of_the_model_in_the_options(recorded: Recorded) -> None:
     table = {"small": Price(1, 1), "large": Price(100, 100)}
     prices = PriceTable(table, currency="EUR", as_of=date(2026, 11, 1))
     model = ScriptedChatModel([ANSWER], name="openai:small")

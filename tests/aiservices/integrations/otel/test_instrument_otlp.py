@@ -46,7 +46,7 @@ def collected(loopback: Loopback) -> Iterator[tuple[Any, Any]]:
     meter_provider.shutdown()
 
 
-def test_a_collector_gets_spans_and_metrics(loopback: Loopback, collected: tuple[Any, Any]) -> None:
+def test_a_collector_receives_spans_and_metrics(loopback: Loopback, collected: tuple[Any, Any]) -> None:
     tracer_provider, meter_provider = collected
     telemetry = OpenTelemetry(tracer_provider=tracer_provider, meter_provider=meter_provider)
     create(Counter, ScriptedChatModel(['{"value": 1}']), interceptors=[telemetry]).count("x")

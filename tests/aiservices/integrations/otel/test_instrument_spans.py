@@ -111,7 +111,7 @@ def test_each_request_and_each_tool_has_a_span_below_that_of_the_call(recorded: 
 
 
 @every_kind
-def test_what_stands_in_the_spans(recorded: Recorded, kind: str) -> None:
+def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: str) -> None:
     usage = Usage(12, 3, cached_tokens=4, reasoning_tokens=2)
     reply = ChatReply(AiMessage(ONE), usage=usage, model="scripted-1", id="r1")
     service = counter(recorded, calling("half"), reply, tools=[half])
@@ -186,14 +186,14 @@ def test_a_method_without_tools_is_a_workflow(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["http://host:99999", "http://[bad", "http://host:abc", "a queue"])
-def test_an_endpoint_that_is_no_address_is_left_out(recorded: Recorded, endpoint: str) -> None:
+def test_an_endpoint_that_is_not_a_url_is_left_out(recorded: Recorded, endpoint: str) -> None:
     model: Any = ScriptedChatModel([ONE])
     model.endpoint = endpoint
     assert create(Counter, model, interceptors=[recorded.telemetry()]).count("x") == 1
     assert "server.address" not in attributes(recorded.named("chat scripted"))
 
 
-def test_the_options_and_the_place_of_a_request_are_told(recorded: Recorded, loopback: Loopback) -> None:
+def test_a_request_has_its_options_and_its_server(recorded: Recorded, loopback: Loopback) -> None:
     class Asked(Protocol):
         @options(temperature=0.5, top_p=0.9, max_tokens=9, stop=("a", "b"), seed=7, reasoning_effort="low")
         def chat(self, text: str) -> str: ...
@@ -230,7 +230,7 @@ def test_the_options_and_the_place_of_a_request_are_told(recorded: Recorded, loo
         ("scripted", "scripted", "scripted"),
     ],
 )
-def test_a_model_is_told_as_the_conventions_name_it(
+def test_a_provider_has_the_name_of_the_conventions(
     recorded: Recorded, name: str, provider: str, model: str
 ) -> None:
     asked = ScriptedChatModel([ONE], name=name)
@@ -239,7 +239,7 @@ def test_a_model_is_told_as_the_conventions_name_it(
     assert (shown["gen_ai.provider.name"], shown["gen_ai.request.model"]) == (provider, model)
 
 
-def test_a_model_that_the_options_name_is_the_one_that_was_asked(recorded: Recorded) -> None:
+def test_the_request_model_is_the_one_in_the_options(recorded: Recorded) -> None:
     model = ScriptedChatModel([ONE], name="openai:small")
     chosen = ChatOptions(model="large")
     create(Counter, model, options=chosen, interceptors=[recorded.telemetry()]).count("x")
@@ -247,7 +247,7 @@ def test_a_model_that_the_options_name_is_the_one_that_was_asked(recorded: Recor
 
 
 @every_kind
-def test_an_error_has_its_type_and_no_words_which_may_quote(recorded: Recorded, kind: str) -> None:
+def test_an_error_has_its_type_but_no_message(recorded: Recorded, kind: str) -> None:
     with pytest.raises(ServiceOutputError):
         KINDS[kind](counter(recorded, DOWN, "the secret", retry=None))
     assert recorded.tree == (
@@ -262,7 +262,7 @@ def test_an_error_has_its_type_and_no_words_which_may_quote(recorded: Recorded, 
     assert "secret" not in " ".join(span.to_json() for span in recorded.spans)
 
 
-def test_what_happens_beside_the_requests_is_told_as_events(recorded: Recorded) -> None:
+def test_guards_backoff_and_rejected_answers_are_events(recorded: Recorded) -> None:
     def fine(text: str, invocation: Any) -> Any:
         return passed()
 
@@ -275,7 +275,7 @@ def test_what_happens_beside_the_requests_is_told_as_events(recorded: Recorded) 
 
 
 @pytest.mark.parametrize("kind", ["count", "acount", "agrow"])
-def test_what_guards_do_is_below_the_call(recorded: Recorded, kind: str) -> None:
+def test_spans_of_guards_are_children_of_the_call(recorded: Recorded, kind: str) -> None:
     def check(text: str, invocation: Any) -> Any:
         with recorded.tracer.start_as_current_span("in the guard"):
             return passed()
@@ -284,7 +284,7 @@ def test_what_guards_do_is_below_the_call(recorded: Recorded, kind: str) -> None
     assert recorded.tree == f"invoke_workflow Counter.{kind}\n  in the guard\n  chat scripted"
 
 
-def test_what_async_guards_do_is_below_the_call(recorded: Recorded) -> None:
+def test_spans_of_async_guards_are_children_of_the_call(recorded: Recorded) -> None:
     class Waiting(Protocol):
         async def count(self, text: str) -> int: ...
 
@@ -298,7 +298,7 @@ def test_what_async_guards_do_is_below_the_call(recorded: Recorded) -> None:
     assert recorded.tree == "invoke_workflow Waiting.count\n  in the guard\n  chat scripted"
 
 
-def test_many_calls_at_one_time_keep_their_spans_apart(recorded: Recorded) -> None:
+def test_concurrent_calls_have_separate_spans(recorded: Recorded) -> None:
     service = counter(recorded, *[ONE] * 20)
 
     async def page(number: int) -> None:
@@ -313,7 +313,7 @@ def test_many_calls_at_one_time_keep_their_spans_apart(recorded: Recorded) -> No
     assert recorded.tree == "\n".join(f"page {number}{below}" for number in range(20))
 
 
-def test_a_guard_that_refuses_ends_the_call(recorded: Recorded) -> None:
+def test_a_blocked_call_has_a_failed_span(recorded: Recorded) -> None:
     guards = InputGuardrails(lambda text, invocation: refused("no"))
     with pytest.raises(GuardrailError):
         counter(recorded, ONE, before=[guards]).count("x")
@@ -328,20 +328,20 @@ class Flagging:
         return [ModerationResult(flagged=self.flagged) for _ in texts]
 
 
-def test_a_request_beside_a_check_has_a_span(recorded: Recorded) -> None:
+def test_a_request_that_runs_beside_a_moderation_has_a_span(recorded: Recorded) -> None:
     counter(recorded, ONE, before=[Moderation(Flagging(flagged=False))]).count("x")
     assert recorded.tree == "invoke_workflow Counter.count\n  chat scripted"
     assert ("aiservices.moderation", {"stage": "input", "flagged": 0}) in events(recorded.spans[0])
 
 
-def test_a_request_that_was_answered_has_not_failed_where_its_call_did(recorded: Recorded) -> None:
+def test_an_answered_request_of_a_failed_call_has_not_failed(recorded: Recorded) -> None:
     with pytest.raises(ModerationError):
         counter(recorded, ONE, before=[Moderation(Flagging(flagged=True))]).count("x")
     assert recorded.tree == "invoke_workflow Counter.count ! ModerationError\n  chat scripted"
 
 
 @pytest.mark.parametrize("flagged", [False, True])
-def test_a_stream_that_waits_for_a_check_has_a_span(recorded: Recorded, *, flagged: bool) -> None:
+def test_a_stream_that_waits_for_a_moderation_has_a_span(recorded: Recorded, *, flagged: bool) -> None:
     service = counter(recorded, "a b c", before=[Moderation(Flagging(flagged=flagged))])
     if flagged:
         with pytest.raises(ModerationError):
@@ -352,7 +352,7 @@ def test_a_stream_that_waits_for_a_check_has_a_span(recorded: Recorded, *, flagg
     assert recorded.tree == f"invoke_workflow Counter.words{failed}\n  chat scripted"
 
 
-def test_a_conversation_is_told_by_its_id(recorded: Recorded) -> None:
+def test_spans_have_the_id_of_the_conversation(recorded: Recorded) -> None:
     class Chat(Protocol):
         def chat(self, who: Annotated[str, MemoryId], text: str) -> str: ...
 
@@ -409,7 +409,7 @@ class Working:
 
 
 @every_kind
-def test_what_parallel_tools_do_is_below_their_own_spans(recorded: Recorded, kind: str) -> None:
+def test_spans_of_parallel_tools_are_children_of_the_right_tool(recorded: Recorded, kind: str) -> None:
     work = Working(recorded, threading.Barrier(2))
     service = counter(recorded, calling("left", "right"), ONE, tools=[work.left, work.right])
     KINDS[kind](service)
@@ -422,7 +422,7 @@ def parents(recorded: Recorded, *names: str) -> list[str]:
     return ["" if span.parent is None else by_id[span.parent.span_id] for span in spans]
 
 
-def test_what_async_tools_do_is_below_their_own_spans(recorded: Recorded) -> None:
+def test_spans_of_async_tools_are_children_of_the_right_tool(recorded: Recorded) -> None:
     here = asyncio.Event()
 
     async def left(of: int) -> int:
@@ -446,7 +446,7 @@ def test_what_async_tools_do_is_below_their_own_spans(recorded: Recorded) -> Non
     assert parents(recorded, "in left", "in right") == ["execute_tool left", "execute_tool right"]
 
 
-def test_a_service_that_is_a_tool_is_below_the_tool(recorded: Recorded) -> None:
+def test_the_span_of_a_service_used_as_a_tool_is_a_child_of_the_tool(recorded: Recorded) -> None:
     inner = counter(recorded, ONE)
 
     def half(of: int) -> int:
@@ -479,13 +479,13 @@ class Wired(ScriptedChatModel):
 
 
 @every_kind
-def test_what_a_model_does_is_below_its_request(recorded: Recorded, kind: str) -> None:
+def test_spans_of_a_model_are_children_of_the_request(recorded: Recorded, kind: str) -> None:
     model = Wired(recorded, [ONE])
     KINDS[kind](create(Counter, model, interceptors=[recorded.telemetry()]))
     assert recorded.tree == f"invoke_workflow Counter.{kind}\n  chat scripted\n    POST"
 
 
-def test_what_the_reader_of_a_stream_does_is_not_below_its_request(recorded: Recorded) -> None:
+def test_spans_of_the_reader_of_a_stream_are_not_children_of_the_request(recorded: Recorded) -> None:
     service = counter(recorded, "a b c", "d e f")
     with recorded.tracer.start_as_current_span("page"):
         for _pair in zip(service.words("x"), service.words("y"), strict=True):
@@ -503,7 +503,7 @@ def test_what_the_reader_of_a_stream_does_is_not_below_its_request(recorded: Rec
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-def test_a_stream_that_is_closed_before_its_end_has_not_failed(recorded: Recorded) -> None:
+def test_a_stream_that_is_closed_early_has_not_failed(recorded: Recorded) -> None:
     words = counter(recorded, "a b c").words("x")
     assert next(words) == "a "
     words.close()  # type: ignore[attr-defined]
@@ -511,7 +511,7 @@ def test_a_stream_that_is_closed_before_its_end_has_not_failed(recorded: Recorde
     assert [attributes(span)["aiservices.closed_early"] for span in recorded.spans] == [True, True]
 
 
-def test_an_item_that_does_not_fit_is_an_error_of_its_request(recorded: Recorded) -> None:
+def test_an_invalid_item_fails_the_call_and_its_request(recorded: Recorded) -> None:
     with pytest.raises(ServiceOutputError):
         list(counter(recorded, '{"value": [1, "x", 3]}', retry=None).each("x"))
     assert recorded.tree == (
@@ -530,7 +530,7 @@ class Slow(ScriptedChatModel):
 
 
 @pytest.mark.parametrize("kind", ["acount", "grow"])
-def test_a_request_that_took_too_long_says_so(recorded: Recorded, kind: str) -> None:
+def test_a_request_that_took_too_long_has_a_timeout_error(recorded: Recorded, kind: str) -> None:
     budget = Budget(max_attempts=1, seconds=0.05)
     service = create(Counter, Slow([]), interceptors=[recorded.telemetry()], budget=budget)
     with pytest.raises(Exception):  # noqa: B017, PT011  # which one is told elsewhere
@@ -539,7 +539,7 @@ def test_a_request_that_took_too_long_says_so(recorded: Recorded, kind: str) -> 
     assert asked["error.type"] == f"{ModelTimeoutError.__module__}.ModelTimeoutError"
 
 
-def test_a_call_that_is_cancelled_has_ended_spans(recorded: Recorded) -> None:
+def test_the_spans_of_a_cancelled_call_are_ended(recorded: Recorded) -> None:
     async def cancel() -> None:
         service = create(Counter, Slow([]), interceptors=[recorded.telemetry()])
         task = asyncio.ensure_future(service.acount("x"))

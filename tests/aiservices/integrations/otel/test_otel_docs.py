@@ -30,7 +30,7 @@ def fresh_log() -> Iterator[None]:
         root.setLevel(level)
 
 
-def test_each_program_prints_what_follows_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_program_of_the_page_prints_the_output_below_it(capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {"__name__": "docs"}
     shown: list[str] = []
     for language, text in BLOCKS:
@@ -47,7 +47,7 @@ def timeless(text: str) -> str:
     return re.sub(r"\d+\.\d{3} s", "… s", text)
 
 
-def test_all_metrics_and_events_are_named() -> None:
+def test_the_page_lists_all_metrics_and_events() -> None:
     written = {
         value
         for name, value in vars(otel_names).items()

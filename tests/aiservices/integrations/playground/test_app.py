@@ -69,7 +69,7 @@ def events(answer: Any) -> list[tuple[str, Any]]:
     return found
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
+def test_the_page_loads_nothing_from_other_hosts() -> None:
     client = page_of(reader())
     index = client.get("/").text
     names = set(re.findall(r'(?:src|href)="_page/([^"]+)"', index))
@@ -86,7 +86,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     assert static == seen | {"index.html"}
 
 
-def test_a_browser_is_told_to_run_nothing_else() -> None:
+def test_files_have_a_content_security_policy() -> None:
     client = page_of(reader())
     for path in ("/", "/_page/page.js", "/_page/page.css", "/_page/icon.svg"):
         headers = client.get(path).headers
@@ -100,7 +100,7 @@ def test_a_browser_is_told_to_run_nothing_else() -> None:
     assert client.get("/_page/page.js").headers["content-type"] == "text/javascript; charset=utf-8"
 
 
-def test_no_script_makes_markup_of_text() -> None:
+def test_no_script_parses_text_as_html() -> None:
     for file in files("aiservices.integrations.playground").joinpath("static").iterdir():
         assert (
             re.findall(
@@ -111,13 +111,13 @@ def test_no_script_makes_markup_of_text() -> None:
         )
 
 
-def test_the_page_is_no_part_of_the_openapi_document() -> None:
+def test_the_page_is_not_in_the_openapi_document() -> None:
     made = app(service := reader())
     mount(made, service)
     assert sorted(made.openapi()["paths"]) == ["/good", "/numbers", "/price", "/tell"]
 
 
-def test_the_page_may_lie_elsewhere() -> None:
+def test_the_page_can_have_another_path() -> None:
     client = page_of(reader('{"value": true}'), path="/try")
     assert client.get("/").status_code == 404
     assert client.get("/try").text == client.get("/try/").text != ""
@@ -127,7 +127,7 @@ def test_the_page_may_lie_elsewhere() -> None:
     assert events(client.post(f"/try/{run}", json={"text": "it"}))[0] == ("result", {"value": True})
 
 
-def test_what_is_there_already_is_not_hidden_in_silence() -> None:
+def test_mounting_over_an_existing_route_raises_an_error() -> None:
     made = FastAPI()
     made.get("/")(lambda: "Hello")
     with pytest.raises(
@@ -136,7 +136,7 @@ def test_what_is_there_already_is_not_hidden_in_silence() -> None:
         mount(made, reader())
 
 
-def test_services_of_one_name_are_told_apart() -> None:
+def test_services_of_the_same_name_have_different_ids() -> None:
     client = page_of({"/one": reader('{"value": true}'), "/two": reader('{"value": false}')})
     described = client.get("/_page/services.json").json()
     assert [(one["id"], one["name"], one["prefix"]) for one in described] == [
@@ -149,7 +149,7 @@ def test_services_of_one_name_are_told_apart() -> None:
     assert answers == [("result", {"value": True}), ("result", {"value": False})]
 
 
-def test_who_may_see_it_is_said_by_dependencies() -> None:
+def test_dependencies_restrict_access_to_the_page() -> None:
     def known(x_user: Annotated[str, Header()] = "") -> None:
         if x_user != "ada":
             raise HTTPException(401)
@@ -161,7 +161,7 @@ def test_who_may_see_it_is_said_by_dependencies() -> None:
     assert client.post("/_page/Reader/good/preview", json={"text": "it"}).status_code == 401
 
 
-def test_the_account_of_a_method_that_gives_a_bare_value_is_told() -> None:
+def test_a_method_that_returns_a_bare_value_has_call_details() -> None:
     client = page_of(reader('{"value": "maybe"}', '```\n{"value": true}\n```'))
     result, (name, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
     assert (result, name) == (("result", {"value": True}), "end")
@@ -182,7 +182,7 @@ def test_the_account_of_a_method_that_gives_a_bare_value_is_told() -> None:
     ]
 
 
-def test_results_texts_and_items_end_with_their_account() -> None:
+def test_results_texts_and_items_end_with_call_details() -> None:
     client = page_of(reader('{"value": 1.10}', "A long tale", '{"items": [1, 2]}'))
     price = events(client.post("/_page/Reader/price/run", json={"text": "it"}))
     assert [name for name, _ in price] == ["result", "end"]
@@ -194,7 +194,7 @@ def test_results_texts_and_items_end_with_their_account() -> None:
     assert [answer[-1][1]["coercions"] for answer in (price, tale, numbers)] == [[], [], []]
 
 
-def test_coercions_are_unknown_where_the_value_is_not_what_the_last_reply_says() -> None:
+def test_coercions_are_null_if_an_interceptor_changed_the_value() -> None:
     def always_false(invocation: Any, proceed: Any) -> Any:
         answer = yield from proceed(invocation)
         return type(answer)(False, answer.reply, answer.coercions)
@@ -205,7 +205,7 @@ def test_coercions_are_unknown_where_the_value_is_not_what_the_last_reply_says()
     assert account["coercions"] is None
 
 
-def test_a_call_that_fails_has_an_account_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_call_has_call_details(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     client = page_of(reader(*['{"value": "maybe"}'] * 3))
     (name, problem), (end, account) = events(client.post("/_page/Reader/good/run", json={"text": "it"}))
@@ -221,7 +221,7 @@ def test_a_call_that_fails_has_an_account_too(caplog: pytest.LogCaptureFixture) 
     ] * 3
 
 
-def test_arguments_that_do_not_fit_are_a_problem_and_cost_nothing() -> None:
+def test_invalid_arguments_are_a_problem_and_make_no_request() -> None:
     service = create(Reader, model := ScriptedChatModel([]))
     client = page_of(service)
     for name in ("run", "preview"):
@@ -240,7 +240,7 @@ class Careful(Protocol):
     def hello(self, name: str) -> str: ...
 
 
-def test_a_preview_holds_no_key_and_asks_no_model() -> None:
+def test_a_preview_contains_no_key_and_makes_no_request() -> None:
     model = ScriptedChatModel([])
     answer = page_of(create(Careful, model)).post("/_page/Careful/hello/preview", json={"name": "Ada"})
     assert answer.json() == {
@@ -261,7 +261,7 @@ class Chat(Protocol):
     def chat(self, said: str, user: Annotated[str, MemoryId]) -> str: ...
 
 
-def test_what_is_filled_is_not_chosen_on_the_page() -> None:
+def test_server_arguments_cannot_be_set_on_the_page() -> None:
     def logged_in(x_user: Annotated[str, Header()]) -> str:
         return x_user
 
@@ -290,7 +290,7 @@ class Within(Protocol):
     ) -> str: ...
 
 
-def test_a_method_that_needs_what_nobody_gives_says_so() -> None:
+def test_a_method_lists_its_missing_server_arguments() -> None:
     client = page_of(create(Within, ScriptedChatModel([]), tools=[limited]))
     (described,) = client.get("/_page/services.json").json()
     assert described["methods"][0]["missing"] == ["limits"]
@@ -306,7 +306,7 @@ class ByHand:
         return text == "gold"
 
 
-def test_an_object_that_create_did_not_make_is_run_without_an_account() -> None:
+def test_a_service_not_made_by_create_runs_without_call_details() -> None:
     client = page_of(provide(ByHand()), interface=Reader)
     (described,) = client.get("/_page/services.json").json()
     assert described["methods"][0]["preview"] is None
@@ -319,13 +319,13 @@ class Bare(Protocol):
     def reply(self, said: str) -> ChatReply: ...
 
 
-def test_a_whole_reply_is_told_without_what_the_provider_sent() -> None:
+def test_a_chat_reply_is_sent_without_the_raw_response() -> None:
     service = create(Bare, ScriptedChatModel([ChatReply(AiMessage("Hello."), raw=object())]))
     result = events(page_of(service).post("/_page/Bare/reply/run", json={"said": "Hi"}))[0]
     assert result[1]["value"]["message"]["text"] == "Hello."
 
 
-def test_a_package_that_is_missing_is_named_with_the_extra() -> None:
+def test_a_missing_package_is_named_with_its_extra() -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
         "try:\n    from aiservices.page import mount\n"

@@ -33,7 +33,7 @@ def facts(page: Any) -> dict[str, str]:
     return {name: value for name, value in rows if name != "Time"}
 
 
-def test_a_method_is_run_and_its_value_and_account_are_shown(page: Any) -> None:
+def test_running_a_method_shows_its_value_and_call_details(page: Any) -> None:
     assert page.title() == "Desk"
     page.get_by_label("letter", exact=True).fill("Thank you!")
     run(page)
@@ -44,7 +44,7 @@ def test_a_method_is_run_and_its_value_and_account_are_shown(page: Any) -> None:
     assert coercions.all_inner_texts() == ["$ text around the JSON left out"]
 
 
-def test_an_attempt_that_was_rejected_is_shown_with_its_problems(page: Any) -> None:
+def test_a_rejected_attempt_is_shown_with_its_problems(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("It is unclear.")
     run(page)
     assert done(page) == "Done in …"
@@ -76,7 +76,7 @@ def test_a_record_and_its_list_grow_while_they_are_written(page: Any, script: An
     assert page.locator("#value dt").all_inner_texts() == ["title", "steps", "minutes"]
 
 
-def test_what_models_write_is_shown_as_text_and_never_as_markup(page: Any) -> None:
+def test_text_of_models_is_never_parsed_as_html(page: Any) -> None:
     open_method(page, "recipe")
     page.get_by_label("dish").fill("<img src=x onerror=alert(1)>")
     run(page)
@@ -101,7 +101,7 @@ def test_a_call_is_stopped_and_the_request_to_the_model_is_closed(page: Any, scr
     assert script.left.wait(20)
 
 
-def test_a_failure_is_told_as_a_problem_without_the_words_of_the_error(page: Any) -> None:
+def test_a_failure_is_shown_as_a_problem_without_the_error_message(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("offline")
     run(page)
     assert done(page) == "Failed after …"
@@ -113,7 +113,7 @@ def test_a_failure_is_told_as_a_problem_without_the_words_of_the_error(page: Any
     assert "sk-secret" not in page.content()
 
 
-def test_all_kinds_of_fields_make_the_arguments_of_a_call(page: Any, script: Any) -> None:
+def test_all_kinds_of_fields_are_sent_as_arguments(page: Any, script: Any) -> None:
     open_method(page, "reply")
     page.get_by_label("letter", exact=True).fill("Hello\nthere")
     page.get_by_label("tone").select_option("warm")
@@ -133,7 +133,7 @@ def test_all_kinds_of_fields_make_the_arguments_of_a_call(page: Any, script: Any
     )
 
 
-def test_records_and_lists_are_written_field_by_field(page: Any, script: Any) -> None:
+def test_records_and_lists_have_fields_for_their_parts(page: Any, script: Any) -> None:
     open_method(page, "cook")
     page.get_by_label("dish").fill("bread")
     add = page.get_by_role("button", name="Add to ingredients")
@@ -157,7 +157,7 @@ def test_records_and_lists_are_written_field_by_field(page: Any, script: Any) ->
     )
 
 
-def test_what_has_no_field_of_its_own_is_written_as_json(page: Any, script: Any) -> None:
+def test_other_types_are_entered_as_json(page: Any, script: Any) -> None:
     open_method(page, "count")
     prices = page.get_by_label("prices")
     prices.fill("{bread: 1}")
@@ -175,14 +175,14 @@ def test_what_has_no_field_of_its_own_is_written_as_json(page: Any, script: Any)
     )
 
 
-def test_a_method_is_found_by_a_part_of_its_name_or_what_it_says_of_itself(page: Any) -> None:
+def test_the_search_finds_methods_by_name_and_description(page: Any) -> None:
     page.get_by_label("Find a method").fill("WRITTEN")
     assert page.locator(".methods a:visible").all_inner_texts() == ["recipe"]
     page.get_by_label("Find a method").fill("pri")
     assert page.locator(".methods a:visible").all_inner_texts() == ["price"]
 
 
-def test_a_picture_is_chosen_as_a_file(page: Any, script: Any) -> None:
+def test_an_image_can_be_chosen_as_a_file(page: Any, script: Any) -> None:
     open_method(page, "see")
     page.get_by_label("File").set_input_files({"name": "cat.png", "mimeType": "image/png", "buffer": PIXEL})
     page.get_by_text("Chosen: cat.png").wait_for()
@@ -193,7 +193,7 @@ def test_a_picture_is_chosen_as_a_file(page: Any, script: Any) -> None:
     assert page.locator("#value li").all_inner_texts() == ["a cat"]
 
 
-def test_what_was_shown_of_an_answer_that_does_not_fit_is_told_apart(page: Any) -> None:
+def test_a_rejected_answer_is_not_shown_as_the_value(page: Any) -> None:
     open_method(page, "recipe")
     page.get_by_label("dish").fill("burnt bread")
     run(page)
@@ -205,7 +205,7 @@ def test_what_was_shown_of_an_answer_that_does_not_fit_is_told_apart(page: Any) 
     assert page.get_by_text(re.compile("Burnt")).count() == 1  # in the text of an attempt, and not as a value
 
 
-def test_items_are_shown_as_records_and_those_that_do_not_fit_with_the_reason(page: Any) -> None:
+def test_items_are_shown_as_records_and_invalid_items_with_the_reason(page: Any) -> None:
     open_method(page, "names")
     page.get_by_label("letter", exact=True).fill("Dear shop")
     run(page)
@@ -227,7 +227,7 @@ def test_a_number_keeps_all_of_its_digits(page: Any) -> None:
     assert page.locator("#value > .atom").inner_text() == "12345678901234567890.10"
 
 
-def test_what_cannot_be_sent_is_told_at_its_fields_and_nothing_is_sent(page: Any, script: Any) -> None:
+def test_invalid_fields_show_errors_and_nothing_is_sent(page: Any, script: Any) -> None:
     open_method(page, "reply")
     page.get_by_label("copies").fill("many")
     run(page)
@@ -245,7 +245,7 @@ def test_what_cannot_be_sent_is_told_at_its_fields_and_nothing_is_sent(page: Any
     assert script.requests == []
 
 
-def test_arguments_that_the_service_refuses_are_told_at_their_fields(page: Any, script: Any) -> None:
+def test_arguments_that_the_service_rejects_show_errors_at_their_fields(page: Any, script: Any) -> None:
     open_method(page, "see")
     page.get_by_label("or its address").fill("ftp://host/cat.png")
     run(page)
@@ -259,7 +259,7 @@ def test_arguments_that_the_service_refuses_are_told_at_their_fields(page: Any, 
     assert script.requests == []
 
 
-def test_the_prompt_is_shown_as_it_would_be_sent_and_no_model_is_asked(page: Any, script: Any) -> None:
+def test_the_prompt_is_shown_without_a_request_to_the_model(page: Any, script: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.get_by_label("letter", exact=True).fill("Good day")
     page.get_by_text("Good day").nth(0).wait_for()
@@ -277,7 +277,7 @@ def test_the_prompt_is_shown_as_it_would_be_sent_and_no_model_is_asked(page: Any
     assert script.requests == []
 
 
-def test_the_prompt_of_one_method_never_stands_beside_another(page: Any) -> None:
+def test_the_prompt_of_one_method_is_not_shown_beside_another(page: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.locator(".message.user", has_text="Is this letter friendly?").wait_for()
     page.route("**/preview", lambda route: None)  # it is never answered
@@ -291,7 +291,7 @@ def test_the_schemas_of_the_answer_and_the_arguments_are_shown(page: Any) -> Non
     assert page.locator("#schema pre").first.inner_text() == '{\n  "type": "boolean"\n}'
 
 
-def test_a_call_of_the_history_is_opened_again_after_the_page_was_loaded_anew(page: Any) -> None:
+def test_a_call_in_the_history_can_be_reopened_after_a_reload(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("First letter")
     run(page)
     done(page)
@@ -314,7 +314,7 @@ def test_a_call_of_the_history_is_opened_again_after_the_page_was_loaded_anew(pa
     assert page.evaluate("localStorage.length") == 0
 
 
-def test_a_draft_is_kept_while_another_method_is_looked_at(page: Any) -> None:
+def test_a_draft_survives_a_visit_to_another_method(page: Any) -> None:
     page.get_by_label("letter", exact=True).fill("A draft")
     open_method(page, "recipe")
     page.go_back()
@@ -322,7 +322,7 @@ def test_a_draft_is_kept_while_another_method_is_looked_at(page: Any) -> None:
     assert page.get_by_label("letter", exact=True).input_value() == "A draft"
 
 
-def test_the_keyboard_alone_is_enough(page: Any) -> None:
+def test_the_page_can_be_used_with_the_keyboard_alone(page: Any) -> None:
     keyboard = page.keyboard
 
     def focused() -> str:
@@ -357,7 +357,7 @@ def test_the_keyboard_alone_is_enough(page: Any) -> None:
 
 
 @pytest.mark.parametrize("look", [PHONE], ids=["phone"])
-def test_nothing_is_wider_than_a_phone(page: Any) -> None:
+def test_the_page_fits_a_phone(page: Any) -> None:
     names = page.locator(".methods a").all_text_contents()
     assert len(names) == 8
     for name in names:
@@ -423,7 +423,7 @@ def test_all_texts_have_enough_contrast(page: Any, look: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("look", [{"reduced_motion": "reduce"}], ids=["still"])
-def test_nothing_moves_for_those_who_want_it_still(page: Any, script: Any) -> None:
+def test_nothing_is_animated_with_reduced_motion(page: Any, script: Any) -> None:
     script.go_on.clear()
     open_method(page, "recipe")
     page.get_by_label("dish").fill("bread")
