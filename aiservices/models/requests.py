@@ -66,15 +66,19 @@ class ChatOptions:
         for name, low, high in ranges:
             value = getattr(self, name)
             # Written so that nan, which compares false with everything, is out of range too.
-            if value is not None and not low <= value <= high:
+            if value is not None and not (isinstance(value, (int, float)) and low <= value <= high):
                 message = f"{name} is {value!r}; it must be from {low:g} to {high:g}"
                 problems.append(DefinitionProblem(location, message))
         for name in ("max_tokens", "timeout"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not (isinstance(value, (int, float)) and value > 0):
                 problems.append(
                     DefinitionProblem(location, f"{name} is {value!r}; it must be greater than 0")
                 )
+        if isinstance(self.stop, str):
+            # Without this, each of its characters would be a stop text.
+            message = f"stop is {self.stop!r}; it must be a tuple of texts, as in ({self.stop!r},)"
+            problems.append(DefinitionProblem(location, message))
         return problems
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from .base import Capabilities
+from .errors import DefinitionError, DefinitionProblem
 from .messages import AiMessage, ChatReply, ReplyDelta, ToolCallDelta, Usage
 from .requests import ChatRequest
 
@@ -26,7 +27,7 @@ class ScriptedChatModel:
         name: The name of the model.
 
     Streams yield a reply word by word. Usage is counted in words. It is safe to use from several threads.
-    A request after the last reply raises LookupError.
+    A request after the last reply raises LookupError. Raises DefinitionError if the script is a single text.
 
     Attributes:
         requests: The requests so far.
@@ -42,6 +43,10 @@ class ScriptedChatModel:
         capabilities: Capabilities = _CAPABILITIES,
         name: str = "scripted",
     ) -> None:
+        if isinstance(script, str):
+            # A string is an iterable of strings, so each of its characters would be a reply.
+            message = f"the script is a text; pass a list of replies, as in ScriptedChatModel([{script!r}])"
+            raise DefinitionError([DefinitionProblem("ScriptedChatModel", message)])
         self._script = script if callable(script) else iter(list(script))
         self._capabilities = capabilities
         self._name = name

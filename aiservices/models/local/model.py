@@ -42,7 +42,7 @@ class LocalChatModel:
         threads: The number of CPU threads; by default llama.cpp decides.
         system_message: The system message of requests that have none.
 
-    Raises DefinitionError if the weights are unknown or not on this machine.
+    Raises DefinitionError if the weights are unknown or not on this machine, or if a setting is out of range.
 
     The weights are loaded at the first request. Models with the same weights and settings share them. One
     request runs at a time; others wait.
@@ -64,6 +64,14 @@ class LocalChatModel:
             label, path = resolve_weights(weights)
         except LookupError as error:
             raise DefinitionError([DefinitionProblem("LocalChatModel", str(error))]) from error
+        problems = options.problems("LocalChatModel")
+        for name, value in (("context_tokens", context_tokens), ("threads", threads)):
+            if value is not None and value < 1:
+                problems.append(
+                    DefinitionProblem("LocalChatModel", f"{name} is {value}; it must be at least 1")
+                )
+        if problems:
+            raise DefinitionError(problems)
         self._options = options
         self._system_message = system_message
         self._settings = RuntimeSettings(label, path, context_tokens, threads)

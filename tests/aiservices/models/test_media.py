@@ -397,7 +397,7 @@ def test_keyword_media_are_a_problem() -> None:
         def look(self, **images: Image) -> str: ...
 
     assert problems(Looker) == [
-        "Looker.look: the parameter **images takes media by any name; name each one, or take *images"
+        "Looker.look: the parameter **images takes media by any name; declare each one, or take *images"
     ]
 
 

@@ -69,6 +69,14 @@ def test_a_temperature_of_nan_is_a_problem() -> None:
     ]
 
 
+def test_an_option_of_a_wrong_type_is_a_problem() -> None:
+    assert ChatOptions(temperature="hot", max_tokens="many", stop="END").problems("here") == [  # type: ignore[arg-type]
+        DefinitionProblem("here", "temperature is 'hot'; it must be from 0 to 2"),
+        DefinitionProblem("here", "max_tokens is 'many'; it must be greater than 0"),
+        DefinitionProblem("here", "stop is 'END'; it must be a tuple of texts, as in ('END',)"),
+    ]
+
+
 def test_usage_adds_up_field_by_field() -> None:
     assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
 

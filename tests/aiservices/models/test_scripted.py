@@ -13,6 +13,7 @@ from aiservices import (
     ChatModel,
     ChatReply,
     ChatRequest,
+    DefinitionError,
     FinishReason,
     ModelServerError,
     ReplyDelta,
@@ -75,6 +76,14 @@ def test_a_request_after_the_last_reply_is_a_lookup_error() -> None:
     with pytest.raises(LookupError) as caught:
         model.complete(ChatRequest.of("?"))
     assert str(caught.value) == "the script of parrot is at its end after 1 replies"
+
+
+def test_a_text_instead_of_a_list_of_replies_is_an_error() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        ScriptedChatModel("hello")
+    assert str(caught.value) == (
+        "ScriptedChatModel: the script is a text; pass a list of replies, as in ScriptedChatModel(['hello'])"
+    )
 
 
 def test_an_awaited_reply_is_the_same() -> None:

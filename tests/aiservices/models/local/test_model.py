@@ -352,6 +352,18 @@ class TestNames:
             ".gguf file, or one of qwen2.5-coder-1.5b, qwen2.5-coder-0.5b, smollm2"
         )
 
+    def test_settings_out_of_range_are_an_error(self, tmp_path: Path) -> None:
+        mine = tmp_path / "mine.gguf"
+        mine.write_bytes(b"GGUF")
+        with pytest.raises(DefinitionError) as caught:
+            LocalChatModel(mine, options=ChatOptions(temperature=3.0), context_tokens=0, threads=-1)
+        assert str(caught.value) == (
+            "3 problems:\n"
+            "  - LocalChatModel: temperature is 3.0; it must be from 0 to 2\n"
+            "  - LocalChatModel: context_tokens is 0; it must be at least 1\n"
+            "  - LocalChatModel: threads is -1; it must be at least 1"
+        )
+
     def test_the_error_for_weights_that_are_not_here_has_the_command(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
