@@ -364,7 +364,7 @@ class HookHandle:
 
 
 class Hooks:
-    """The hooks of an agent: an interceptor that calls them for the effects of the call."""
+    """An interceptor that calls the hooks of an agent before and after model requests and tool calls."""
 
     def __init__(self) -> None:
         self._by_step: dict[str, list[Hook]] = {step: [] for step in _REPLACEMENT_TYPES}
@@ -388,7 +388,7 @@ class Hooks:
         return map_effects(proceed(invocation), self._perform)
 
     def _perform(self, effect: Effect) -> Flow[Any]:
-        """Perform an effect, and call the hooks if it is a step of the agent."""
+        """Perform an effect, and call the hooks of its step if it is one."""
         if isinstance(effect, CallModel):
             request = yield from self._call_hooks("pre_reasoning", effect.request)
             reply = yield effect._replace(request=request)

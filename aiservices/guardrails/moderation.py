@@ -169,14 +169,14 @@ class ModerationCheck:
         return Run(function, in_thread=not asynchronous)
 
     def run(self) -> Flow[None]:
-        """Ask the moderator and raise the error that ``verdict`` returns."""
+        """Ask the moderator, and raise the error that ``verdict`` returns, if there is one."""
         yield self.effect()
         error = yield from self.verdict()
         if error is not None:
             raise error
 
     def verdict(self) -> Flow[AiServiceError | None]:
-        """Return the error to raise: None if all texts pass or the moderator has not answered yet.
+        """Return the error to raise, or None if all texts pass or the moderator has not answered yet.
 
         The error is a ModerationError for flagged texts and failures of the moderator, or its ModelError.
         """
@@ -279,7 +279,7 @@ def check_concurrently(flow: Flow[Answer], check: ModerationCheck, invocation: I
 
 
 def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
-    """Return the effect with the check beside it, or None if it does not call a model."""
+    """Return an effect that also runs the check, or None if the given effect does not call a model."""
     if isinstance(effect, CallModel):
         return effect._replace(checks=(*effect.checks, check.effect()))
     if isinstance(effect, Gather) and any(isinstance(one, CallModel) for one in effect.effects):
@@ -290,7 +290,7 @@ def _with_check(effect: Effect, check: ModerationCheck) -> Effect | None:
 
 
 def _forward_record(effect: Effect, blocked_by: AiServiceError) -> Flow[None]:
-    """Emit the event by which a flow records its blocked request, then close the flow with _FlowClosed."""
+    """Emit the event that reports the blocked request of a flow, then raise _FlowClosed to end the flow."""
     event = effect.event if isinstance(effect, Emit) else None
     if isinstance(event, ReplyFailed) and event.error.__cause__ is blocked_by:  # the reply was not read
         event = event._replace(error=blocked_by)

@@ -222,7 +222,10 @@ class SummarizingWindow:
         return WindowView((summary_exchange, *newest), replaces_past=True)
 
     def _summarize(self, older: tuple[Exchange, ...], invocation: Invocation) -> Flow[str | None]:
-        """Ask the model for a summary. Return None if it fails; raise BudgetExceededError if none is left."""
+        """Ask the model for a summary, and return None if it fails.
+
+        Raises BudgetExceededError if the budget of the call is used up.
+        """
         state, name, qualname = invocation.state, self._model.name, invocation.plan.qualname
         exceeded, problems = state.exceeded(), state.budget.problems(qualname, [name])
         if exceeded is not None:

@@ -29,7 +29,7 @@ _VARIABLES = frozenset({"user_message", "information", "contents"})
 
 
 class Injector(Protocol):
-    """Returns the text of the user message with the retrieved contents in it. There is at least one."""
+    """Returns the text of the user message with the contents added to it. There is at least one content."""
 
     def __call__(self, user_message: str, contents: Sequence[Content], /) -> str: ...
 

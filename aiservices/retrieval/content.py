@@ -1,4 +1,4 @@
-"""Contents, queries and retrievers: what is searched, what is searched for, and who searches.
+"""Contents, queries and retrievers: the texts that can be found, and the protocol of a search.
 
 Also here: splitting long texts into contents, and the helpers by which this package calls functions of the
 user and imports optional packages.

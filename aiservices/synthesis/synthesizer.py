@@ -26,8 +26,7 @@ from ..models.errors import AiServiceError, DefinitionError, DefinitionProblem
 from ..models.requests import ChatOptions
 from ..retrieval.content import Content, DocumentLike, contents_of
 from ..retrieval.query import hide_from_stream
-from ..service.compile import MethodPlan
-from ..service.return_types import ReturnShape
+from ..service.compile import MethodPlan, ReturnShape
 from .concurrent_flows import ConcurrentFlows, StartFlows, TaskFlows, ThreadedFlows
 from .questions import SynthesisBudget, SynthesisPrompts, SynthesisQuestions, TextLimit
 
@@ -235,7 +234,10 @@ class Synthesizer(Generic[T]):
 
     @cached_property
     def _iterator_plan(self) -> tuple[Callable[[Invocation], ChunkSource], SynthesisQuestions]:
-        """What makes parts of the last answer, and the questions for it. Raises DefinitionError."""
+        """The factory of the parts of the last answer, and the questions for it.
+
+        Raises DefinitionError if the output type has no parts.
+        """
         output_type = self._output_type
         if output_type is str or self._mode is ResponseMode.ACCUMULATE:
             return TextChunks, self._questions
@@ -324,7 +326,7 @@ class AnswerParts:
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Begin with the parts of the last question, whose answer is the answer of the synthesis."""
+        """Start to make parts of the answer to the last question."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""An agent that acts with its tools and ends with a text and a typed value."""
+"""ReActAgent calls tools and ends with a text and a typed value."""
 
 from __future__ import annotations
 
@@ -480,7 +480,7 @@ class Place(TypedDict):
     "capabilities", [Capabilities(tools=True), Capabilities(tools=True, strict_schema=True)]
 )
 @pytest.mark.parametrize(
-    ("form", "value"),
+    ("output_type", "value"),
     [
         (Tree, Tree(name="a", sizes={"x": 1}, children=[Tree(name="b")])),
         (Place, {"city": "Rome"}),
@@ -490,21 +490,25 @@ class Place(TypedDict):
         (bool, True),
     ],
 )
-def test_types_of_every_kind_are_written_and_read(form: Any, value: Any, capabilities: Capabilities) -> None:
-    written = generate_response_parser(form).write(GeneratedResponse("Here.", value))
+def test_types_of_every_kind_are_written_and_read(
+    output_type: Any, value: Any, capabilities: Capabilities
+) -> None:
+    written = generate_response_parser(output_type).write(GeneratedResponse("Here.", value))
     call = ChatReply(
-        AiMessage("", (ToolCall("1", "generate_response", _as_sent(form, written, capabilities)),))
+        AiMessage("", (ToolCall("1", "generate_response", _as_sent(output_type, written, capabilities)),))
     )
     model = ScriptedChatModel([call], capabilities=capabilities)
-    assert ReActAgent("Friday", "", model).reply("?", form) == Msg("Friday", "Here.", value)
+    assert ReActAgent("Friday", "", model).reply("?", output_type) == Msg("Friday", "Here.", value)
 
 
-def _as_sent(form: Any, written: str, capabilities: Capabilities) -> str:
+def _as_sent(output_type: Any, written: str, capabilities: Capabilities) -> str:
     """The arguments as a model writes them in strict mode, or without it."""
     if not capabilities.strict_schema:
         return written
-    parser, encoding = encode_parser(generate_response_parser(form), PROFILES["openai"])
-    return parser.write(generate_response_parser(form).parse(written)) if encoding.lossless else written
+    parser, encoding = encode_parser(generate_response_parser(output_type), PROFILES["openai"])
+    return (
+        parser.write(generate_response_parser(output_type).parse(written)) if encoding.lossless else written
+    )
 
 
 def test_the_schema_of_a_recursive_type_has_its_fields_at_the_root() -> None:

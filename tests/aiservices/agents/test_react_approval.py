@@ -1,4 +1,4 @@
-"""A reply waits for somebody to approve a tool, and goes on where it stood: in another process too."""
+"""A reply waits for the approval of a tool and is resumed, also in another process."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ def paused(call: Callable[[], Any]) -> ApprovalRequiredError:
 
 
 def blocking(
-    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], form: Any
+    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], output_type: Any
 ) -> Msg[Any]:
-    reply: Msg[Any] = friday.resume(state, approvals, form)
+    reply: Msg[Any] = friday.resume(state, approvals, output_type)
     return reply
 
 
 def awaited(
-    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], form: Any
+    friday: ReActAgent, state: SuspendedCall, approvals: Mapping[str, bool | str], output_type: Any
 ) -> Msg[Any]:
     async def going() -> Msg[Any]:
-        reply: Msg[Any] = await friday.aresume(state, approvals, form)
+        reply: Msg[Any] = await friday.aresume(state, approvals, output_type)
         return reply
 
     return asyncio.run(going())

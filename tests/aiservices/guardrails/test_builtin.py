@@ -1,4 +1,4 @@
-"""The guards that are ready to be used, each by what it lets through and what not."""
+"""The ready-made guards: what they accept and what they refuse."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_max_length_must_be_at_least_1() -> None:
     [("a Tea.", "Tea"), ("TEA", "TEA"), ("teapot", None), ("c++", "c++"), ("c+++", "c++"), ("", None)],
 )
 def test_words_are_forbidden_as_whole_words_in_any_case(text: str, found: str | None) -> None:
-    said = Passed() if found is None else Refused(f"the text contains {found!r}, which is forbidden")
-    assert verdict(forbidden("tea", "c++"), text) == said
+    expected = Passed() if found is None else Refused(f"the text contains {found!r}, which is forbidden")
+    assert verdict(forbidden("tea", "c++"), text) == expected
 
 
 def test_a_match_of_a_pattern_is_not_quoted() -> None:

@@ -1,4 +1,4 @@
-"""Guards hold in every kind of call: nothing of what they rewrite or refuse is shown, in streams neither."""
+"""Guards work in every kind of call; streams show nothing that is rewritten or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input guards: what they are shown of a message, and what becomes of it."""
+"""Input guards: what they get of a message, and what their verdicts do."""
 
 from __future__ import annotations
 
@@ -166,10 +166,10 @@ def test_guards_get_only_the_message_of_this_call() -> None:
 
 
 def test_listeners_get_each_verdict() -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     guards = InputGuardrails(masked("x", by="y"), masked("z"))
-    create(Chat, ScriptedChatModel(["a"]), interceptors=[guards], listeners=[told.append]).chat("x")
-    assert [event for event in told if isinstance(event, GuardrailRan)] == [
+    create(Chat, ScriptedChatModel(["a"]), interceptors=[guards], listeners=[events.append]).chat("x")
+    assert [event for event in events if isinstance(event, GuardrailRan)] == [
         GuardrailRan("masked", "input", Rewritten("y")),
         GuardrailRan("masked", "input", Passed()),
     ]

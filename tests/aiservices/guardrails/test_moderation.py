@@ -1,4 +1,4 @@
-"""Moderation: verified before anything is handed over, in every kind of call."""
+"""Moderation checks messages before anything is shown, in every kind of call."""
 
 from __future__ import annotations
 
@@ -394,19 +394,19 @@ def test_instructions_and_blank_texts_are_not_moderated() -> None:
 
 
 def test_listeners_get_the_results_of_a_moderator() -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     moderation = Moderation(Flagging(), answers=True)
-    create(Chat, ScriptedChatModel(["a"]), interceptors=[moderation], listeners=[told.append]).chat("x")
-    assert [event for event in told if isinstance(event, ModerationRan)] == [
+    create(Chat, ScriptedChatModel(["a"]), interceptors=[moderation], listeners=[events.append]).chat("x")
+    assert [event for event in events if isinstance(event, ModerationRan)] == [
         ModerationRan("input", (FINE,)),
         ModerationRan("output", (FINE,)),
     ]
 
 
 def test_listeners_get_the_reply_to_a_flagged_message() -> None:
-    told: list[Any] = []
-    failing(Flagging("bad"), listeners=[told.append])
-    names = [type(event).__name__ for event in told]
+    events: list[Any] = []
+    failing(Flagging("bad"), listeners=[events.append])
+    names = [type(event).__name__ for event in events]
     assert names == ["CallStarted", "AttemptStarted", "ModerationRan", "ReplyReceived", "CallFailed"]
 
 

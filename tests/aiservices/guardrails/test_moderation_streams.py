@@ -1,4 +1,4 @@
-"""Streams are moderated beside the model: it writes at once, and nothing is shown before the verdict."""
+"""Streams are moderated while the model writes, and show nothing before the verdict."""
 
 from __future__ import annotations
 
@@ -237,15 +237,15 @@ def test_async_buffered_text_is_shown_after_the_verdict_even_if_the_model_pauses
 @both
 def test_a_cancelled_request_is_in_the_attempts(kind: str) -> None:
     never = threading.Event()
-    told: list[Any] = []
+    events: list[Any] = []
     model = Writing("to ", never, "be")
-    failure = refused(model, Judge(model.begun, flags=True), kind, listeners=[told.append])
+    failure = refused(model, Judge(model.begun, flags=True), kind, listeners=[events.append])
     never.set()
     (attempt,) = failure.attempts
     assert (attempt.model, attempt.reply, attempt.error) == ("writing", None, failure)
-    names = [type(event).__name__ for event in told]
+    names = [type(event).__name__ for event in events]
     assert names == ["CallStarted", "AttemptStarted", "ModerationRan", "ReplyFailed", "CallFailed"]
-    assert told[3].error is failure
+    assert events[3].error is failure
     assert (failure.__cause__, failure.__suppress_context__) == (None, True)
 
 

@@ -1,4 +1,4 @@
-"""Output guards: what they are shown, what comes of their verdicts, and what that may cost."""
+"""Output guards: what they get, what their verdicts do, and which limits apply."""
 
 from __future__ import annotations
 
@@ -458,11 +458,11 @@ def test_all_problems_of_the_guards_are_reported_together() -> None:
 
 
 def test_listeners_get_each_verdict_and_streams_do_not() -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     guards = OutputGuardrails(ensure(lambda n: n > 1, "more"), masked("2", by="3"))
-    service = create(Counter, ScriptedChatModel(["1", "2"]), interceptors=[guards], listeners=[told.append])
+    service = create(Counter, ScriptedChatModel(["1", "2"]), interceptors=[guards], listeners=[events.append])
     service.count("x")
-    assert [event for event in told if isinstance(event, GuardrailRan)] == [
+    assert [event for event in events if isinstance(event, GuardrailRan)] == [
         GuardrailRan("ensure", "output", Reprompt("more", "more")),
         GuardrailRan("ensure", "output", Passed()),
         GuardrailRan("masked", "output", Rewritten("3")),

@@ -1,4 +1,4 @@
-"""Guards beside tools and memory: what was rejected or redacted is kept nowhere, and no tool runs twice."""
+"""Guards with tools and memory: rejected text is not stored, and no tool runs twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores to keep conversations in: each kind, where what it needs is installed."""
+"""Fixtures with every conversation store whose package or server is available."""
 
 from __future__ import annotations
 

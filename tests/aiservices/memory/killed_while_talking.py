@@ -1,4 +1,4 @@
-"""Talks in one conversation until it is killed: the program of test_memory_killed."""
+"""A program that talks in one conversation until it is killed, for test_stores_killed."""
 
 from __future__ import annotations
 

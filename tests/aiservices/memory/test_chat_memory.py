@@ -1,4 +1,4 @@
-"""What a call is given of the past, and what of it is kept: accepted exchanges, whole, as they were asked."""
+"""ChatMemory adds earlier exchanges to a request and stores accepted exchanges completely."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_int_or_a_uuid_can_be_the_memory_id(given: Any, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "kind", "said"),
+    ("id", "kind", "expected"),
     [
         (None, TypeError, "Chat.chat: the memory id is None; it must be a str, an int or a UUID"),
         (True, TypeError, "Chat.chat: the memory id is bool; it must be a str, an int or a UUID"),
@@ -108,11 +108,11 @@ def test_an_int_or_a_uuid_can_be_the_memory_id(given: Any, named: str) -> None:
         ),
     ],
 )
-def test_an_unusable_memory_id_is_refused(id: Any, kind: type[Exception], said: str) -> None:
+def test_an_unusable_memory_id_is_refused(id: Any, kind: type[Exception], expected: str) -> None:
     model = ScriptedChatModel([])
     with pytest.raises(kind) as caught:
         create(Chat, model, interceptors=[ChatMemory()]).chat(id, "x")
-    assert (str(caught.value), model.requests) == (said, [])
+    assert (str(caught.value), model.requests) == (expected, [])
 
 
 def test_the_system_message_of_the_method_comes_first_and_is_not_stored() -> None:
@@ -143,8 +143,8 @@ def test_a_stored_system_message_is_sent_if_the_method_has_none(own: str | None,
     store.append("default", 0, before)
     model = ScriptedChatModel(["2"])
     create(Single, model, interceptors=[ChatMemory(store=store)], system_message=own).chat("y")
-    said = (SystemMessage(sent), UserMessage("x"), AiMessage("1"), UserMessage("y"))
-    assert model.requests[0].messages == said
+    expected = (SystemMessage(sent), UserMessage("x"), AiMessage("1"), UserMessage("y"))
+    assert model.requests[0].messages == expected
 
 
 def test_a_history_argument_follows_the_stored_messages_and_is_not_stored() -> None:
@@ -155,8 +155,8 @@ def test_a_history_argument_follows_the_stored_messages_and_is_not_stored() -> N
     service = create(Told, model, interceptors=[memory])
     service.chat([], "x")
     service.chat([UserMessage("p"), AiMessage("q")], "y")
-    said = ("x", "1", "p", "q", "y")
-    assert tuple(message.text for message in model.requests[1].messages) == said
+    expected = ("x", "1", "p", "q", "y")
+    assert tuple(message.text for message in model.requests[1].messages) == expected
     assert memory.messages() == (UserMessage("x"), AiMessage("1"), UserMessage("y"), AiMessage("2"))
 
 

@@ -1,4 +1,4 @@
-"""A call that waited for approval remembers what was asked, and tells what was retrieved for it."""
+"""ChatMemory in async calls that are resumed after an approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One memory in blocking, async and streaming calls; a stream that is left leaves no trace, and no lock."""
+"""ChatMemory works in blocking, async and streaming calls; a closed stream stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds of tools are kept whole or not at all; a call that waited for approval is kept when accepted."""
+"""ChatMemory stores tool rounds completely or not at all, and resumed calls when they are accepted."""
 
 from __future__ import annotations
 

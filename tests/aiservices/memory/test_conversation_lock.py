@@ -1,4 +1,4 @@
-"""Calls at the same time in one conversation: one after the other or refused, never mixed."""
+"""Concurrent calls of one conversation run one after the other or are refused, and never mix."""
 
 from __future__ import annotations
 
@@ -270,8 +270,8 @@ def test_an_open_stream_holds_the_lock_of_its_conversation() -> None:
     next(texts)
     with pytest.raises(MemoryBusyError) as caught:
         chat.chat("a", "y")
-    said = "this call is made inside another call of the same conversation and would wait for itself"
-    assert str(caught.value) == f"the conversation 'a' is busy: {said}"
+    expected = "this call is made inside another call of the same conversation and would wait for itself"
+    assert str(caught.value) == f"the conversation 'a' is busy: {expected}"
     assert list(texts) == ["x"]
     assert chat.chat("a", "y") == "re y"
 

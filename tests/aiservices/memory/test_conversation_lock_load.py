@@ -1,6 +1,6 @@
-"""Many conversations at once, over HTTP with faults: each keeps its own turns that succeeded, whole and once.
+"""Many concurrent conversations over HTTP with faults: each stores exactly its own successful exchanges.
 
-Run as a program, it makes all calls with the file and the server that it is told, until it is killed.
+As a program, this file makes all calls with the database and the server of its arguments, until it is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every store keeps the same promises: what was written is read back whole, and no write is lost."""
+"""All stores keep the same promises: messages are stored completely, and no write is lost."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def test_concurrent_writes_are_stored_or_raise_a_conflict(opened: Opened) -> Non
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(24)))
-    said = [message.text for message in stores[0].load("a").messages]
-    assert said[::2] == said[1::2]
-    assert sorted(map(int, said[::2])) == list(range(24))
+    texts = [message.text for message in stores[0].load("a").messages]
+    assert texts[::2] == texts[1::2]
+    assert sorted(map(int, texts[::2])) == list(range(24))
 
 
 def test_the_conversations_of_a_store_can_be_listed(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (
             lambda: RedisChatMemoryStore("redis://localhost"),
@@ -190,7 +190,7 @@ def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
     ],
 )
 def test_a_missing_extra_is_named(
-    make: Callable[[], object], said: str, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], object], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> object:
         raise ImportError(name)
@@ -200,7 +200,7 @@ def test_a_missing_extra_is_named(
         monkeypatch.setattr(module, "import_module", missing)
     with pytest.raises(ImportError) as caught:
         make()
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 def test_a_conversation_in_redis_expires(redis_url: str, tmp_path: Path) -> None:

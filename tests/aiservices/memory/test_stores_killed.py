@@ -1,4 +1,4 @@
-"""A process that is killed in mid-flight leaves whole exchanges, and all that it had told of."""
+"""A killed process leaves complete exchanges, including all that it had reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is shown of a conversation: the newest exchanges that fit, each of them whole."""
+"""Windows select the newest complete exchanges that fit a limit."""
 
 from __future__ import annotations
 
@@ -115,16 +115,16 @@ def test_tokens_are_estimated(message: Message, tokens: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (lambda: MessageWindow(0), "MessageWindow: max_messages is 0; it must be at least 1"),
         (lambda: TokenWindow(-1), "TokenWindow: max_tokens is -1; it must be at least 1"),
     ],
 )
-def test_a_window_with_a_limit_below_1_is_a_definition_error(make: Any, said: str) -> None:
+def test_a_window_with_a_limit_below_1_is_a_definition_error(make: Any, expected: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         make()
-    assert str(caught.value) == said
+    assert str(caught.value) == expected
 
 
 @pytest.mark.parametrize(

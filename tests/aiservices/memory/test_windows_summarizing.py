@@ -1,4 +1,4 @@
-"""What falls out of a window is summarised within the call: one request more, in the same account."""
+"""SummarizingWindow summarizes old exchanges with one more request of the same call."""
 
 from __future__ import annotations
 

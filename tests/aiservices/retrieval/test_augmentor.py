@@ -1,4 +1,4 @@
-"""A model answers with the help of what is found, in all kinds of call; nothing of it is remembered."""
+"""RetrievalAugmentor adds contents to the message in all kinds of calls, and memory does not store them."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_two_augmentors_add_up_their_sources() -> None:
 def test_retrievers_and_a_route_exclude_each_other(made: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
         made()
-    assert [str(fault) for fault in caught.value.problems] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         "RetrievalAugmentor: pass either retrievers or a route, which has retrievers of its own"
     ]
 
@@ -319,7 +319,7 @@ def test_a_step_that_is_not_a_generator_function_is_an_error(part: str) -> None:
 def test_an_object_without_retrieve_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         RetrievalAugmentor(Shelf(NINE), object(), len)  # type: ignore[arg-type]
-    assert [str(fault) for fault in caught.value.problems] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         "RetrievalAugmentor: object is not a retriever; it has no method retrieve",
         "RetrievalAugmentor: len is not a retriever; it has no method retrieve",
     ]

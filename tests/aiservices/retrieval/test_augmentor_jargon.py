@@ -1,4 +1,4 @@
-"""The passages that a question needs are found in a real text with a real embedding model, offline."""
+"""The right contents of a real text are found with a real embedding model, offline."""
 
 from __future__ import annotations
 

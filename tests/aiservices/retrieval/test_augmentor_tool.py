@@ -1,4 +1,4 @@
-"""A retriever as a tool: the model reads ids and texts, and the runs hold what was found."""
+"""A retriever as a tool: the model gets ids and texts, and the tool runs have the contents."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_async_retriever_serves_async_methods() -> None:
     assert contents_by_id(result.tool_runs) == {"ferry-1": NINE}
     with pytest.raises(DefinitionError) as caught:
         create(Guide, ScriptedChatModel([]), tools=tools)
-    assert [str(fault) for fault in caught.value.problems] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         "Guide.answer: the tool timetable is async; only async methods can call it"
     ]
 

@@ -1,4 +1,4 @@
-"""Contents are made, fused, re-ranked and put into a message."""
+"""Contents are created, fused, re-ranked and added to a message."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_re_ranker_must_return_one_score_per_content() -> None:
 
     with pytest.raises(DefinitionError) as caught:
         run(ReRank(Lazy())(QUERY, [[A, B]]))
-    assert [str(fault) for fault in caught.value.problems] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         "Lazy: it returned 1 scores for 2 contents; return one for each"
     ]
 
@@ -112,16 +112,16 @@ def test_a_template_can_loop_over_the_contents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "expected"),
     [
         ("{{query}}", "the template uses {{query}}; its variables are: contents, information, user_message"),
         (" ", "the template is empty"),
     ],
 )
-def test_an_invalid_template_is_a_definition_error(template: str, said: str) -> None:
+def test_an_invalid_template_is_a_definition_error(template: str, expected: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Injection(template)
-    assert [str(fault) for fault in caught.value.problems] == [f"Injection: {said}"]
+    assert [str(problem) for problem in caught.value.problems] == [f"Injection: {expected}"]
 
 
 def test_contents_of_rejects_a_single_text() -> None:

@@ -1,4 +1,4 @@
-"""Texts are embedded over HTTP; what goes wrong is a ModelError; what is not installed is named."""
+"""Texts are embedded over HTTP; failures are ModelErrors; missing packages are named."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_request_with_a_failed_connection_is_repeated(loopback: Loopback) -> N
 
 @pytest.mark.usefixtures("_numpy")
 @pytest.mark.parametrize(
-    ("reply", "kind", "said"),
+    ("reply", "kind", "expected"),
     [
         (error(429, "slow down"), RateLimitError, "slow down"),
         (error(401, "wrong key secret-key"), AuthenticationError, "wrong key"),
@@ -91,12 +91,14 @@ def test_a_request_with_a_failed_connection_is_repeated(loopback: Loopback) -> N
         ),
     ],
 )
-def test_failures_are_model_errors(loopback: Loopback, reply: Any, kind: type[Exception], said: str) -> None:
+def test_failures_are_model_errors(
+    loopback: Loopback, reply: Any, kind: type[Exception], expected: str
+) -> None:
     loopback.reply(reply)
     with pytest.raises(kind) as caught:
         model(loopback, max_attempts=1).embed(["a", "b"])
     assert str(caught.value).startswith(f"openai:m at {loopback.base_url}: ")
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert "secret-key" not in str(caught.value)
 
 
@@ -119,8 +121,8 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, module: str, extra: str, use: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    said = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
-    with pytest.raises(ImportError, match=f"^{re.escape(said)}$"):
+    expected = f'{module} is not installed; install it with pip install "aiservices[{extra}]"'
+    with pytest.raises(ImportError, match=f"^{re.escape(expected)}$"):
         use()
 
 

@@ -1,4 +1,4 @@
-"""Contents are found by the words that they share with a query, and fused with what others find."""
+"""KeywordRetriever finds contents by shared words, alone and together with other retrievers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries are condensed, expanded and routed, by functions and by models, within the account of the call."""
+"""Queries are compressed, expanded and routed, by functions and by models, within the budget of the call."""
 
 from __future__ import annotations
 
@@ -147,6 +147,6 @@ def test_a_model_that_chooses_an_unknown_route_is_asked_again() -> None:
 def test_routes_must_have_different_names(names: Sequence[str], given: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         RouteByModel(ScriptedChatModel([]), [Route(name, "", Shelf()) for name in names])
-    assert [str(fault) for fault in caught.value.problems] == [
+    assert [str(problem) for problem in caught.value.problems] == [
         f"RouteByModel: its routes are {given}; pass at least one, with different names"
     ]

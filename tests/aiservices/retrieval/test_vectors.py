@@ -1,4 +1,4 @@
-"""Contents are kept with their vectors, found by meaning and by metadata, and survive a file."""
+"""Vector stores find contents by meaning and metadata, and can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_zeros_have_no_direction_and_no_division_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "said"),
+    ("use", "expected"),
     [
         (
             lambda store: store.add([EAST, WEST], vectors("east")),
@@ -178,10 +178,10 @@ def test_zeros_have_no_direction_and_no_division_fails() -> None:
         ),
     ],
 )
-def test_vectors_of_the_wrong_shape_are_an_error(use: Callable[[EmbeddingStore], Any], said: str) -> None:
+def test_vectors_of_the_wrong_shape_are_an_error(use: Callable[[EmbeddingStore], Any], expected: str) -> None:
     store = EmbeddingStore()
     store.add([EAST], vectors("east"))
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         use(store)
     assert len(store) == 1
 

@@ -1,4 +1,4 @@
-"""Answers of a type come from more text than fits one request, in each of the modes."""
+"""Synthesizer answers from more text than fits in one request, in each mode."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_an_id_that_leaves_no_room_for_text_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "more", "said"),
+    ("mode", "more", "expected"),
     [
         (
             "guess",
@@ -304,14 +304,14 @@ def test_an_id_that_leaves_no_room_for_text_is_an_error() -> None:
         ),
     ],
 )
-def test_wrong_settings_are_definition_errors(mode: Any, more: dict[str, Any], said: str) -> None:
+def test_wrong_settings_are_definition_errors(mode: Any, more: dict[str, Any], expected: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), mode, int, **more)
-    assert [str(fault) for fault in caught.value.problems] == [said]
+    assert [str(problem) for problem in caught.value.problems] == [expected]
 
 
 def test_a_prompt_without_a_variable_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError) as caught:
         Synthesizer(ScriptedChatModel([]), "refine", int, prompts=SynthesisPrompts(answer="{{question}}"))
-    assert ["information" in str(fault) for fault in caught.value.problems] == [True]
+    assert ["information" in str(problem) for problem in caught.value.problems] == [True]
     assert str(caught.value.problems[0]).startswith("Synthesis.answer: ")

@@ -1,4 +1,4 @@
-"""The last request of a synthesis is shown while it is answered; those before it are not."""
+"""Synthesizer streams only the last request of a synthesis."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def counting(request: ChatRequest) -> str:
     return json.dumps({"words": len(text.split()), "sources": ids})
 
 
-def made(model: ScriptedChatModel, mode: Any, form: Any, **more: Any) -> Any:
-    return Synthesizer(model, mode, form, **{"max_characters": 26, "prompts": PROMPTS, **more})
+def made(model: ScriptedChatModel, mode: Any, output_type: Any, **more: Any) -> Any:
+    return Synthesizer(model, mode, output_type, **{"max_characters": 26, "prompts": PROMPTS, **more})
 
 
 def kinds(events: Iterable[Any]) -> list[type]:
@@ -123,10 +123,12 @@ def test_iterate_yields_a_list_item_by_item(pieces: Callable[[Any], list[Any]]) 
 
 
 @pieces
-@pytest.mark.parametrize("form", [str, Counted])
-def test_iterate_yields_accumulated_answers_one_by_one(form: Any, pieces: Callable[[Any], list[Any]]) -> None:
-    whole = made(ScriptedChatModel(counting), "accumulate", form).synthesize("how?", PARTS).value
-    assert pieces(made(ScriptedChatModel(counting), "accumulate", form)) == whole
+@pytest.mark.parametrize("output_type", [str, Counted])
+def test_iterate_yields_accumulated_answers_one_by_one(
+    output_type: Any, pieces: Callable[[Any], list[Any]]
+) -> None:
+    whole = made(ScriptedChatModel(counting), "accumulate", output_type).synthesize("how?", PARTS).value
+    assert pieces(made(ScriptedChatModel(counting), "accumulate", output_type)) == whole
     assert len(whole) == 3
 
 
@@ -277,11 +279,11 @@ def test_only_what_is_shown_gives_up_strictness_to_keep_its_shape() -> None:
     assert [one.strict for one in formats] == [True, False]
 
 
-@pytest.mark.parametrize("form", [int, Counted, dict[str, int]])
-def test_iterate_refuses_types_without_parts(form: Any) -> None:
+@pytest.mark.parametrize("output_type", [int, Counted, dict[str, int]])
+def test_iterate_refuses_types_without_parts(output_type: Any) -> None:
     with pytest.raises(DefinitionError) as caught:
-        made(ScriptedChatModel([]), "refine", form).iterate("how?", PARTS)
-    name = "dict[str, int]" if form == dict[str, int] else form.__name__
+        made(ScriptedChatModel([]), "refine", output_type).iterate("how?", PARTS)
+    name = "dict[str, int]" if output_type == dict[str, int] else output_type.__name__
     assert str(caught.value) == (
         f"Synthesizer.iterate: {name} is neither text nor a list, so it has no parts; use stream"
     )
