@@ -41,14 +41,17 @@ class ToolCallLike(Protocol):
     @property
     def id(self) -> str | None:
         """The id of the call, which its result refers to."""
+        ...
 
     @property
     def name(self) -> str:
         """The name of the tool."""
+        ...
 
     @property
     def arguments(self) -> str:
         """The JSON text of the arguments, exactly as the model wrote it."""
+        ...
 
 
 @dataclass(frozen=True)

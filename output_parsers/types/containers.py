@@ -246,7 +246,7 @@ class DictNode(Node[dict[Any, Any]]):
             below = cursor.child(key)
             try:
                 name = self.read_key(key, below)
-                if name in pairs:  # for example "1" and "01" for an int: taking either would be a guess
+                if name in pairs:  # such as "1" and "+1" for an int: taking either would be a guess
                     raise below.failure("expected each key once; another key means the same", key)
                 pairs[name] = self.value.read(value, below)
             except ValidationFailure as failure:

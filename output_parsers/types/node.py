@@ -280,12 +280,15 @@ class OutputParser(Protocol[T_co]):
     @property
     def schema(self) -> Mapping[str, Any] | None:
         """The JSON Schema that the reply must follow; None if the reply is plain text."""
+        ...
 
     def format_instructions(self) -> str:
         """Return instructions for a prompt that describe the format; "" if any text is accepted."""
+        ...
 
     def parse(self, text: str) -> T_co:
         """Return the value of a reply. Raises OutputParsingError, and nothing else, if it is unfit."""
+        ...
 
 
 class CustomNode(Node[Any]):
