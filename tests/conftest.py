@@ -1,4 +1,4 @@
-"""What every test gets: no way out to the network, no settings of the shell, a server on request."""
+"""Fixtures of all tests: no network beyond loopback, no model settings from the shell, a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from loopback import Loopback, NetworkBlockedError
 
-try:  # runs of pytest inside of tests forget what they load, and numpy cannot be loaded twice
+try:  # pytest runs inside tests unload their imports, and numpy cannot be imported twice
     import numpy  # noqa: F401
 except ImportError:
     pass
@@ -19,7 +19,7 @@ except ImportError:
 _SETTINGS = ("OPENAI_", "AZURE_OPENAI_", "OLLAMA_", "AISERVICES_")
 
 
-def _refuse_elsewhere(host: object) -> None:
+def _refuse_other_hosts(host: object) -> None:
     name = host.decode() if isinstance(host, bytes) else host
     if name in (None, "", "localhost"):
         return
@@ -28,26 +28,26 @@ def _refuse_elsewhere(host: object) -> None:
             return
     except ValueError:
         pass
-    raise NetworkBlockedError(f"a test tried to reach {name}; only the loopback interface is open to tests")
+    raise NetworkBlockedError(f"a test tried to reach {name}; tests may only use the loopback interface")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def only_loopback() -> Iterator[None]:
-    """Sockets connect to this machine and nowhere else; AF_UNIX sockets are left alone."""
+    """Restrict internet sockets to this machine. AF_UNIX sockets are not affected."""
     connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def guarded_connect(self: socket.socket, address: Any) -> None:
         if self.family in (socket.AF_INET, socket.AF_INET6):
-            _refuse_elsewhere(address[0])
+            _refuse_other_hosts(address[0])
         connect(self, address)
 
     def guarded_connect_ex(self: socket.socket, address: Any) -> int:
         if self.family in (socket.AF_INET, socket.AF_INET6):
-            _refuse_elsewhere(address[0])
+            _refuse_other_hosts(address[0])
         return connect_ex(self, address)
 
     def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
-        _refuse_elsewhere(host)
+        _refuse_other_hosts(host)
         return getaddrinfo(host, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -58,8 +58,8 @@ def only_loopback() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the developer's shell says about models is not a test's business."""
+def no_model_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the environment variables of models and proxies."""
     for name in tuple(os.environ):
         if name.startswith(_SETTINGS) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback interface that plays a chat completion server from a script."""
+"""A real HTTP server on the loopback interface that sends scripted replies, and builders of replies."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-LONGEST_WAIT = 20.0  # seconds; nothing in a test hangs for longer
+MAX_WAIT = 20.0  # seconds; no test waits longer
 
 
 class NetworkBlockedError(RuntimeError):
-    """A test tried to reach another machine."""
+    """A test tried to connect to another machine."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A request as it arrived; header names are in lower case, ``json`` is the parsed body."""
+class ReceivedRequest:
+    """A request that arrived.
+
+    Attributes:
+        path: The path of the URL.
+        headers: The headers; their names are in lower case.
+        body: The body.
+    """
 
     path: str
     headers: Mapping[str, str]
@@ -33,23 +39,28 @@ class Seen:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answers.
+    """The reply of the server.
 
-    ``chunks`` are sent one by one and make the answer a stream; before each chunk whose index is in
-    ``held`` the server waits for that event. ``breaks``: the connection is cut without the proper end.
-    ``after``: the whole answer waits for this event.
+    Attributes:
+        status: The status code; 0 resets the connection instead.
+        body: The body of a whole reply.
+        headers: The headers.
+        chunks: The chunks of a stream, sent one by one.
+        wait_before: By the index of a chunk, the event to wait for before it is sent.
+        cut_off: True to close the connection without the proper end of the stream.
+        wait_for: The event to wait for before anything is sent.
     """
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: Sequence[bytes] | None = None
-    held: Mapping[int, threading.Event] = field(default_factory=dict)
-    breaks: bool = False
-    after: threading.Event | None = None
+    wait_before: Mapping[int, threading.Event] = field(default_factory=dict)
+    cut_off: bool = False
+    wait_for: threading.Event | None = None
 
 
-Script = Reply | Callable[[Seen], Reply]
+Script = Reply | Callable[[ReceivedRequest], Reply]
 
 
 def answer(
@@ -61,72 +72,77 @@ def answer(
     model: str = "test-model-1",
     **message: Any,
 ) -> Reply:
-    """A chat completion; further arguments are further keys of its message."""
-    said = {"role": "assistant", "content": text, "refusal": refusal, **message}
-    choice = {"index": 0, "message": said, "logprobs": None, "finish_reason": finish_reason}
+    """Return the reply with a chat completion. Further arguments become keys of its message."""
+    data = {"role": "assistant", "content": text, "refusal": refusal, **message}
+    choice = {"index": 0, "message": data, "logprobs": None, "finish_reason": finish_reason}
     body = {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice]}
-    return as_json(body if usage is None else {**body, "usage": usage})
+    return json_reply(body if usage is None else {**body, "usage": usage})
 
 
-def as_json(data: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """Any JSON with any status."""
+def json_reply(data: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """Return a reply with any JSON."""
     return Reply(status, json.dumps(data).encode(), {"content-type": "application/json", **(headers or {})})
 
 
 def error(
     status: int, message: str, *, code: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Reply:
-    """An error as OpenAI words it."""
-    return as_json({"error": {"message": message, "code": code}}, status=status, headers=headers)
+    """Return an error reply in the format of OpenAI."""
+    return json_reply({"error": {"message": message, "code": code}}, status=status, headers=headers)
 
 
-def raw(body: bytes, *, status: int = 200, content_type: str = "application/json") -> Reply:
-    """Bytes as they are."""
+def raw_reply(body: bytes, *, status: int = 200, content_type: str = "application/json") -> Reply:
+    """Return a reply with any bytes."""
     return Reply(status, body, {"content-type": content_type})
 
 
-def reset() -> Reply:
-    """The connection is reset before any answer."""
+def reset_reply() -> Reply:
+    """Return a reply that resets the connection."""
     return Reply(status=0)
 
 
 def event(data: object) -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
 
 def delta(finish_reason: str | None = None, **message: Any) -> bytes:
-    """The event of one piece of a message."""
+    """Return the event with one delta of a message."""
     choice = {"index": 0, "delta": message, "finish_reason": finish_reason}
     return event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m-1", "choices": [choice]})
 
 
-def used(**usage: Any) -> bytes:
-    """The event with the usage, which comes last and has no choices."""
+def usage_event(**usage: Any) -> bytes:
+    """Return the event with the usage, which comes last and has no choices."""
     return event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [], "usage": usage})
 
 
 DONE = b"data: [DONE]\n\n"
 
 
-def sse(*chunks: bytes, held: Mapping[int, threading.Event] | None = None, breaks: bool = False) -> Reply:
-    """A stream of server-sent events, cut where the chunks are."""
-    return Reply(200, b"", {"content-type": "text/event-stream"}, chunks, held or {}, breaks)
+def sse(
+    *chunks: bytes, wait_before: Mapping[int, threading.Event] | None = None, cut_off: bool = False
+) -> Reply:
+    """Return the reply with a stream of server-sent events, sent in these chunks."""
+    return Reply(200, b"", {"content-type": "text/event-stream"}, chunks, wait_before or {}, cut_off)
 
 
-def streamed(texts: Iterable[str], *, finish_reason: str = "stop") -> Reply:
-    """A whole, well-formed stream of these texts."""
+def stream_reply(texts: Iterable[str], *, finish_reason: str = "stop") -> Reply:
+    """Return the reply with a complete stream of these texts."""
     return sse(*(delta(content=text) for text in texts), delta(finish_reason), DONE)
 
 
 class Loopback:
-    """The server: it gives the scripted replies in turn, and the last one again and again.
+    """The server. It sends the scripted replies in order, and the last one for all further requests.
 
-    ``requests`` holds what arrived; ``hung_up`` is set when a client left before a stream was sent.
+    Attributes:
+        requests: The requests that arrived.
+        hung_up: Set when a client disconnects before the end of a stream.
+        connections: The open connections.
     """
 
     def __init__(self) -> None:
-        self.requests: list[Seen] = []
+        self.requests: list[ReceivedRequest] = []
         self.hung_up = threading.Event()
         self.connections: set[socket.socket] = set()
         self._script: list[Script] = []
@@ -143,18 +159,18 @@ class Loopback:
         return int(self._server.server_address[1])
 
     def reply(self, *script: Script) -> Self:
-        """Adds replies to the script."""
+        """Add replies to the script."""
         self._script.extend(script)
         return self
 
-    def take(self, seen: Seen) -> Reply:
-        """Notes a request and gives what the script has for it."""
+    def next_reply(self, request: ReceivedRequest) -> Reply:
+        """Record a request and return its reply."""
         with self._lock:
-            self.requests.append(seen)
+            self.requests.append(request)
             if not self._script:
                 return error(500, "the loopback server has no reply in its script")
             scripted = self._script.pop(0) if len(self._script) > 1 else self._script[0]
-        return scripted if isinstance(scripted, Reply) else scripted(seen)
+        return scripted if isinstance(scripted, Reply) else scripted(request)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -168,11 +184,11 @@ class Loopback:
             except OSError:
                 pass
         self._server.server_close()
-        self._thread.join(LONGEST_WAIT)
+        self._thread.join(MAX_WAIT)
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing the server waits for its threads and leaves no socket open
+    daemon_threads = False  # closing the server waits for its threads, so that no socket stays open
     request_queue_size = 128
 
     def __init__(self, loopback: Loopback) -> None:
@@ -180,12 +196,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves is part of many a test, and no reason to print."""
+        """Print nothing: many tests disconnect on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = LONGEST_WAIT
+    timeout = MAX_WAIT
     disable_nagle_algorithm = True
 
     @property
@@ -202,16 +218,16 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests are quiet."""
+        """Print nothing."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        reply = self.loopback.take(Seen(self.path, headers, body))
-        if reply.after is not None:
-            reply.after.wait(LONGEST_WAIT)
+        reply = self.loopback.next_reply(ReceivedRequest(self.path, headers, body))
+        if reply.wait_for is not None:
+            reply.wait_for.wait(MAX_WAIT)
         if reply.status == 0:
-            # lingering for 0 seconds turns the close into a reset
+            # with a linger time of 0 seconds, close() sends a reset
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             self.close_connection = True
@@ -239,19 +255,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for index, chunk in enumerate(chunks):
-            if index in reply.held:
-                self._wait(reply.held[index])
+            if index in reply.wait_before:
+                self._wait(reply.wait_before[index])
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-        if reply.breaks:
+        if reply.cut_off:
             self.close_connection = True
         else:
             self.wfile.write(b"0\r\n\r\n")
 
     def _wait(self, event: threading.Event) -> None:
-        """Waits for the event, or until the client hangs up, which is an OSError."""
+        """Wait for the event. Raises OSError if the client disconnects."""
         self.connection.settimeout(0.02)
         try:
-            for _ in range(int(LONGEST_WAIT / 0.02)):
+            for _ in range(int(MAX_WAIT / 0.02)):
                 if event.is_set():
                     return
                 try:
@@ -260,4 +276,4 @@ class _Handler(BaseHTTPRequestHandler):
                 except TimeoutError:
                     continue
         finally:
-            self.connection.settimeout(LONGEST_WAIT)
+            self.connection.settimeout(MAX_WAIT)

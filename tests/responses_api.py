@@ -1,4 +1,4 @@
-"""What a server of the Responses API sends, checked against the SDK's own types."""
+"""Builders of replies of the Responses API, validated with the types of the SDK."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopback import Reply, as_json, sse
+from loopback import Reply, json_reply, sse
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
@@ -15,7 +15,7 @@ _EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
 def message(*texts: str, refusal: str | None = None, phase: str | None = None) -> Item:
-    """An output message of these text parts, and of a refusal."""
+    """Return an output message with these text parts and a refusal."""
     parts: list[Item] = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
     if refusal is not None:
         parts.append({"type": "refusal", "refusal": refusal})
@@ -24,7 +24,7 @@ def message(*texts: str, refusal: str | None = None, phase: str | None = None) -
 
 
 def reasoning(*summary: str, content: Sequence[str] = ()) -> Item:
-    """A reasoning item with its summary; open models give the thoughts themselves as ``content``."""
+    """Return a reasoning item with its summary. Open models send the full reasoning as ``content``."""
     item = {"type": "reasoning", "id": "rs_1", "summary": _parts("summary_text", summary)}
     return {**item, "content": _parts("reasoning_text", content)} if content else item
 
@@ -38,18 +38,18 @@ def function_call(call_id: str, name: str, arguments: str) -> Item:
     return {**item, "call_id": call_id, "name": name, "arguments": arguments}
 
 
-def usage(taken: int, given: int, *, cached: int = 0, reasoned: int = 0) -> Item:
+def usage(input_tokens: int, output_tokens: int, *, cached: int = 0, reasoning_tokens: int = 0) -> Item:
     return {
-        "input_tokens": taken,
+        "input_tokens": input_tokens,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
-        "output_tokens": given,
-        "output_tokens_details": {"reasoning_tokens": reasoned},
-        "total_tokens": taken + given,
+        "output_tokens": output_tokens,
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
+        "total_tokens": input_tokens + output_tokens,
     }
 
 
 def response(*output: Item, status: str = "completed", **more: Any) -> Item:
-    """A response; ``more`` are further members of it."""
+    """Return a response; ``more`` are further fields of it."""
     data = {
         "id": "resp_1",
         "object": "response",
@@ -69,62 +69,66 @@ def response(*output: Item, status: str = "completed", **more: Any) -> Item:
     return data
 
 
-def responded(*output: Item, **more: Any) -> Reply:
-    """A response over HTTP."""
-    return as_json(response(*output, **more))
+def response_reply(*output: Item, **more: Any) -> Reply:
+    """Return the HTTP reply with a response."""
+    return json_reply(response(*output, **more))
 
 
 def event(kind: str, **members: Any) -> bytes:
-    """A server-sent event as OpenAI writes it, of a shape that the SDK knows."""
+    """Return a server-sent event in the format of OpenAI, validated by the SDK."""
     data = {"type": kind, "sequence_number": 0, **members}
     _EVENTS.validate_python(data)
     return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
-def begun() -> bytes:
-    """The events that come before any output."""
-    early = response(status="in_progress")
-    return event("response.created", response=early) + event("response.in_progress", response=early)
+def start_events() -> bytes:
+    """Return the events before any output."""
+    in_progress = response(status="in_progress")
+    return event("response.created", response=in_progress) + event(
+        "response.in_progress", response=in_progress
+    )
 
 
-def added(index: int, item: Item) -> bytes:
+def item_added(index: int, item: Item) -> bytes:
     return event("response.output_item.added", output_index=index, item=item)
 
 
-def done(index: int, item: Item) -> bytes:
+def item_done(index: int, item: Item) -> bytes:
     return event("response.output_item.done", output_index=index, item=item)
 
 
-def wrote(text: str, index: int = 0, part: int = 0) -> bytes:
-    """A piece of an output text; ``part`` is its place among the parts of the message."""
-    where = {"item_id": "msg_1", "output_index": index, "content_index": part}
-    return event("response.output_text.delta", **where, delta=text, logprobs=[])
+def text_delta(text: str, index: int = 0, part: int = 0) -> bytes:
+    """Return a delta of an output text; ``part`` is the index of its content part."""
+    position = {"item_id": "msg_1", "output_index": index, "content_index": part}
+    return event("response.output_text.delta", **position, delta=text, logprobs=[])
 
 
-def refused(text: str, index: int = 0) -> bytes:
-    where = {"item_id": "msg_1", "output_index": index, "content_index": 0}
-    return event("response.refusal.delta", **where, delta=text)
+def refusal_delta(text: str, index: int = 0) -> bytes:
+    position = {"item_id": "msg_1", "output_index": index, "content_index": 0}
+    return event("response.refusal.delta", **position, delta=text)
 
 
-def thought(text: str, index: int = 0, part: int = 0) -> bytes:
-    """A piece of the summary of what was thought."""
-    where = {"item_id": "rs_1", "output_index": index, "summary_index": part}
-    return event("response.reasoning_summary_text.delta", **where, delta=text)
+def reasoning_delta(text: str, index: int = 0, part: int = 0) -> bytes:
+    """Return a delta of the reasoning summary."""
+    position = {"item_id": "rs_1", "output_index": index, "summary_index": part}
+    return event("response.reasoning_summary_text.delta", **position, delta=text)
 
 
-def called(text: str, index: int) -> bytes:
-    """A piece of the arguments of a call."""
+def arguments_delta(text: str, index: int) -> bytes:
+    """Return a delta of the arguments of a function call."""
     kind = "response.function_call_arguments.delta"
     return event(kind, item_id="fc_1", output_index=index, delta=text)
 
 
-def ended(data: Mapping[str, Any]) -> bytes:
-    """The event that ends a stream: ``data`` is the whole response."""
+def end_event(data: Mapping[str, Any]) -> bytes:
+    """Return the event that ends a stream; ``data`` is the whole response."""
     return event(f"response.{data['status']}", response=data)
 
 
-def streamed(*texts: str, **more: Any) -> Reply:
-    """A whole, well-formed stream of one message."""
+def stream_reply(*texts: str, **more: Any) -> Reply:
+    """Return the reply with a complete stream of one message."""
     empty, whole = message(), message("".join(texts))
-    pieces = (wrote(text) for text in texts)
-    return sse(begun(), added(0, empty), *pieces, done(0, whole), ended(response(whole, **more)))
+    pieces = (text_delta(text) for text in texts)
+    return sse(
+        start_events(), item_added(0, empty), *pieces, item_done(0, whole), end_event(response(whole, **more))
+    )

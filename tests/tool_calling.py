@@ -1,4 +1,4 @@
-"""Models that call tools, and services that have some: what the tests of tools share."""
+"""Services, tools and scripted models that the tests of tools share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOOLS = Capabilities(tools=True)
 NATIVE = Capabilities(tools=True, json_schema=True)
 STRICT = Capabilities(tools=True, json_schema=True, strict_schema=True)
 ANN = '{"name": "Ann", "age": 31}'
-QUICK = Budget(max_attempts=3, first_wait=0)
+QUICK_BUDGET = Budget(max_attempts=3, first_wait=0)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Person:
     age: int
 
 
-class Asks(Protocol):
+class TextService(Protocol):
     def ask(self, text: str) -> str: ...
 
     def told(self, text: str) -> Result[str]: ...
@@ -56,7 +56,7 @@ class Asks(Protocol):
     def atexts(self, text: str) -> AsyncIterator[str]: ...
 
 
-class People(Protocol):
+class PersonService(Protocol):
     def find(self, text: str) -> Person: ...
 
     def told(self, text: str) -> Result[Person]: ...
@@ -70,20 +70,20 @@ class People(Protocol):
     def either(self, text: str) -> Person | str: ...
 
 
-class Waits(Protocol):
+class AsyncTextService(Protocol):
     async def ask(self, text: str) -> str: ...
 
 
-def calls(*named: tuple[str, str] | tuple[str, str, str], text: str = "") -> ChatReply:
-    made = tuple(
+def tool_calls_reply(*named: tuple[str, str] | tuple[str, str, str], text: str = "") -> ChatReply:
+    tool_calls = tuple(
         ToolCall(one[2] if len(one) > 2 else f"c{number}", one[0], one[1])
         for number, one in enumerate(named, 1)
     )
-    return ChatReply(AiMessage(text, made), FinishReason.TOOL_CALLS)
+    return ChatReply(AiMessage(text, tool_calls), FinishReason.TOOL_CALLS)
 
 
-def assert_a_provider_takes(messages: tuple[Message, ...]) -> None:
-    """Every call is answered once, in order, right after the message that makes it."""
+def assert_provider_accepts(messages: tuple[Message, ...]) -> None:
+    """Assert that each tool call is answered once, in order, right after the message that makes it."""
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -98,12 +98,14 @@ def assert_a_provider_takes(messages: tuple[Message, ...]) -> None:
     assert not waiting, f"{waiting} are not answered"
 
 
-def provider(*replies: str | ChatReply | Exception, capabilities: Capabilities = TOOLS) -> ScriptedChatModel:
-    """A scripted model that refuses what a provider refuses."""
+def strict_provider(
+    *replies: str | ChatReply | Exception, capabilities: Capabilities = TOOLS
+) -> ScriptedChatModel:
+    """Return a scripted model that rejects the requests that a real provider rejects."""
     script = iter(replies)
 
     def answer(request: ChatRequest) -> str | ChatReply | Exception:
-        assert_a_provider_takes(request.messages)
+        assert_provider_accepts(request.messages)
         if request.tooling is not None:
             names = [one.name for one in request.tooling.tools]
             assert len(set(names)) == len(names), f"two tools with one name: {names}"
@@ -122,40 +124,40 @@ async def aadd(a: int, b: int) -> int:
     return a + b
 
 
-def asks(model: Any, *tools: ToolSource, **settings: Any) -> Asks:
-    return create(Asks, model, tools=tools, budget=QUICK, **settings)
+def text_service(model: Any, *tools: ToolSource, **settings: Any) -> TextService:
+    return create(TextService, model, tools=tools, budget=QUICK_BUDGET, **settings)
 
 
-ONE_AND_TWO = ("add", '{"a": 1, "b": 2}')
+ADD_CALL = ("add", '{"a": 1, "b": 2}')
 
 
-async def awaited(items: AsyncIterator[str]) -> str:
+async def joined_text(items: AsyncIterator[str]) -> str:
     return "".join([item async for item in items])
 
 
-async def result_of(stream: AsyncStream[str]) -> str:
+async def stream_value(stream: AsyncStream[str]) -> str:
     return (await stream.result()).value
 
 
-KINDS: dict[str, Callable[[Asks], str]] = {
+CALL_KINDS: dict[str, Callable[[TextService], str]] = {
     "blocking": lambda service: service.ask("x"),
     "async": lambda service: asyncio.run(service.aask("x")),
     "stream": lambda service: service.stream("x").result().value,
-    "async stream": lambda service: asyncio.run(result_of(service.astream("x"))),
+    "async stream": lambda service: asyncio.run(stream_value(service.astream("x"))),
     "texts": lambda service: "".join(service.texts("x")),
-    "async texts": lambda service: asyncio.run(awaited(service.atexts("x"))),
+    "async texts": lambda service: asyncio.run(joined_text(service.atexts("x"))),
 }
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_call_kind = pytest.mark.parametrize("kind", CALL_KINDS)
 
 
 def messages_to(model: ScriptedChatModel, number: int = -1) -> tuple[Message, ...]:
     return model.requests[number].messages
 
 
-def said_of(*tools: ToolSource, call: tuple[str, str], **settings: Any) -> str:
-    """What the model is told of a call."""
-    model = provider(calls(call), "Done.")
-    assert asks(model, *tools, **settings).ask("x") == "Done."
+def tool_result_text(*tools: ToolSource, call: tuple[str, str], **settings: Any) -> str:
+    """Return the tool message that the model receives for a call."""
+    model = strict_provider(tool_calls_reply(call), "Done.")
+    assert text_service(model, *tools, **settings).ask("x") == "Done."
     message = messages_to(model)[-1]
     assert isinstance(message, ToolMessage)
     return message.text
@@ -165,7 +167,7 @@ class Unsafe(Exception):
     pass
 
 
-def again(run: ToolRun) -> str:
+def reraise(run: ToolRun) -> str:
     assert run.error is not None
     raise run.error
 
@@ -175,16 +177,16 @@ def search(text: str) -> str:
     return f"found {text}"
 
 
-SEARCH = ("search", '{"text": "Ann"}')
+SEARCH_CALL = ("search", '{"text": "Ann"}')
 
 
-def people(model: Any, *tools: ToolSource, **settings: Any) -> People:
-    return create(People, model, tools=tools or [search], budget=QUICK, **settings)
+def person_service(model: Any, *tools: ToolSource, **settings: Any) -> PersonService:
+    return create(PersonService, model, tools=tools or [search], budget=QUICK_BUDGET, **settings)
 
 
-FINDS: dict[str, Callable[[People], Person]] = {
+FIND_KINDS: dict[str, Callable[[PersonService], Person]] = {
     "blocking": lambda service: service.find("x"),
     "async": lambda service: asyncio.run(service.afind("x")),
     "stream": lambda service: service.grow("x").result().value,
 }
-every_find = pytest.mark.parametrize("kind", FINDS)
+every_find_kind = pytest.mark.parametrize("kind", FIND_KINDS)

@@ -19,7 +19,7 @@ from ..engine.results import Result
 from ..integrations.fastapi.codec import codec_for, write_result
 from ..integrations.fastapi.contract import Method, contract_of
 from ..service.create import result_of
-from ..service.return_types import ReturnShape
+from ..service.compile import ReturnShape
 from .console import print_text, stdout_console
 from .errors import UsageError
 from .services import find_target, make_service, model_from_option, selected_methods

@@ -21,7 +21,7 @@ from ..models.scripted import ScriptedChatModel
 from ..models.strategy import Strategy
 from ..service.compile import MethodPlan
 from ..service.create import plan_of
-from ..service.return_types import ReturnShape
+from ..service.compile import ReturnShape
 from .console import count_text, print_table
 from .errors import UsageError, suggestion
 from .services import (

@@ -181,9 +181,9 @@ def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
             return route
     names = ", ".join(route.model.name for route in plan.routes)
     raise ValueError(
-        f"{plan.qualname}: the pending calls were written by {suspended.model}, and the service uses {names}"
-        "; add that model, or resume with state._replace(model='') to read the calls as if the first model had "
-        "written them"
+        f"{plan.qualname}: the pending calls were written by {suspended.model}, and the service uses "
+        f"{names}; add that model, or resume with state._replace(model='') to read the calls as if the "
+        "first model had written them"
     )
 
 

@@ -112,7 +112,7 @@ def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> 
         error.add_note(f"not asked again: {exceeded}")
 
 
-class FieldRepairError(ServiceOutputError):
+class _FieldRepairError(ServiceOutputError):
     """An answer does not fit even with its repaired fields.
 
     Attributes:
@@ -145,19 +145,19 @@ class FieldRepair:
     def request_fields(self, invocation: Invocation) -> Flow[Answer]:
         """Request the fields and return the whole answer with them.
 
-        Raises FieldRepairError if they cannot be read or do not fit either; the answer then stays as it was.
+        Raises _FieldRepairError if they cannot be read or do not fit either; the answer then stays as it was.
         """
         rejected, attempts, parser = self._error, invocation.state.attempts, self._patch.whole
         qualname = invocation.plan.qualname
         try:
             answer = yield from self._proceed(invocation)
         except ServiceOutputError as error:
-            raise FieldRepairError(qualname, rejected.text, rejected.problems, attempts, parser) from error
+            raise _FieldRepairError(qualname, rejected.text, rejected.problems, attempts, parser) from error
         try:
             reading = self._patch.read(answer.value)
         except OutputParsingError as error:
             attempts[-1] = attempts[-1]._replace(error=error)
-            raise FieldRepairError(qualname, error.text, error.problems, attempts, parser) from error
+            raise _FieldRepairError(qualname, error.text, error.problems, attempts, parser) from error
         repaired = [Coercion(path, "asked for again", "", "") for path in self._patch.paths]
         coercions = (*repaired, *answer.coercions, *reading.coercions)
         # The conversation gets the whole answer, not the fields alone.
@@ -177,7 +177,7 @@ def plan_field_repair(
     state = original.state
     if state.output_format is None or state.route is None:
         return None
-    parser = error.parser if isinstance(error, FieldRepairError) else state.output_format.parser
+    parser = error.parser if isinstance(error, _FieldRepairError) else state.output_format.parser
     patch = None if parser is None else patch_for(parser, error.text, error.problems)
     if patch is None:
         return None
@@ -187,7 +187,7 @@ def plan_field_repair(
         patch.parts, model.capabilities, state.output_format.strategy, model.name, is_streamed=False
     )
     text = format_problems(error.problems, "Write only these parts again, with the problems put right.")
-    if isinstance(error, FieldRepairError):
+    if isinstance(error, _FieldRepairError):
         conversation: tuple[Message, ...] = (AiMessage(error.text), UserMessage(text))
     else:
         conversation = _rejected_answer(original, text)

@@ -254,10 +254,8 @@ def _run_round(
     _check_approvals(calls, toolbox, invocation, messages_sent)
     for call in calls:
         yield Emit(ToolStarted(call))
-    effects = []
-    for call in calls:
-        effects.append(_tool_effect(call, toolbox, invocation))
-    runs: list[ToolRun] = yield Gather(tuple(effects), limits.max_concurrency)
+    effects = tuple([_tool_effect(call, toolbox, invocation) for call in calls])
+    runs: list[ToolRun] = yield Gather(effects, limits.max_concurrency)
     for index, run in enumerate(runs):
         runs[index] = run = limit_text(run, limits.max_characters)
         state.tool_runs.append(run)

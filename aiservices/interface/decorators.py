@@ -1,4 +1,7 @@
-"""What a user writes on an interface: prompts, options and the roles of parameters."""
+"""Decorators for interfaces and their methods, and the roles of parameters.
+
+They only record what was written. ``service.compile`` reads it when a service is created.
+"""
 
 from __future__ import annotations
 
@@ -21,40 +24,43 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__aiservices_declaration__"
 _PROMPT_ATTRIBUTE = "__aiservices_prompt__"
-# What was said of an interface is kept beside it: an attribute would be a member of a Protocol, which
-# isinstance would then look for in a user's fake.
+# Declarations of classes are stored outside of them: an attribute would become a member of a Protocol, and
+# isinstance would then require it of a fake in a user's test.
 _INTERFACES: WeakKeyDictionary[type, Declaration] = WeakKeyDictionary()
 
 
 class MemoryId:
-    """Role of a parameter: which conversation this call belongs to. ``Annotated[str, MemoryId]``."""
+    """The parameter is the id of the conversation: ``Annotated[str, MemoryId]``."""
 
 
 class UserName:
-    """Role of a parameter: the name of the user who speaks. ``Annotated[str, UserName]``."""
+    """The parameter is the name of the user: ``Annotated[str, UserName]``."""
 
 
 class History:
-    """Role of a parameter: messages said before this one. ``Annotated[list[Message], History]``."""
+    """The parameter has earlier messages: ``Annotated[list[Message], History]``."""
 
 
 class ToolContext:
-    """Role of a parameter: a value for tools, retrievers and listeners that the model never sees."""
+    """The parameter is for tools, retrievers and listeners; the model never sees it."""
 
 
 class TemplateSource(NamedTuple):
-    """A prompt template as it was written: its text, or the file that holds it.
+    """A prompt template as it was written.
 
-    ``beside`` is the file of the module that declares it, from whose folder the path of ``file`` goes.
+    Attributes:
+        text: The template itself; None if it is in a file.
+        file: The path of the file.
+        declared_in: The file of the module that declares it; ``file`` is relative to its folder.
     """
 
     text: str | None = None
     file: str | None = None
-    beside: str | None = None
+    declared_in: str | None = None
 
 
 class ExampleSource(NamedTuple):
-    """An example as it was written: the arguments of a call, and what it is to give."""
+    """A few-shot example as it was written: the arguments of a call, and its result."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -66,7 +72,18 @@ SystemSource: TypeAlias = TemplateSource | Callable[..., str]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """All that decorators said about one method or interface."""
+    """Everything that decorators declare about one method or interface.
+
+    Attributes:
+        user: The template of the user message.
+        system: The system message: a template or a function.
+        options: Options of the requests.
+        model: The model to ask.
+        strategy: How structured output is requested.
+        namespace: Names for string annotations, from the scopes around the declaration.
+        examples: Few-shot examples.
+        tools: The tools that replace those of the service.
+    """
 
     user: TemplateSource | None = None
     system: SystemSource | None = None
@@ -79,11 +96,17 @@ class Declaration:
 
 
 def user_message(template: str | None = None, *, from_file: str | Path | None = None) -> Callable[[F], F]:
-    """The user message of a method, as a Jinja2 template: ``"Translate {{text}} into {{language}}"``.
+    """Declare the user message of a method, as a Jinja2 template.
 
-    ``from_file`` names a file beside the module that declares the method. ``{{it}}`` is the only
-    argument; ``{{format_instructions}}``, ``{{current_date}}``, ``{{current_time}}`` and
-    ``{{current_date_time}}`` are always known. The function comes back unchanged.
+    ``{{it}}`` stands for the only argument. ``{{format_instructions}}``, ``{{current_date}}``,
+    ``{{current_time}}`` and ``{{current_date_time}}`` are always available::
+
+        @user_message("Translate {{text}} into {{language}}.")
+        def translate(self, text: str, language: str) -> str: ...
+
+    Args:
+        template: The template.
+        from_file: A file with the template instead, relative to the module that declares the method.
     """
     return _declare(user=_source("user_message", template, from_file))
 
@@ -91,10 +114,12 @@ def user_message(template: str | None = None, *, from_file: str | Path | None = 
 def system_message(
     template: str | Callable[..., str] | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[Decorated], Decorated]:
-    """The system message of a method, or of all methods of an interface that have none of their own.
+    """Declare the system message of a method, or of all methods of an interface.
 
-    A template as in ``user_message``, or a callable that is given the arguments which it names and
-    returns the text as it is to be sent.
+    Args:
+        template: A template as in ``user_message``, or a function that returns the text. The function gets
+            the arguments of the call that have the names of its parameters.
+        from_file: A file with the template instead, relative to the module that declares the method.
     """
     source: SystemSource
     if callable(template):
@@ -121,10 +146,13 @@ def options(
     extra_body: Mapping[str, Any] | None = None,
     extra_headers: Mapping[str, str] | None = None,
 ) -> Callable[[Decorated], Decorated]:
-    """How one method, or each method of an interface, is asked; see ChatOptions. ``timeout`` is in seconds.
+    """Set options for one method, or for all methods of an interface. See ``ChatOptions`` for most of them.
 
-    ``model`` is a ChatModel or a string such as ``"openai:NAME"``; ``strategy`` how structure is asked for;
-    ``tools`` what the model may call, in the place of the tools of the service.
+    Args:
+        model: The model to ask: a ChatModel or a string such as ``"openai:NAME"``.
+        strategy: How structured output is requested.
+        tools: The tools that the model may call, instead of those of the service.
+        timeout: Seconds for each request.
     """
     chosen = ChatOptions(
         temperature=temperature,
@@ -142,11 +170,15 @@ def options(
 
 
 def example(*args: Any, returns: Any, **kwargs: Any) -> Callable[[F], F]:
-    """Show the model what a method gives: ``@example("It's awful!", returns=False)``.
+    """Show the model an example of a call: ``@example("It's awful!", returns=False)``.
 
-    The arguments are those of a call, without what has a role of its own; ``returns`` is the value, of an
-    ``Iterator[Item]`` the list of the items. Examples are put before the question in the order in which
-    they are written, in the form in which the answer is wanted. ``create`` checks that they fit.
+    Examples are put before the question, in the order in which they are written and in the requested output
+    format. ``create`` checks that they fit the method.
+
+    Args:
+        *args: The arguments of the call, without parameters that have a role.
+        returns: The result; for ``Iterator[Item]`` the list of the items.
+        **kwargs: More arguments, by name.
     """
 
     def decorate(function: F) -> F:
@@ -161,9 +193,14 @@ def example(*args: Any, returns: Any, **kwargs: Any) -> Callable[[F], F]:
 def structured_prompt(
     template: str | None = None, *, from_file: str | Path | None = None
 ) -> Callable[[C], C]:
-    """Make a dataclass or model a prompt: where it is rendered, its template is, with its fields.
+    """Declare the template by which objects of a class are written into a prompt.
 
-    ``@structured_prompt("Create a recipe of a {{dish}}")`` on a class with a field ``dish``.
+    The class is a dataclass or a pydantic model, and the template uses its fields::
+
+        @structured_prompt("Create a recipe of a {{dish}}.")
+        @dataclass
+        class CreateRecipe:
+            dish: str
     """
     source = _source("structured_prompt", template, from_file)
 
@@ -175,13 +212,13 @@ def structured_prompt(
 
 
 def structured_prompt_of(cls: object) -> TemplateSource | None:
-    """The template of a structured prompt class; None for all others."""
+    """Return the template of a structured prompt class; None for other objects."""
     found = getattr(cls, _PROMPT_ATTRIBUTE, None)
     return found if isinstance(found, TemplateSource) else None
 
 
 def declaration_of(decorated: object) -> Declaration:
-    """What was declared on a function, or on a class or the nearest of its bases; empty when nothing was."""
+    """Return what was declared on a function, a class or its nearest base; empty if nothing was."""
     if isinstance(decorated, type):
         found = next((_INTERFACES[cls] for cls in decorated.__mro__ if cls in _INTERFACES), None)
     else:
@@ -193,7 +230,7 @@ def _source(decorator: str, template: str | None, from_file: str | Path | None) 
     if (template is None) == (from_file is None):
         raise TypeError(f"{decorator} takes a template or from_file: one of them")
     if from_file is not None:
-        return TemplateSource(file=str(from_file), beside=sys._getframe(2).f_globals.get("__file__"))
+        return TemplateSource(file=str(from_file), declared_in=sys._getframe(2).f_globals.get("__file__"))
     if not isinstance(template, str):
         raise TypeError(f"{decorator} takes its template as a str, not {type(template).__name__}")
     return TemplateSource(template)

@@ -1,4 +1,4 @@
-"""The parameters of a method: which are data for the prompt, and which have a role of their own."""
+"""The parameters of methods and tools, and the roles that take them out of the prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """What a parameter is, other than data for the templates."""
+    """What a parameter is, if it is not data for the templates."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -42,12 +42,18 @@ _MEDIA = frozenset((Image, Audio, File))
 _LISTS = (list, tuple, Sequence, Collection, Iterable)
 
 
-class RoleError(TypeError):  # becomes a Fault once it is known where it stands
-    """Parameters with two roles, or roles that two parameters have; each of its ``args`` is one fault."""
+class RoleError(TypeError):  # callers turn it into DefinitionProblems, which add the location
+    """A parameter has two roles, or a role has two parameters; each of ``args`` is one problem."""
 
 
 class Parameter(NamedTuple):
-    """One parameter after ``self``; ``types`` are the classes its annotation names, unions taken apart."""
+    """A parameter of a method, without ``self``.
+
+    Attributes:
+        name: The name.
+        role: The role; None for data that templates show.
+        types: The classes that the annotation names, the members of unions included.
+    """
 
     name: str
     role: Role | None
@@ -55,24 +61,24 @@ class Parameter(NamedTuple):
 
 
 def method_parameters(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """The parameters of a method but for its first. Raises RoleError."""
+    """Return the parameters of a method except the first. Raises RoleError."""
     problems = []
-    found = []
+    parameters = []
     for name in list(signature.parameters)[1:]:
         roles = _roles(hints.get(name))
         if len(roles) > 1:
             both = " and ".join(role.value for role in roles)
-            problems.append(f"the parameter {name} has two roles: {both}; it can have one")
+            problems.append(f"the parameter {name} has two roles: {both}; keep one of them")
         if Role.MEDIA in roles:
-            problems.extend(_media_faults(name, hints[name], signature.parameters[name].kind))
-        found.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
+            problems.extend(_media_problems(name, hints[name], signature.parameters[name].kind))
+        parameters.append(Parameter(name, roles[0] if roles else None, _types(hints.get(name))))
     for role in Role:
-        holders = [parameter.name for parameter in found if parameter.role is role]
+        holders = [parameter.name for parameter in parameters if parameter.role is role]
         if len(holders) > 1 and role not in (Role.TOOL_CONTEXT, Role.MEDIA):
             problems.append(f"the parameters {' and '.join(holders)} have the same role, {role.value}")
     if problems:
         raise RoleError(*problems)
-    return tuple(found)
+    return tuple(parameters)
 
 
 def _roles(hint: Any) -> list[Role]:
@@ -89,7 +95,7 @@ def _roles(hint: Any) -> list[Role]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """The types in a hint; those that are taken apart no further are given with what is inside of them."""
+    """Yield the types in a hint. Those with type arguments are followed by these."""
     for target in _members(hint):
         if target.origin is Union:
             continue
@@ -101,16 +107,16 @@ def _parts(hint: Any) -> Iterator[Any]:
                 yield from _parts(arg)
 
 
-def _media_faults(name: str, hint: Any, kind: Any) -> Iterator[str]:
+def _media_problems(name: str, hint: Any, kind: Any) -> Iterator[str]:
     if kind is inspect.Parameter.VAR_KEYWORD:
-        yield f"the parameter **{name} takes media by any name; name each one, or take *{name}"
+        yield f"the parameter **{name} takes media by any name; declare each one, or take *{name}"
     if not all(part is None or part in _MEDIA for part in _parts(hint)):
         forms = "an Image, Audio or File, a list of them, or None"
         yield f"the parameter {name} takes media and something else; it can take {forms}"
 
 
 def _members(hint: Any) -> tuple[Target, ...]:
-    """A type without aliases and Annotated; of a union, each member."""
+    """Return a type without aliases and Annotated, and the members if it is a union."""
     target = Target.of(hint)
     if target.origin is not Union:
         return (target,)
@@ -118,7 +124,7 @@ def _members(hint: Any) -> tuple[Target, ...]:
 
 
 def _metadata(hint: Any) -> tuple[Any, ...]:
-    """What Annotated holds, in a member of a union too: ``Annotated[str, UserName] | None``."""
+    """Return the metadata of Annotated, also in unions such as ``Annotated[str, UserName] | None``."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
@@ -127,7 +133,10 @@ def _types(hint: Any) -> tuple[Any, ...]:
 
 
 _INJECTED = (ToolContext, MemoryId, UserName)
-_OF_A_CALL = (History, ChatOptions)  # what is neither the model's to say nor a tool's to be given
+_CALL_ONLY = (
+    History,
+    ChatOptions,
+)  # these belong to the call: neither the model nor the call gives them to a tool
 _SECTIONS = re.compile(
     r"^[ \t]*(?:(?:Args|Arguments|Parameters|Returns|Raises|Yields)[ \t]*(?::|\n[ \t]*---)"
     r"|:(?:param|returns?)\b)",
@@ -138,12 +147,12 @@ _PARAMETER = re.compile(
 )
 
 
-class ToolDefinitionError(TypeError):  # becomes a Fault once it is known where it stands
-    """A function that cannot be a tool."""
+class ToolDefinitionError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
+    """A function cannot be a tool."""
 
 
 def unwrapped(function: Any) -> Any:
-    """The function itself, without partials and decorators around it."""
+    """Return the function itself, without partials and decorators around it."""
     while True:
         inner = function.func if isinstance(function, partial) else inspect.unwrap(function)
         if inner is function:
@@ -152,51 +161,56 @@ def unwrapped(function: Any) -> Any:
 
 
 def function_name(function: Any) -> str:
-    """The name of a function, or of the class of an object that is called."""
+    """Return the name of a function, or of the class of a callable object."""
     said = getattr(function, "__name__", "__call__")
     return said if said != "__call__" else type(getattr(function, "__self__", function)).__name__
 
 
 def is_async(function: Any) -> bool:
-    """Whether a function, a partial of one or an object that is called has to be awaited for certain."""
+    """Return True if a function, a partial of one or a callable object certainly returns an awaitable."""
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def summary_of(docs: str) -> str:
-    """A docstring without what it says of single parameters and of the result."""
+    """Return a docstring without its sections about parameters and the result."""
     return _SECTIONS.split(docs, maxsplit=1)[0].strip()
 
 
 def tool_parameters(
     function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, type]]:
-    """The types of the parameters that the model sees, and the roles of those that it does not."""
+    """Return the parameters of a tool: the types of those that the model writes, and the roles of the others.
+
+    Raises ToolDefinitionError.
+    """
     hints = _hints(inner, name, namespace)
     bound = function.keywords if isinstance(function, partial) else {}
-    told = dict(_told(docs))
+    descriptions = dict(_parameter_docs(docs))
     fields: dict[str, Any] = {}
     injected: dict[str, type] = {}
     for parameter in _signature(function, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise ToolDefinitionError(
-                f"the tool {name} has the parameter {parameter}; a model gives arguments by name"
+                f"the tool {name} has the parameter {parameter}; models pass arguments by name"
             )
         if parameter.name in bound:
             continue
         if parameter.name not in hints:
             raise ToolDefinitionError(
-                f"the tool {name} does not say of what type its parameter {parameter.name} is"
+                f"the parameter {parameter.name} of the tool {name} has no type annotation"
             )
         marks = list(_marks(hints[parameter.name]))
         role = next((mark for mark in marks if mark in _INJECTED), None)
         if role is not None:
             injected[parameter.name] = role
-        elif not any(mark in _OF_A_CALL for mark in marks):
-            fields[parameter.name] = _described(hints[parameter.name], parameter, told.get(parameter.name))
+        elif not any(mark in _CALL_ONLY for mark in marks):
+            fields[parameter.name] = _described(
+                hints[parameter.name], parameter, descriptions.get(parameter.name)
+            )
         elif parameter.default is parameter.empty:
-            said = f"the tool {name} needs {parameter.name}, which no tool is given; give it a default"
-            raise ToolDefinitionError(said)
+            message = f"the tool {name} needs {parameter.name}, which tools do not get; give it a default"
+            raise ToolDefinitionError(message)
     return fields, injected
 
 
@@ -204,7 +218,7 @@ def _signature(function: Any, name: str) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise ToolDefinitionError(f"the tool {name} does not say what its parameters are: {error}") from error
+        raise ToolDefinitionError(f"the signature of the tool {name} is unknown: {error}") from error
 
 
 def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,7 +230,7 @@ def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, 
 
 
 def _marks(hint: Any) -> Iterator[type]:
-    """What a type is, and what it is marked with; of a union, that of each member."""
+    """Yield the class of a type and the classes of its Annotated metadata, also for members of a union."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
     if target.origin is Union:
@@ -226,28 +240,28 @@ def _marks(hint: Any) -> Iterator[type]:
         yield target.type
 
 
-def _described(hint: Any, parameter: inspect.Parameter, told: str | None) -> Any:
-    """The type of an argument with what is said of it; one with a default may be left out."""
-    said = Target.of(hint).description or told
+def _described(hint: Any, parameter: inspect.Parameter, documented: str | None) -> Any:
+    """Return the type of an argument with its description; with a default it may be left out."""
+    description = Target.of(hint).description or documented
     default = parameter.default
     if default is parameter.empty:
-        return hint if said is None else Annotated[hint, Description(said)]
+        return hint if description is None else Annotated[hint, Description(description)]
     if isinstance(default, (str, int, float)):
         default = f"Default: {to_json(default).decode()}"
-        said = f"{said.rstrip('.')}. {default}" if said else default
-    return NotRequired[hint if said is None else Annotated[hint, Description(said)]]
+        description = f"{description.rstrip('.')}. {default}" if description else default
+    return NotRequired[hint if description is None else Annotated[hint, Description(description)]]
 
 
-def _told(docs: str) -> Iterator[tuple[str, str]]:
-    """What a docstring says of parameters, in the styles of Google, NumPy and Sphinx."""
-    name, indent, said = "", 0, ""
+def _parameter_docs(docs: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and descriptions of parameters in a docstring of Google, NumPy or Sphinx style."""
+    name, name_indent, description = "", 0, ""
     for line in docs.splitlines():
-        found, deep = _PARAMETER.match(line), len(line) - len(line.lstrip())
-        if name and line.strip() and deep > indent:
-            said = f"{said} {line.strip()}".strip()
+        match, indent = _PARAMETER.match(line), len(line) - len(line.lstrip())
+        if name and line.strip() and indent > name_indent:  # the description goes on
+            description = f"{description} {line.strip()}".strip()
             continue
-        yield name, said
-        name, indent, said = "", 0, ""
-        if found is not None:
-            name, indent, said = found[1] or found[2] or found[3], deep, found[4].strip()
-    yield name, said
+        yield name, description
+        name, name_indent, description = "", 0, ""
+        if match is not None:
+            name, name_indent, description = match[1] or match[2] or match[3], indent, match[4].strip()
+    yield name, description

@@ -1,4 +1,4 @@
-"""Finds the methods of an interface that are to be implemented: those whose body says nothing."""
+"""Methods without a body, which ``create`` implements, and the names that their annotations may use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BODIES = (
 
 
 def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
-    """Each attribute of an interface with the class that defines it, overridden ones left out."""
+    """Yield each attribute of an interface with the class that defines it. Overridden ones are left out."""
     seen: set[str] = set()
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic) or cls.__module__ in ("typing", "typing_extensions"):
@@ -35,14 +35,14 @@ def methods_of(interface: type) -> Iterator[tuple[str, type, Any]]:
 
 
 def has_own_init(interface: type) -> bool:
-    """Whether a class says how its objects are made; a Protocol never does."""
-    made = interface.__init__  # type: ignore[misc]  # it is looked at, not called
-    own = isinstance(made, FunctionType) and made.__module__ not in ("typing", "typing_extensions")
+    """Return True if a class has an ``__init__`` of its own. Protocols never do."""
+    init = interface.__init__  # type: ignore[misc]  # it is inspected, not called
+    own = isinstance(init, FunctionType) and init.__module__ not in ("typing", "typing_extensions")
     return own and not getattr(interface, "_is_protocol", False)
 
 
 def attributes_without_value(interface: type) -> Iterator[str]:
-    """The names that an interface annotates and gives no value: a service cannot have them."""
+    """Yield the annotated attributes of an interface that have no value. A service cannot set them."""
     for cls in interface.__mro__:
         if cls in (object, Protocol, Generic):
             continue
@@ -53,7 +53,7 @@ def attributes_without_value(interface: type) -> Iterator[str]:
 
 
 def is_stub(function: object) -> bool:
-    """Whether a body is ``...``, ``pass``, a docstring or ``raise NotImplementedError``, and no more."""
+    """Return True if a body is only ``...``, ``pass``, a docstring or ``raise NotImplementedError``."""
     if not isinstance(function, FunctionType):
         return False
     code = function.__code__
@@ -67,14 +67,14 @@ def is_stub(function: object) -> bool:
 
 
 def _messages(code: CodeType) -> list[Any]:
-    """Texts that may stand in a raise; where nothing is raised, any text would be a value returned."""
+    """Return the string constants of a body that raises. In other bodies a string may be a return value."""
     raises = "NotImplementedError" in code.co_names
     return [constant for constant in code.co_consts if raises and isinstance(constant, str)]
 
 
 @cache
 def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
-    """The bytecode of every stub: what a body compiles to does not depend on the parameters."""
+    """Return the bytecode of all stub bodies. It does not depend on the parameters of a function."""
     define = "async def stub():" if asynchronous else "def stub():"
     bodies = [f"'doc'\n {body}" for body in (*_BODIES, "")] if documented else _BODIES
     codes = set()
@@ -85,13 +85,13 @@ def _stub_codes(asynchronous: bool, documented: bool) -> frozenset[bytes]:
     return frozenset(codes)
 
 
-def enclosing_names(frame: FrameType | None, *written: object) -> dict[str, Any]:
-    """The names that string annotations may use where functions were written: those of the scopes around.
+def enclosing_names(frame: FrameType | None, *objects: object) -> dict[str, Any]:
+    """Return the names from the scopes around functions that their string annotations mention.
 
-    A frame counts when a function stands in its code, so that what callers have in their variables is
-    never taken for a type. Only names that the annotations mention are kept, and no frame stays alive.
+    A frame only counts if its code contains one of the functions: variables of other callers must never be
+    taken for types. No frame is kept alive.
     """
-    functions = [thing for thing in written if isinstance(thing, FunctionType)]
+    functions = [thing for thing in objects if isinstance(thing, FunctionType)]
     wanted: list[object] = [function for function in functions if _mentioned(function)]
     scopes = [scope for function in functions for scope in _scopes(function)] if wanted else []
     spaces: list[dict[str, Any]] = []
@@ -99,25 +99,25 @@ def enclosing_names(frame: FrameType | None, *written: object) -> dict[str, Any]
         if (frame.f_code.co_qualname, id(frame.f_globals)) in scopes:
             spaces.append(frame.f_locals)
         frame = frame.f_back
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     while wanted and spaces:
-        for name in _mentioned(wanted.pop()) - found.keys():
+        for name in _mentioned(wanted.pop()) - names.keys():
             space = next((space for space in spaces if name in space), None)
             if space is not None:
-                found[name] = space[name]
-                wanted.append(space[name])  # a record may mention others
-    return found
+                names[name] = space[name]
+                wanted.append(space[name])  # the annotations of a record may mention others
+    return names
 
 
 def _scopes(function: FunctionType) -> list[tuple[str, int]]:
-    """The code around a function: the functions that it is local to, and the body of its class."""
+    """Return the qualified names of the functions and the class body around a function, with its globals."""
     parts = function.__qualname__.split(".")
-    around = [".".join(parts[:at]) for at, part in enumerate(parts) if part == "<locals>"]
-    return [(name, id(function.__globals__)) for name in (*around, ".".join(parts[:-1]))]
+    functions = [".".join(parts[:index]) for index, part in enumerate(parts) if part == "<locals>"]
+    return [(name, id(function.__globals__)) for name in (*functions, ".".join(parts[:-1]))]
 
 
 def _mentioned(thing: object) -> set[str]:
-    """The names in annotations that are, or hold, text."""
+    """Return the names in annotations that are strings or contain some."""
     if not isinstance(thing, (type, FunctionType)):
         return set()
     annotations = get_annotations(thing, format=Format.FORWARDREF)

@@ -1,80 +1,109 @@
-"""Prompt templates: compiled when an interface is planned, rendered when it is called."""
+"""Prompt templates: compiled when a service is created, and filled with the arguments of each call.
+
+The second half of the file says how values are written into a prompt, and keeps the positions of images and
+other media, which are not text.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
-from ..models.errors import DefinitionError, DefinitionProblem
-from .decorators import TemplateSource, structured_prompt_of
-from .rendering import render_value
+from pydantic import BaseModel
 
-if TYPE_CHECKING:
+from ..models.errors import DefinitionError, DefinitionProblem
+from ..models.media import Media
+from .decorators import TemplateSource, structured_prompt_of
+
+if TYPE_CHECKING:  # imported late, because services without templates do not need Jinja
     from jinja2.nodes import Name
     from jinja2.sandbox import SandboxedEnvironment
 
 FORMAT_INSTRUCTIONS = "format_instructions"
-_FUNCTIONS = frozenset({"cycler", "dict", "joiner", "namespace", "range"})  # jinja2's own
+_JINJA_FUNCTIONS = frozenset({"cycler", "dict", "joiner", "namespace", "range"})
 _CLOCK: dict[str, Callable[[], str]] = {
     "current_date": lambda: datetime.now().date().isoformat(),
     "current_time": lambda: datetime.now().time().isoformat("seconds"),
     "current_date_time": lambda: datetime.now().isoformat(timespec="seconds"),
 }
-_RECORDS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()  # compiled once, when a plan meets the class
-KNOWN_IN_RECORDS = _FUNCTIONS | _CLOCK.keys()
+KNOWN_IN_RECORDS = _JINJA_FUNCTIONS | _CLOCK.keys()
 ALWAYS_KNOWN = KNOWN_IN_RECORDS | {FORMAT_INSTRUCTIONS}
+# The templates of structured prompt classes. The class is the weak key, so that local classes can be
+# collected.
+_RECORD_PROMPTS: WeakKeyDictionary[type, Prompt] = WeakKeyDictionary()
 
 
-class TemplateError(ValueError):  # becomes a Fault once it is known where it stands
-    """A template that cannot be compiled; the message says where in it and why."""
+class TemplateError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
+    """A template cannot be compiled. The message says where in the template and why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """A compiled template. ``variables`` are the names that it needs, the always known ones included."""
+    """A compiled template.
+
+    Attributes:
+        source: The text of the template.
+        variables: The names that it uses, those that are always known included.
+    """
 
     source: str
     variables: frozenset[str]
     _render: Callable[[Mapping[str, Any]], str]
 
-    def render(self, values: Mapping[str, Any], where: str) -> str:
-        """The text, with each value written once and never read as a template itself.
+    def render(self, values: Mapping[str, Any], qualname: str) -> str:
+        """Return the text with the values filled in. Values are data: ``{{`` in them has no meaning.
 
-        Raises DefinitionError when the template asks of a value what it has not.
+        Raises DefinitionError if the template uses something that a value does not have.
         """
         clock = self.variables & _CLOCK.keys()
-        known = {**{name: _CLOCK[name]() for name in clock}, **values} if clock else values
+        if clock:
+            values = {**{name: _CLOCK[name]() for name in clock}, **values}
         try:
-            return self._render(known)
+            return self._render(values)
         except Exception as error:
-            raise DefinitionError(
-                [DefinitionProblem(where, f"the prompt cannot be rendered: {error}")]
-            ) from error
+            problem = DefinitionProblem(qualname, f"the prompt cannot be rendered: {error}")
+            raise DefinitionError([problem]) from error
 
 
 def compile_prompt(source: TemplateSource) -> Prompt:
-    """A template from its text or file. Raises TemplateError."""
-    return _compile(_text_of(source))
+    """Compile a template from its text or file. Raises TemplateError."""
+    if source.text is not None:
+        return _compile(textwrap.dedent(source.text).strip("\n"))
+    path = Path(str(source.file))
+    if source.declared_in is not None:
+        path = Path(source.declared_in).parent / path
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TemplateError(
+            f"the template file {str(source.file)!r} cannot be read ({reason}); "
+            "its path is relative to the folder of the module that declares the interface"
+        ) from error
+    return _compile(text.strip("\n"))
 
 
 def record_prompt(cls: type) -> Prompt | None:
-    """The template of a structured prompt class; None for all others. Raises TemplateError."""
+    """Return the template of a structured prompt class; None for other classes. Raises TemplateError."""
     source = structured_prompt_of(cls)
     if source is None:
         return None
-    prompt = _RECORDS[cls] = compile_prompt(source)
+    prompt = _RECORD_PROMPTS[cls] = compile_prompt(source)
     return prompt
 
 
 def field_names(cls: Any) -> list[str]:
-    """The fields that the template of a structured prompt may name."""
+    """Return the names that the template of a structured prompt class may use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
     if dataclasses.is_dataclass(cls):
@@ -82,20 +111,15 @@ def field_names(cls: Any) -> list[str]:
     return list(get_type_hints(cls))
 
 
-def _text_of(source: TemplateSource) -> str:
-    if source.text is not None:
-        return textwrap.dedent(source.text).strip("\n")
-    path = Path(str(source.file))
-    if source.beside is not None:
-        path = Path(source.beside).parent / path
-    try:
-        return path.read_text(encoding="utf-8").strip("\n")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TemplateError(
-            f"the template file {str(source.file)!r} cannot be read ({reason}); "
-            "its path is taken from the folder of the module that declares the interface"
-        ) from error
+def render_argument(value: Any) -> str:
+    """Return an argument as prompt text: a structured prompt by its template, all else as a value."""
+    prompt = None
+    if not isinstance(value, str):
+        prompt = _RECORD_PROMPTS.get(type(value)) or record_prompt(type(value))
+    if prompt is not None:
+        fields = {name: getattr(value, name) for name in field_names(type(value))}
+        return prompt.render(fields, type(value).__name__)
+    return render_value(value)
 
 
 @cache
@@ -104,7 +128,7 @@ def _environment() -> SandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
     environment = SandboxedEnvironment(
-        undefined=StrictUndefined, finalize=_finalize, autoescape=False, keep_trailing_newline=True
+        undefined=StrictUndefined, finalize=render_argument, autoescape=False, keep_trailing_newline=True
     )
     del environment.globals["lipsum"]
     return environment
@@ -119,49 +143,187 @@ def _compile(text: str) -> Prompt:
     environment = _environment()
     try:
         tree = environment.parse(text)
-        variables = meta.find_undeclared_variables(tree) | _shadowing(tree.find_all(nodes.Name))
+        names = meta.find_undeclared_variables(tree) | _predefined_names(tree.find_all(nodes.Name))
         template = environment.from_string(text)
     except TemplateSyntaxError as error:
-        line, column = _where(environment, text, error)
-        message = (error.message or "wrong syntax").rstrip(".")
-        raise TemplateError(f"the template has a fault in line {line}, column {column}: {message}") from error
+        line, column = _error_position(environment, text, error)
+        message = (error.message or "invalid syntax").rstrip(".")
+        raise TemplateError(
+            f"the template has an error in line {line}, column {column}: {message}"
+        ) from error
     if any(True for _ in meta.find_referenced_templates(tree)):
         raise TemplateError("a template cannot include, import or extend another; write its text here")
-    return Prompt(text, frozenset(variables), template.render)
+    return Prompt(text, frozenset(names), template.render)
 
 
-def _shadowing(names: Iterable[Name]) -> set[str]:
-    """The names that jinja2 has a meaning of its own for, and does not count as variables."""
-    return {name.name for name in names} & (_FUNCTIONS | {"self"})
+def _predefined_names(names: Iterable[Name]) -> set[str]:
+    """Return the used names to which Jinja gives a meaning, so that it does not count them as variables."""
+    return {name.name for name in names} & (_JINJA_FUNCTIONS | {"self"})
 
 
-def _where(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
-    """The line and column (from 1) of the tag that does not parse; jinja2 itself tells the line only."""
+def _error_position(environment: SandboxedEnvironment, text: str, error: Any) -> tuple[int, int]:
+    """Return line and column, from 1, of a tag that cannot be parsed. Jinja itself only knows the line."""
     from jinja2 import TemplateSyntaxError
 
-    at = re.search(r" at (\d+)$", error.message or "")
-    if at is not None:
-        before = text[: int(at[1])]
+    offset = re.search(r" at (\d+)$", error.message or "")
+    if offset is not None:
+        before = text[: int(offset[1])]
         return before.count("\n") + 1, len(before) - before.rfind("\n")
     line = text.split("\n")[error.lineno - 1]
     tags = [tag.start() for tag in re.finditer(r"\{[{%#]", line)] or [0]
     for start, end in zip(tags, [*tags[1:], len(line)], strict=True):
         try:
             environment.from_string(line[start:end])
-        except TemplateSyntaxError as alone:
-            if alone.message == error.message:
+        except TemplateSyntaxError as tag_error:
+            if tag_error.message == error.message:
                 return error.lineno, start + 1
     return error.lineno, tags[0] + 1
 
 
-def _finalize(value: Any) -> str:
-    prompt = None if isinstance(value, str) else _RECORDS.get(type(value)) or record_prompt(type(value))
-    if prompt is not None:
-        fields = {name: getattr(value, name) for name in field_names(type(value))}
-        return prompt.render(fields, type(value).__name__)
+_LISTS = (list, tuple, set, frozenset)
+
+
+def render_value(value: Any) -> str:
+    """Return a value as prompt text.
+
+    - Text as it is; None as ``none``; booleans as ``true`` and ``false``.
+    - Dates and times in ISO 8601. Enum members by their value if it is text, else by their name.
+    - Lists, tuples and sets of such values separated by commas; sets sorted.
+    - Records, dicts, and lists of them as JSON. Inside JSON, what JSON cannot express is written as text by
+      these rules.
+    - Everything else by ``str``.
+    """
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Enum):
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if _is_record(value):
+        return _to_json(value)
+    if isinstance(value, _LISTS):
+        return _render_list(value)
+    return str(value)
+
+
+def _is_record(value: Any) -> bool:
+    return not isinstance(value, type) and _record_fields(value) is not None
+
+
+def _record_fields(value: Any) -> Mapping[Any, Any] | None:
+    """Return the fields of a record or the items of a mapping; None for other values."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if hasattr(value, "_asdict"):
+        fields: Mapping[str, Any] = value._asdict()
+        return fields
+    if isinstance(value, Media):
+        name = type(value).__name__
+        raise TypeError(f"{value.kind} is not text; pass it as a parameter of type {name}")
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    elif hasattr(value, "__attrs_attrs__"):
+        names = [attribute.name for attribute in value.__attrs_attrs__]
+    elif hasattr(type(value), "__struct_fields__"):  # msgspec
+        names = list(value.__struct_fields__)
+    else:
+        return None
+    return {name: getattr(value, name) for name in names}
+
+
+def _render_list(values: Iterable[Any]) -> str:
+    items = list(values)
+    if any(_is_record(item) or isinstance(item, _LISTS) for item in items):
+        return _to_json(items)
+    texts = [render_value(item) for item in items]
+    return ", ".join(sorted(texts) if isinstance(values, (set, frozenset)) else texts)
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(_to_plain(value), ensure_ascii=False)
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value made of what JSON can express; everything else becomes text by ``render_value``."""
+    if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
+        return value
+    fields = None if isinstance(value, type) else _record_fields(value)
+    if fields is not None:
+        return {render_value(name): _to_plain(part) for name, part in fields.items()}
+    if isinstance(value, _LISTS):
+        return [_to_plain(item) for item in value]
     return render_value(value)
 
 
-def render_argument(value: Any) -> str:
-    """An argument as the user message: a structured prompt by its template, all else as a value."""
-    return _finalize(value)
+# Marks are random in each process, so that no argument of a call can contain one.
+_SECRET = os.urandom(8).hex()
+_MARK = re.compile(f"\ue000{_SECRET}:([0-9]+)\ue001")
+
+
+class _Mark(str):
+    """Takes the place of one image, sound or file in a prompt. Templates can use its attributes."""
+
+    media: Media
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.media, name)
+
+
+class _Marks(Sequence[Any]):
+    """Takes the place of a list of media in a prompt."""
+
+    def __init__(self, marks: Iterable[Any]) -> None:
+        self._marks = tuple(marks)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._marks[index]
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def __str__(self) -> str:
+        return "".join(self._marks)
+
+
+class MediaMarks:
+    """Replaces media by marks while a template is rendered, and puts them back at the same positions."""
+
+    def __init__(self) -> None:
+        self.media: list[Media] = []
+
+    def mark(self, value: Any, location: str) -> Any:
+        """Return a mark for media, marks for a list of them, and "" for None.
+
+        Raises TypeError for other values.
+        """
+        if value is None:
+            return ""
+        if isinstance(value, Media):
+            mark = _Mark(f"\ue000{_SECRET}:{len(self.media)}\ue001")
+            mark.media = value
+            self.media.append(value)
+            return mark
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+            advice = "make one with Image.from_path, from_bytes or from_url"
+            raise TypeError(f"{location} takes an Image, Audio or File, not {type(value).__name__}; {advice}")
+        return _Marks([self.mark(one, location) for one in value])
+
+    def split(self, text: str) -> list[str | Media] | None:
+        """Split a rendered text at its marks, with the media in between; None if it has no mark.
+
+        Media without a mark are at the end.
+        """
+        pieces = _MARK.split(text)
+        if len(pieces) == 1:
+            return None
+        indexes = [int(index) for index in pieces[1::2]]
+        parts: list[str | Media] = [pieces[0]]
+        for index, piece in zip(indexes, pieces[2::2], strict=True):
+            parts += [self.media[index], piece]
+        return parts + [media for index, media in enumerate(self.media) if index not in indexes]

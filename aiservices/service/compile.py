@@ -1,12 +1,18 @@
-"""From an interface to the plans of its methods. All problems of the interface are reported together."""
+"""From an interface to the plans of its methods. All problems of the interface are reported together.
+
+The end of the file parses return annotations.
+"""
 
 from __future__ import annotations
 
+import collections.abc
 import inspect
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import UnionType
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
@@ -18,7 +24,9 @@ from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute
 from ..engine.output_format import reply_format
 from ..engine.plan import CallPlan, CallState, Invocation, RequestHook
+from ..engine.results import Result
 from ..engine.strategy_selection import StrategyError, only_format, select_strategies
+from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import Declaration, SystemSource, declaration_of
 from ..interface.parameters import Parameter, Role, RoleError, method_parameters
 from ..interface.stubs import attributes_without_value, has_own_init, is_stub, methods_of
@@ -30,13 +38,52 @@ from ..models.strategy import Strategy
 from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .prompt_binding import PromptPlan, plan_examples, plan_prompt
-from .return_types import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
+
+_ITERATORS = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
+_ASYNC_ITERATORS = (
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+    collections.abc.AsyncGenerator,
+)
+_UNIONS = (Union, types.UnionType)
+_AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
+
 
 # Return types for which nothing is parsed: the method returns the reply, or a part of it.
 _REPLY_TYPES: dict[Any, Callable[[ChatReply], Any]] = {
     ChatReply: lambda reply: reply,
     AiMessage: lambda reply: reply.message,
 }
+
+
+class ReturnShape(Enum):
+    """How a value is handed to the caller."""
+
+    VALUE = "value"
+    RESULT = "result"
+    TEXT_STREAM = "text stream"
+    ITEMS = "items"
+    STREAM = "stream"
+
+
+class ReturnType(NamedTuple):
+    """A return annotation.
+
+    Attributes:
+        output_type: The type of the value; for items, the type of one item.
+        shape: How the value is handed over.
+        is_async: True if it is awaited or iterated with ``async for``.
+        keeps_errors: True if an item that does not fit is handed over as an ItemError.
+    """
+
+    output_type: Any
+    shape: ReturnShape
+    is_async: bool
+    keeps_errors: bool = False
+
+
+class ReturnTypeError(TypeError):  # callers turn it into a DefinitionProblem, which adds the location
+    """A return annotation that cannot work."""
 
 
 class MethodPlan(NamedTuple):
@@ -401,3 +448,82 @@ def _tool_name_problems(
         for name in toolbox.tools
         if name in answer_tools
     ]
+
+
+def parse_return_type(hint: Any, *, is_async: bool) -> ReturnType:
+    """Parse a return annotation; ``is_async`` says that the method is a coroutine function.
+
+    Raises ReturnTypeError, which says what to write instead.
+    """
+    origin = get_origin(hint) or hint
+    misplaced = _misplaced_type(get_args(hint), outer=origin)
+    if misplaced is not None:
+        raise ReturnTypeError(
+            f"it returns {type_name(hint)}, but {type_name(misplaced)} describes the whole reply and cannot "
+            "be part of another type"
+        )
+    if hint is None or hint is types.NoneType:
+        raise ReturnTypeError("it returns None; annotate the type of the answer")
+    if origin in _AWAITABLES:
+        raise ReturnTypeError(
+            f"it returns {type_name(hint)}; write async def and the type of the awaited value"
+        )
+    if origin in _ITERATORS or origin in _ASYNC_ITERATORS:
+        return _parse_iterator(hint, origin, is_async)
+    if origin in (Stream, AsyncStream):
+        if is_async:
+            message = f"async def with {type_name(hint)} is a coroutine that returns a stream; write def"
+            raise ReturnTypeError(message)
+        return ReturnType(_type_argument(hint, origin), ReturnShape.STREAM, origin is AsyncStream)
+    if origin is Result:
+        return ReturnType(_type_argument(hint, origin), ReturnShape.RESULT, is_async)
+    return ReturnType(hint, ReturnShape.VALUE, is_async)
+
+
+def _type_argument(hint: Any, origin: type) -> Any:
+    args = get_args(hint)
+    if not args or isinstance(args[0], TypeVar):
+        name = origin.__name__
+        raise ReturnTypeError(f"{name} needs the type of its value, as in {name}[bool]")
+    return args[0]
+
+
+def _misplaced_type(args: tuple[Any, ...], outer: Any) -> Any:
+    """Return a type inside another one that no model can be asked to write; None if there is none."""
+    for arg in args:
+        cls = get_origin(arg) or arg
+        if cls in (Result, Stream, AsyncStream) or (cls in (ChatReply, AiMessage) and outer is not Result):
+            return arg
+        inner = _misplaced_type(get_args(arg), cls)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _parse_iterator(hint: Any, origin: Any, is_async: bool) -> ReturnType:
+    name = origin.__name__
+    args = get_args(hint)
+    if is_async:
+        item = type_name(args[0]) if args else "str"
+        raise ReturnTypeError(
+            f"async def with {name} is a coroutine that returns an iterator; "
+            f"write def and AsyncIterator[{item}]"
+        )
+    if not args:
+        raise ReturnTypeError(f"{name} needs the type of its items, as in {name}[str]")
+    is_async = origin in _ASYNC_ITERATORS
+    if args[0] is str:
+        return ReturnType(str, ReturnShape.TEXT_STREAM, is_async)
+    # Of ``Person | ItemError`` the model is asked for ``Person``.
+    members = get_args(args[0]) if get_origin(args[0]) in _UNIONS else ()
+    items = [member for member in members if not _is_item_error(member)]
+    if len(items) == len(members):
+        return ReturnType(args[0], ReturnShape.ITEMS, is_async)
+    item_type: Any = Union.__getitem__(tuple(items))
+    return ReturnType(item_type, ReturnShape.ITEMS, is_async, keeps_errors=True)
+
+
+def _is_item_error(member: Any) -> bool:
+    # Compared by name, because the module that defines ItemError is imported only for streams.
+    module = getattr(member, "__module__", "")
+    return module == "output_parsers.streaming.items" and member.__name__ == "ItemError"

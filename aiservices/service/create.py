@@ -32,8 +32,7 @@ from ..models.requests import ChatOptions
 from ..models.strategy import Strategy
 from ..tools.tool import ToolErrors, ToolSource
 from ..tools.toolbox import ToolLimits
-from .compile import MethodPlan, Settings, compile_interface
-from .return_types import ReturnShape
+from .compile import MethodPlan, ReturnShape, Settings, compile_interface
 
 P = ParamSpec("P")
 R = TypeVar("R")

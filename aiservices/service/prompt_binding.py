@@ -13,11 +13,11 @@ from output_parsers.types.node import OutputParser
 from ..engine.output_format import INSTRUCTIONS_MARK, FewShotExample
 from ..interface.decorators import ExampleSource, SystemSource, TemplateSource
 from ..interface.parameters import Parameter, Role
-from ..interface.rendering import MediaMarks
 from ..interface.templates import (
     ALWAYS_KNOWN,
     FORMAT_INSTRUCTIONS,
     KNOWN_IN_RECORDS,
+    MediaMarks,
     Prompt,
     TemplateError,
     compile_prompt,

@@ -18,7 +18,7 @@ from ..engine.results import Result
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
 from ..service.create import is_service_method, service_method_of
-from ..service.return_types import ReturnShape
+from ..service.compile import ReturnShape
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

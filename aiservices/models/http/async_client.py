@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from aiohttp import (
     ClientConnectorCertificateError,
@@ -40,7 +40,7 @@ from .base import (
     without_credentials,
 )
 
-_MAX_HEADER_LINE = 65536
+_MAX_HEADER_LINE = 65536  # as in http.client; aiohttp itself accepts 8190 bytes
 _PIECE = 65536
 _DEFAULT_TIMEOUT: Final = ClientTimeout(
     total=None, connect=READ_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
@@ -48,7 +48,7 @@ _DEFAULT_TIMEOUT: Final = ClientTimeout(
 _FAILURES: Final = (StatusError, ClientError, OSError, EOFError)
 
 
-class AsyncResponse:
+class AiohttpResponse:
     """A response of a server. An unread body has no ``content`` and is read by ``aiter_bytes``.
 
     Attributes:
@@ -99,9 +99,8 @@ class AsyncHttpClient:
         failures: The exceptions that ``post`` and the reading of a response raise.
     """
 
-    failures: ClassVar = _FAILURES
-
     def __init__(self, base_url: str, credentials: Credentials) -> None:
+        self.failures: tuple[type[Exception], ...] = _FAILURES
         self.headers = credentials.headers
         self.secrets = credentials.secrets
         self._sign = credentials.sign
@@ -109,14 +108,14 @@ class AsyncHttpClient:
         self._proxy = find_proxy(self._base.url(""))
         self._session = ClientSession(
             connector=TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=ssl_context()),
-            cookie_jar=DummyCookieJar(),
+            cookie_jar=DummyCookieJar(),  # a cookie of one conversation must not be sent with another
             timeout=_DEFAULT_TIMEOUT,
             max_line_size=_MAX_HEADER_LINE,
             max_field_size=_MAX_HEADER_LINE,
         )
         self._urls: dict[str, URL] = {}
 
-    async def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> AsyncResponse:
+    async def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> AiohttpResponse:
         """Send a request and return the response, if its status is a success.
 
         ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
@@ -133,20 +132,24 @@ class AsyncHttpClient:
         headers: Mapping[str, str] = self._base.headers
         if request.headers:
             headers = {**headers, **validate_headers(request.headers)}
-        if self._sign is not None:
+        if self._sign is not None:  # last, since a signature may cover the other headers
             headers = await self._signed(str(url), request.body, headers)
         waits = _DEFAULT_TIMEOUT if timeout is None else _timeout(timeout)
-        for _ in range(MAX_REDIRECTS + 1):
+        signs = self._sign is not None
+        redirects = 0
+        while True:
             response = await self._send(url, request.body, headers, waits, unread=unread)
             if response.status_code < 300:
                 return response
+            if redirects == MAX_REDIRECTS:
+                raise StatusError(response)
+            redirects += 1
             new_url = redirect_url(str(url), response)
             if not same_origin(str(url), new_url):
-                headers = without_credentials(headers)
-            elif self._sign is not None:  # a signature holds for one address
+                headers, signs = without_credentials(headers), False
+            elif signs:  # a signature is valid for one address only
                 headers = await self._signed(new_url, request.body, headers)
             url = URL(new_url, encoded=True)
-        raise StatusError(response)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -167,7 +170,7 @@ class AsyncHttpClient:
 
     async def _send(
         self, url: URL, body: bytes, headers: Mapping[str, str], waits: ClientTimeout, *, unread: bool
-    ) -> AsyncResponse:
+    ) -> AiohttpResponse:
         async with asyncio.timeout(None) as limit:
             data: bytes | AsyncIterator[bytes] = body
             if len(body) > _PIECE:  # the socket accepts a smaller body at once
@@ -186,9 +189,9 @@ class AsyncHttpClient:
             ) as error:  # its text quotes the address of the proxy, with the password
                 raise ProxyError(f"Tunnel connection failed: {error.status} {error.message}") from None
         if unread and raw.status < 300:
-            return AsyncResponse(raw, b"")
+            return AiohttpResponse(raw, b"")
         async with raw:
-            return AsyncResponse(raw, await raw.read())
+            return AiohttpResponse(raw, await raw.read())
 
 
 async def _pieces(body: bytes, limit: asyncio.Timeout, seconds: float) -> AsyncIterator[bytes]:

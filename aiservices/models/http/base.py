@@ -11,7 +11,7 @@ import re
 import ssl
 import sys
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -78,7 +78,7 @@ class Credentials:
         return "Credentials(...)"  # the headers hold keys
 
 
-class AnyResponse(Protocol):
+class HttpResponse(Protocol):
     """A response of which at least the status and the headers have arrived."""
 
     @property
@@ -88,6 +88,24 @@ class AnyResponse(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
 
+class SyncResponse(HttpResponse, Protocol):
+    """A response whose body is read by blocking calls."""
+
+    @property
+    def content(self) -> bytes: ...
+    def iter_bytes(self) -> Iterator[bytes]: ...
+    def close(self) -> None: ...
+
+
+class AsyncResponse(HttpResponse, Protocol):
+    """A response whose body is read in an event loop."""
+
+    @property
+    def content(self) -> bytes: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
 class TransportError(OSError):
     """A request that cannot be sent: an invalid header, an unusable proxy or unreadable certificates."""
 
@@ -95,7 +113,7 @@ class TransportError(OSError):
 class StatusError(Exception):
     """The server replied with an error status; ``response`` is the complete response."""
 
-    def __init__(self, response: AnyResponse) -> None:
+    def __init__(self, response: HttpResponse) -> None:
         super().__init__(f"status {response.status_code}")
         self.response = response
 
@@ -157,7 +175,7 @@ def validate_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def redirect_url(url: str, response: AnyResponse) -> str:
+def redirect_url(url: str, response: HttpResponse) -> str:
     """Return the address that the same request has to be sent to instead.
 
     Raises StatusError if the response is not a redirect, leads to no new address, or asks for a GET request.

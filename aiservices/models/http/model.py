@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
@@ -14,7 +14,16 @@ from ..errors import DefinitionError, DefinitionProblem, ModelConnectionError, M
 from ..messages import ChatReply, ReplyDelta
 from ..requests import ChatOptions, ChatRequest
 from .api import ApiDialect, CallSettings, RequestWriter
-from .base import AnyResponse, Credentials, HttpRequest, PerLoop, TransportError, display_url
+from .base import (
+    AsyncResponse,
+    Credentials,
+    HttpRequest,
+    HttpResponse,
+    PerLoop,
+    SyncResponse,
+    TransportError,
+    display_url,
+)
 from .errors import (
     BrokenStreamError,
     ErrorMapper,
@@ -31,24 +40,6 @@ if TYPE_CHECKING:
 _MAX_PREPARED = 256
 _SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # how the names of secret headers end
 _NO_OPTIONS = ChatOptions()
-
-
-class BlockingResponse(AnyResponse, Protocol):
-    """A response to a blocking request."""
-
-    @property
-    def content(self) -> bytes: ...
-    def iter_bytes(self) -> Iterator[bytes]: ...
-    def close(self) -> None: ...
-
-
-class LoopResponse(AnyResponse, Protocol):
-    """A response to a request of an event loop."""
-
-    @property
-    def content(self) -> bytes: ...
-    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
-    async def aclose(self) -> None: ...
 
 
 R = TypeVar("R")
@@ -72,16 +63,19 @@ class HttpClient(Protocol[R_co]):
     def failures(self) -> tuple[type[Exception], ...]: ...
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> R_co:
         """Send a request. ``timeout`` is in seconds; ``unread`` leaves the body of the response unread."""
+        ...
 
 
 class ClientSource(Protocol):
     """Makes the HTTP clients of one model when they are first needed, and closes them."""
 
-    def sync_client(self) -> HttpClient[BlockingResponse]:
+    def sync_client(self) -> HttpClient[SyncResponse]:
         """Return the client of blocking calls."""
+        ...
 
-    async def async_client(self) -> HttpClient[Awaitable[LoopResponse]]:
+    async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
         """Return the client of the running event loop."""
+        ...
 
     def close(self) -> None: ...
     async def aclose(self) -> None: ...
@@ -95,6 +89,10 @@ class HttpClients:
         base_url: The URL below which all requests go.
         credentials: Returns the credentials when a client is made. Raises AuthenticationError if there are
             none, so a model can be created without a key.
+
+    Attributes:
+        model_name: The name of the model.
+        address: The base URL without credentials and query.
     """
 
     def __init__(self, model_name: str, base_url: str, credentials: Callable[[], Credentials]) -> None:
@@ -108,17 +106,16 @@ class HttpClients:
         )
         self._lock = Lock()
 
-    def sync_client(self) -> HttpClient[BlockingResponse]:
+    def sync_client(self) -> HttpClient[SyncResponse]:
         client = self._sync_client
         if client is None:
-            made = (
-                self._make_sync()
-            )  # outside of the lock, which a process forked meanwhile would find locked
+            # outside of the lock: a process that is forked meanwhile would wait for it forever
+            made = self._make_sync()
             with self._lock:
                 client = self._sync_client = self._sync_client or made
         return client
 
-    async def async_client(self) -> HttpClient[Awaitable[LoopResponse]]:
+    async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
         return await self._async_clients.get()
 
     def close(self) -> None:
@@ -142,7 +139,7 @@ class HttpClients:
             raise ModelConnectionError(f"{self.model_name}: {error}") from error
 
     def _make_async(self) -> AsyncHttpClient:
-        from .async_client import AsyncHttpClient  # and aiohttp takes most of the time to import a model
+        from .async_client import AsyncHttpClient  # nor is aiohttp
 
         try:
             return AsyncHttpClient(self._base_url, self._credentials())
@@ -376,7 +373,7 @@ class _Call(Generic[R]):
     request: HttpRequest
     logs: bool
 
-    def read_before(self, deadline: float, response: BlockingResponse) -> bytes:
+    def read_before(self, deadline: float, response: SyncResponse) -> bytes:
         """Read a whole body. Raises ModelTimeoutError if that takes until after the deadline.
 
         The timeout of an HTTP library limits each wait for the server, so a server that sends a little at a
@@ -392,7 +389,7 @@ class _Call(Generic[R]):
             response.close()
         return b"".join(chunks)
 
-    def read(self, response: AnyResponse, body: bytes) -> ChatReply:
+    def read(self, response: HttpResponse, body: bytes) -> ChatReply:
         """Read the reply in a whole response."""
         if self.logs:
             self._log_response(response, body)
@@ -401,7 +398,7 @@ class _Call(Generic[R]):
         except (UnreadableReplyError, ReportedError) as error:
             raise self._errors().unusable_reply(error, body) from error
 
-    def stream_reader(self, response: AnyResponse) -> StreamReader:
+    def stream_reader(self, response: HttpResponse) -> StreamReader:
         """Return a reader for a response that has just begun."""
         if self.logs:
             self._log_response(response, b"")
@@ -443,7 +440,7 @@ class _Call(Generic[R]):
         model = self.model
         model._logger.log(model._log_level, f"%s: {message}", model._label(self.settings.model), *values)
 
-    def _log_response(self, response: AnyResponse, body: bytes) -> None:
+    def _log_response(self, response: HttpResponse, body: bytes) -> None:
         text = body.decode(errors="replace")
         self.log("reply %d %s %s", response.status_code, _loggable(response.headers), text)
 

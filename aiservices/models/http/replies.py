@@ -38,9 +38,11 @@ class EventDecoder(Protocol):
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         """Return the payloads of the events that these bytes complete."""
+        ...
 
     def end(self) -> list[bytes]:
         """Return the payloads that are left when no more bytes arrive."""
+        ...
 
 
 class SseDecoder:

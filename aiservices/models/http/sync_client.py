@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from queue import Empty, Full
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
@@ -39,13 +39,17 @@ from .base import (
     without_credentials,
 )
 
-_MAX_IDLE_CONNECTIONS = 100
+_MAX_IDLE_CONNECTIONS = 100  # more threads may send at once; their connections are closed afterwards
 _PIECE = 65536
 _SOCKET_OPTIONS: Final = [
+    # headers and body are sent separately, and the body must not wait until the headers are acknowledged
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    # a model may think for minutes, in which a connection that broke would not be noticed
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 ]
+# urllib3 and http.client let some errors through that are not their own
 _FAILURES: Final = (StatusError, HTTPError, HTTPException, OSError)
+# by default urllib3 sends a request again, which would be paid for twice
 _NO_RETRIES: Final = Retry(False, redirect=False)
 
 
@@ -59,7 +63,7 @@ class _DefaultTimeout(float):
 _DEFAULT_TIMEOUT: Final = Timeout(connect=_DefaultTimeout(CONNECT_SECONDS), read=READ_SECONDS)
 
 
-class SyncResponse:
+class Urllib3Response:
     """A response of a server. Its body may be unread: then ``iter_bytes`` or ``content`` reads it.
 
     Attributes:
@@ -70,7 +74,7 @@ class SyncResponse:
     __slots__ = ("_chunks", "_raw", "headers", "status_code")
 
     def __init__(self, raw: BaseHTTPResponse) -> None:
-        self._raw: Any = raw
+        self._raw: Any = raw  # its class has members that are missing in the annotation of urlopen
         # one iterator for all readers: leaving it closes the connection, while its end may still be read
         self._chunks: Iterator[bytes] | None = (
             self._raw.read_chunked(decode_content=True) if self._raw.chunked else None
@@ -83,7 +87,7 @@ class SyncResponse:
         """The whole body. The connection becomes free when it has been read."""
         try:
             data: bytes = self._raw.data
-        except (ValueError, OverflowError) as error:
+        except (ValueError, OverflowError) as error:  # http.client does not check the sizes of chunks
             raise _invalid_length(error) from error
         return data or self._empty()
 
@@ -115,10 +119,11 @@ class SyncResponse:
         """Keep the connection for the next request if only the end of the body is unread, else close it."""
         raw = self._raw
         connection = raw.connection
-        if connection is None:
+        if connection is None:  # the body was read to its end, so the pool has the connection already
             return
         at_end = False
         try:
+            # a stream is left at its last event, before the empty chunk that ends the body
             if connection.sock is not None:
                 connection.sock.settimeout(DRAIN_SECONDS)
             at_end = not next(self.iter_bytes(), b"")
@@ -154,9 +159,8 @@ class SyncHttpClient:
         failures: The exceptions that ``post`` and the reading of a response raise.
     """
 
-    failures: ClassVar = _FAILURES
-
     def __init__(self, base_url: str, credentials: Credentials) -> None:
+        self.failures: tuple[type[Exception], ...] = _FAILURES
         self.headers = credentials.headers
         self.secrets = credentials.secrets
         self._sign = credentials.sign
@@ -169,7 +173,7 @@ class SyncHttpClient:
         self._pools = _pool_manager(self._proxy)
         self._urls: dict[str, _PooledUrl] = {}
 
-    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> SyncResponse:
+    def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> Urllib3Response:
         """Send a request and return the response, if its status is a success.
 
         ``timeout`` is in seconds, for connecting and for each wait. The body is read completely unless
@@ -184,11 +188,13 @@ class SyncHttpClient:
         headers: Mapping[str, str] = self._base.headers
         if request.headers:
             headers = {**headers, **validate_headers(request.headers)}
-        if self._sign is not None:
+        if self._sign is not None:  # last, since a signature may cover the other headers
             url = self._base.url(request.path)
             headers = self._signed(url, request.body, headers)
         waits = _DEFAULT_TIMEOUT if timeout is None else Timeout(connect=timeout, read=timeout)
-        for _ in range(MAX_REDIRECTS + 1):
+        signs = self._sign is not None
+        redirects = 0
+        while True:
             try:
                 raw = pooled.pool.urlopen(
                     "POST",
@@ -196,39 +202,42 @@ class SyncHttpClient:
                     request.body,
                     headers,
                     _NO_RETRIES,
-                    redirect=False,
-                    assert_same_host=False,
+                    redirect=False,  # redirects are followed below, without keys for other hosts
+                    assert_same_host=False,  # the target is a whole URL if a proxy forwards the request
                     timeout=waits,
-                    preload_content=False,
+                    preload_content=False,  # a stream is read by its consumer
                     release_conn=False,
                 )
             except UrllibProxyError as error:
                 if "Timeout" in type(error.original_error).__name__:
                     raise
+                # without the cause, whose text holds the address of the proxy with its password
                 raise ProxyError(str(error.original_error)) from None
             if raw.status < 200:
                 # the final response follows, and would be read as the response to the next request
                 raw.close()
                 raise ProtocolError(f"the server answered with the interim status {raw.status}")
-            response = SyncResponse(raw)
-            if raw.status < 300 and unread:
+            response = Urllib3Response(raw)
+            is_success = raw.status < 300
+            if not (is_success and unread):
+                response.content  # noqa: B018  # reads the body, so that the connection becomes free
+            if is_success:
                 return response
-            response.content  # noqa: B018  # reads the body, so that the connection becomes free
-            if raw.status < 300:
-                return response
+            if redirects == MAX_REDIRECTS:
+                raise StatusError(response)
+            redirects += 1
             url = url or self._base.url(request.path)
             new_url = redirect_url(url, response)
             if not same_origin(url, new_url):
-                headers = without_credentials(headers)
-            elif self._sign is not None:  # a signature holds for one address
+                headers, signs = without_credentials(headers), False
+            elif signs:  # a signature is valid for one address only
                 headers = self._signed(new_url, request.body, headers)
             url, pooled = new_url, self._pooled(new_url)
-        raise StatusError(response)
 
     def close(self) -> None:
         """Close the connections that are not in use."""
         urls, self._urls = self._urls, {}
-        self._pools.clear()
+        self._pools.clear()  # requests that are being sent keep their pools, and finish
         for pooled in urls.values():  # a pool that was cleared closes only when the last reference is gone
             pooled.pool.close()
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 
 import pytest
 from hypothesis import given, strategies as st
-from tool_calling import ANN, NATIVE, TOOLS, Person, awaited, calls, result_of
+from tool_calling import ANN, NATIVE, TOOLS, Person, joined_text, stream_value, tool_calls_reply
 
 from aiservices import (
     AiMessage,
@@ -76,9 +76,9 @@ ENDS: dict[str, Callable[[Any], str]] = {
     "ask": lambda given: given,
     "aask": lambda given: asyncio.run(plain(given)),
     "stream": lambda given: given.result().value,
-    "astream": lambda given: asyncio.run(result_of(given)),
+    "astream": lambda given: asyncio.run(stream_value(given)),
     "texts": lambda given: "".join(given),
-    "atexts": lambda given: asyncio.run(awaited(given)),
+    "atexts": lambda given: asyncio.run(joined_text(given)),
 }
 every_method = pytest.mark.parametrize("method", ENDS)
 
@@ -127,31 +127,41 @@ def paused(call: Callable[[], Any]) -> ApprovalRequiredError:
 
 @every_method
 def test_a_call_of_a_tool_that_needs_approval_waits(method: str) -> None:
-    bank, model = Bank(), scripted(calls(SEND))
+    bank, model = Bank(), scripted(tool_calls_reply(SEND))
     service = asks(model, bank)
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
     said = f'Asks.{method}: approval required for send({{"amount": 5}}); continue with resume'
     assert (str(error), error.calls, bank.sent) == (said, (ToolCall("c1", *SEND),), [])
     assert error.state == SuspendedCall(
-        f"Asks.{method}", (UserMessage("pay"),), (calls(SEND).message,), ("c1",), None, 0, model="scripted"
+        f"Asks.{method}",
+        (UserMessage("pay"),),
+        (tool_calls_reply(SEND).message,),
+        ("c1",),
+        None,
+        0,
+        model="scripted",
     )
     assert len(error.attempts) == 1
 
 
 def test_nothing_of_the_round_runs_while_it_waits() -> None:
     bank = Bank()
-    error = paused(lambda: asks(scripted(calls(LOOK, SEND, ("send", '{"amount": 6}'))), bank).ask("pay"))
+    error = paused(
+        lambda: asks(scripted(tool_calls_reply(LOOK, SEND, ("send", '{"amount": 6}'))), bank).ask("pay")
+    )
     assert ([call.id for call in error.calls], error.state.pending) == (["c2", "c3"], ("c2", "c3"))
     assert (bank.sent, bank.looked) == ([], [])
 
 
 def test_what_ran_before_is_kept_in_the_state() -> None:
     bank = Bank()
-    error = paused(lambda: asks(scripted(calls(LOOK), calls((*SEND, "c9"))), bank).ask("pay"))
+    error = paused(
+        lambda: asks(scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c9"))), bank).ask("pay")
+    )
     assert error.state.tool_messages == (
-        calls(LOOK).message,
+        tool_calls_reply(LOOK).message,
         ToolMessage("c1", "balance", "100"),
-        calls((*SEND, "c9")).message,
+        tool_calls_reply((*SEND, "c9")).message,
     )
     assert (error.state.rounds, bank.looked) == (1, ["a"])
 
@@ -161,14 +171,14 @@ def test_what_ran_before_is_kept_in_the_state() -> None:
 
 @every_method
 def test_an_approved_call_runs_and_the_model_goes_on(method: str) -> None:
-    bank, model = Bank(), scripted(calls(SEND), "Paid.")
+    bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.")
     service = asks(model, bank)
     error = paused(lambda: ENDS[method](getattr(service, method)("pay")))
     assert ENDS[method](resume(getattr(service, method), error.state, {"c1": True})) == "Paid."
     assert bank.sent == [5]
     assert model.requests[1].messages == (
         UserMessage("pay"),
-        calls(SEND).message,
+        tool_calls_reply(SEND).message,
         ToolMessage("c1", "send", "sent 5"),
     )
     assert model.requests[1].tooling is model.requests[0].tooling
@@ -183,7 +193,7 @@ def test_an_approved_call_runs_and_the_model_goes_on(method: str) -> None:
     ],
 )
 def test_a_call_that_is_refused_does_not_run_and_the_model_is_told_why(verdict: Any, said: str) -> None:
-    bank, model = Bank(), scripted(calls(SEND), "Not paid.")
+    bank, model = Bank(), scripted(tool_calls_reply(SEND), "Not paid.")
     service = asks(model, bank)
     state = paused(lambda: service.told("pay")).state
     result = resume(service.told, state, {"c1": verdict})
@@ -195,7 +205,7 @@ def test_a_call_that_is_refused_does_not_run_and_the_model_is_told_why(verdict: 
 
 def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_not() -> None:
     bank = Bank()
-    model = scripted(calls(SEND, LOOK, ("send", '{"amount": 6}')), "Half.")
+    model = scripted(tool_calls_reply(SEND, LOOK, ("send", '{"amount": 6}')), "Half.")
     service = asks(model, bank)
     state = paused(lambda: service.ask("pay")).state
     assert resume(service.ask, state, {"c1": "no", "c3": True}) == "Half."
@@ -209,7 +219,10 @@ def test_of_several_calls_those_that_are_approved_run_with_those_that_need_it_no
 
 @every_method
 def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
-    bank, model = Bank(), scripted(calls(SEND), calls(("send", '{"amount": 6}', "c2")), "Both.")
+    bank, model = (
+        Bank(),
+        scripted(tool_calls_reply(SEND), tool_calls_reply(("send", '{"amount": 6}', "c2")), "Both."),
+    )
     service = asks(model, bank)
     bound = getattr(service, method)
     first = paused(lambda: ENDS[method](bound("pay"))).state
@@ -223,7 +236,10 @@ def test_a_call_that_goes_on_may_wait_again(method: str) -> None:
 
 @pytest.mark.parametrize("id", ["c1", ""])
 def test_an_approval_is_for_the_call_that_waited_and_for_no_later_one_of_its_id(id: str) -> None:
-    bank, model = Bank(), scripted(calls((*SEND, id)), calls(("send", '{"amount": 999}', id)), "Both.")
+    bank, model = (
+        Bank(),
+        scripted(tool_calls_reply((*SEND, id)), tool_calls_reply(("send", '{"amount": 999}', id)), "Both."),
+    )
     service = asks(model, bank)
     first = paused(lambda: service.ask("pay")).state
     (waiting,) = first.pending
@@ -233,7 +249,7 @@ def test_an_approval_is_for_the_call_that_waited_and_for_no_later_one_of_its_id(
 
 def test_two_calls_of_one_id_are_decided_one_by_one() -> None:
     bank = Bank()
-    model = scripted(calls((*SEND, "same"), ("send", '{"amount": 999}', "same")), "One.")
+    model = scripted(tool_calls_reply((*SEND, "same"), ("send", '{"amount": 999}', "same")), "One.")
     service = asks(model, bank)
     error = paused(lambda: service.ask("pay"))
     first, second = (call.id for call in error.calls)
@@ -242,7 +258,7 @@ def test_two_calls_of_one_id_are_decided_one_by_one() -> None:
 
 
 def test_the_same_state_may_be_used_twice() -> None:
-    bank, model = Bank(), scripted(calls(SEND), "Paid.", "Not paid.")
+    bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.", "Not paid.")
     service = asks(model, bank)
     state = paused(lambda: service.ask("pay")).state
     assert resume(service.ask, state, {"c1": True}) == "Paid."
@@ -251,7 +267,7 @@ def test_the_same_state_may_be_used_twice() -> None:
 
 
 def test_arguments_that_cannot_be_read_are_told_after_they_were_approved() -> None:
-    model = scripted(calls(("send", '{"amount": "much"}')), "Sorry.")
+    model = scripted(tool_calls_reply(("send", '{"amount": "much"}')), "Sorry.")
     service = asks(model)
     state = paused(lambda: service.ask("pay")).state
     assert resume(service.ask, state, {"c1": True}) == "Sorry."
@@ -264,16 +280,18 @@ def test_an_immediate_tool_that_waited_is_the_answer_only_when_it_was_approved(v
     def close() -> str:
         return "closed"
 
-    model = scripted(calls(("close", "{}")), "It stays open.")
+    model = scripted(tool_calls_reply(("close", "{}")), "It stays open.")
     service = asks(model, tools=[close])
     state = paused(lambda: service.told("close")).state
     result = resume(service.told, state, {"c1": verdict})
     assert result.value == ("closed" if verdict else "It stays open.")
-    assert result.reply.message.tool_calls == (calls(("close", "{}")).message.tool_calls if verdict else ())
+    assert result.reply.message.tool_calls == (
+        tool_calls_reply(("close", "{}")).message.tool_calls if verdict else ()
+    )
 
 
 def test_the_result_tells_what_ran_since() -> None:
-    service = asks(scripted(calls(LOOK), calls((*SEND, "c2")), "Paid."))
+    service = asks(scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c2")), "Paid."))
     state = paused(lambda: service.told("pay")).state
     result = resume(service.told, state, {"c2": True})
     assert [run.name for run in result.tool_runs] == ["send"]
@@ -288,7 +306,7 @@ def test_who_says_what_the_model_is_told_may_end_the_call_that_goes_on() -> None
         raise OSError("disk")
 
     service = asks(
-        scripted(calls(("fail", "{}"))),
+        scripted(tool_calls_reply(("fail", "{}"))),
         tools=[tool(needs_approval=True)(fail)],
         tool_errors=ToolErrors(execution=end),
     )
@@ -302,7 +320,9 @@ def test_who_says_what_the_model_is_told_may_end_the_call_that_goes_on() -> None
 
 
 def test_rounds_are_counted_over_the_wait() -> None:
-    model = scripted(calls(LOOK), calls((*SEND, "c2")), calls((*LOOK, "c3")), "Paid.")
+    model = scripted(
+        tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c2")), tool_calls_reply((*LOOK, "c3")), "Paid."
+    )
     service = asks(model, tool_limits=ToolLimits(max_rounds=2))
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ToolLimitError):
@@ -312,10 +332,12 @@ def test_rounds_are_counted_over_the_wait() -> None:
 def test_calls_are_counted_over_the_wait() -> None:
     bank = Bank()
     service = asks(
-        scripted(calls(LOOK, LOOK), calls((*SEND, "c3"))), bank, tool_limits=ToolLimits(max_calls=3)
+        scripted(tool_calls_reply(LOOK, LOOK), tool_calls_reply((*SEND, "c3"))),
+        bank,
+        tool_limits=ToolLimits(max_calls=3),
     )
     state = paused(lambda: service.ask("pay")).state
-    service = asks(scripted(calls((*LOOK, "c4"))), bank, tool_limits=ToolLimits(max_calls=3))
+    service = asks(scripted(tool_calls_reply((*LOOK, "c4"))), bank, tool_limits=ToolLimits(max_calls=3))
     with pytest.raises(ToolLimitError):
         resume(service.ask, state, {"c3": True})
     assert (bank.looked, bank.sent) == (["a", "a"], [5])
@@ -323,7 +345,7 @@ def test_calls_are_counted_over_the_wait() -> None:
 
 def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
     down = ModelServerError("down", status=500, retryable=True)
-    model = scripted(calls(LOOK), calls((*SEND, "c2")), down, down, down, "Paid.")
+    model = scripted(tool_calls_reply(LOOK), tool_calls_reply((*SEND, "c2")), down, down, down, "Paid.")
     service = asks(model, budget=Budget(max_attempts=2, first_wait=0))
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ModelServerError) as caught:
@@ -335,7 +357,7 @@ def test_a_call_that_goes_on_has_the_budget_of_a_call_and_no_more() -> None:
 
 
 def test_the_state_of_another_method_is_refused() -> None:
-    service = asks(scripted(calls(SEND)))
+    service = asks(scripted(tool_calls_reply(SEND)))
     state = paused(lambda: service.ask("pay")).state
     with pytest.raises(ValueError, match="state") as caught:
         resume(service.told, state, {"c1": True})
@@ -350,7 +372,7 @@ def test_a_call_that_nobody_decided_is_refused_at_once(
     method: str, approvals: dict[str, bool | str], named: str
 ) -> None:
     bank = Bank()
-    service = asks(scripted(calls(SEND, LOOK, SEND)), bank)
+    service = asks(scripted(tool_calls_reply(SEND, LOOK, SEND)), bank)
     bound = getattr(service, method)
     state = paused(lambda: ENDS[method](bound("pay"))).state
     with pytest.raises(ValueError, match="no decision") as caught:
@@ -383,7 +405,7 @@ def reserve(what: str, user: Annotated[str, ToolContext], session: Annotated[str
 
 
 def test_what_is_no_part_of_the_state_is_given_again() -> None:
-    model = scripted(calls(("reserve", '{"what": "opera"}')), "Booked.")
+    model = scripted(tool_calls_reply(("reserve", '{"what": "opera"}')), "Booked.")
     service = create(Books, model, tools=[reserve])
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     assert ("ann-7" in state.to_json(), state.memory_id) == (False, "session-9")
@@ -395,7 +417,7 @@ def test_what_is_no_part_of_the_state_is_given_again() -> None:
 
 
 def test_what_is_not_given_again_is_an_error() -> None:
-    service = create(Books, scripted(calls(("reserve", '{"what": "opera"}'))), tools=[reserve])
+    service = create(Books, scripted(tool_calls_reply(("reserve", '{"what": "opera"}'))), tools=[reserve])
     state = paused(lambda: service.book("opera", "ann-7", "session-9")).state
     with pytest.raises(ToolError) as caught:
         resume(service.book, state, {"c1": True})
@@ -419,7 +441,7 @@ def charge(user: Annotated[str | None, UserName], session: Annotated[int, Memory
 
 @pytest.mark.parametrize("user", ["ann", None])
 def test_the_name_of_the_user_is_given_to_tools_as_before_the_wait(user: str | None) -> None:
-    model = scripted(calls(("charge", "{}")), calls(("charge", "{}", "c2")), "Paid.")
+    model = scripted(tool_calls_reply(("charge", "{}")), tool_calls_reply(("charge", "{}", "c2")), "Paid.")
     service = create(Pays, model, tools=[charge])
     first = paused(lambda: service.pay("x", user, 7)).state
     assert (first.user_name, first.memory_id) == (user, 7)
@@ -438,7 +460,7 @@ def test_a_user_name_that_was_not_kept_is_asked_for() -> None:
     def bill(user: Annotated[str, UserName]) -> str:
         return user
 
-    model = scripted(calls(("bill", "{}")), "Paid.")
+    model = scripted(tool_calls_reply(("bill", "{}")), "Paid.")
     service = create(Bills, model, tools=[bill])
     state = paused(lambda: service.pay("x", "ann")).state._replace(user_name=None)
     with pytest.raises(ToolError) as caught:
@@ -475,7 +497,7 @@ def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them(
     down = ModelServerError("down", status=500, retryable=False)
     plain = '{"tags": {"a": 1}, "days": null}'
     strict = Named("strict", down, "Done.", strict=True)
-    service = labelling(strict, Named("plain", calls(("label", plain))), seen=seen)
+    service = labelling(strict, Named("plain", tool_calls_reply(("label", plain))), seen=seen)
     state = paused(lambda: service.ask("x")).state
     assert state.model == "plain"
     assert resume(service.ask, SuspendedCall.from_json(state.to_json()), {"c1": True}) == "Done."
@@ -484,7 +506,7 @@ def test_calls_are_read_in_the_form_in_which_their_model_was_told_to_write_them(
 
 def test_calls_of_a_model_that_the_service_does_not_ask_are_not_read_as_those_of_another() -> None:
     seen: list[Any] = []
-    old = labelling(Named("old", calls(("label", '{"tags": {"a": 1}, "days": null}'))), seen=seen)
+    old = labelling(Named("old", tool_calls_reply(("label", '{"tags": {"a": 1}, "days": null}'))), seen=seen)
     state = paused(lambda: old.ask("x")).state
     new = labelling(Named("new", "Done."), Named("newer"), seen=seen)
     with pytest.raises(ValueError, match="old") as caught:
@@ -512,7 +534,7 @@ def instructed(*replies: str | ChatReply) -> tuple[Instructed, ScriptedChatModel
 
 
 def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> None:
-    service, model = instructed(calls(SEND), ANN)
+    service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann")).state
     mark = state.messages[-1].text.split(" Who")[0]
     elsewhere = state.to_json().replace(mark, "\ue000another process\ue001")
@@ -523,14 +545,14 @@ def test_the_place_of_the_instructions_is_filled_in_another_process_too() -> Non
 
 
 def test_a_text_that_looks_like_the_place_is_left_as_it_is() -> None:
-    service, model = instructed(calls(SEND), ANN)
+    service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("\ue000another process\ue001")).state
     resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert "Who is \ue000another process\ue001?" in model.requests[1].messages[-3].text
 
 
 def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
-    service, model = instructed(calls(SEND), ANN)
+    service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann")).state
     resume(service.find, state, {"c1": True})
     first, second = (request.messages for request in model.requests)
@@ -538,7 +560,7 @@ def test_examples_are_shown_to_the_model_when_a_call_goes_on() -> None:
 
 
 def test_the_options_of_a_call_hold_when_it_goes_on() -> None:
-    service, model = instructed(calls(SEND), ANN)
+    service, model = instructed(tool_calls_reply(SEND), ANN)
     state = paused(lambda: service.find("Ann", ChatOptions(temperature=0.25))).state
     resume(service.find, SuspendedCall.from_json(state.to_json()), {"c1": True})
     assert [request.options.temperature for request in model.requests] == [0.25, 0.25]
@@ -551,7 +573,9 @@ def test_a_call_that_was_asked_again_and_waits_keeps_the_order_of_what_was_said(
         seen.append([type(said).__name__ for said in request.messages])
         return next(replies)
 
-    replies: Iterator[ChatReply | str] = iter([calls(LOOK), "Ann is old.", calls((*SEND, "c2")), ANN])
+    replies: Iterator[ChatReply | str] = iter(
+        [tool_calls_reply(LOOK), "Ann is old.", tool_calls_reply((*SEND, "c2")), ANN]
+    )
     service = asks(ScriptedChatModel(answer, capabilities=NATIVE))
     state = paused(lambda: service.find("Ann")).state
     assert resume(service.find, state, {"c2": True}) == Person("Ann", 31)
@@ -566,7 +590,9 @@ def test_strict_arguments_are_read_as_they_were_asked_for() -> None:
     def label(tags: dict[str, int]) -> None:
         seen.append(tags)
 
-    model = scripted(calls(("label", '{"tags": [{"key": "a", "value": 1}]}')), "Done.", capabilities=STRICT)
+    model = scripted(
+        tool_calls_reply(("label", '{"tags": [{"key": "a", "value": 1}]}')), "Done.", capabilities=STRICT
+    )
     service = asks(model, tools=[label])
     state = paused(lambda: service.ask("x")).state
     assert resume(service.ask, SuspendedCall.from_json(state.to_json()), {"c1": True}) == "Done."
@@ -663,17 +689,19 @@ def test_a_user_name_without_a_json_form_cannot_be_kept() -> None:
         SuspendedCall("x", (), (), user_name=object()).to_json()
 
 
-WHOLE = json.loads(SuspendedCall("x", (), (calls(SEND).message,), ("c1",)).to_json())
+WHOLE = json.loads(SuspendedCall("x", (), (tool_calls_reply(SEND).message,), ("c1",)).to_json())
 SINCE = {"model", "user_name", "before"}  # what was not kept at first
 
 
 def test_a_state_of_an_older_version_is_read() -> None:
     old = {key: value for key, value in WHOLE.items() if key not in SINCE}
-    assert SuspendedCall.from_json(json.dumps(old)) == SuspendedCall("x", (), (calls(SEND).message,), ("c1",))
+    assert SuspendedCall.from_json(json.dumps(old)) == SuspendedCall(
+        "x", (), (tool_calls_reply(SEND).message,), ("c1",)
+    )
 
 
 def test_a_call_that_an_older_version_kept_goes_on() -> None:
-    bank, model = Bank(), scripted(calls(SEND), "Paid.")
+    bank, model = Bank(), scripted(tool_calls_reply(SEND), "Paid.")
     service = asks(model, bank)
     kept = json.loads(paused(lambda: service.ask("pay")).state.to_json())
     old = json.dumps({key: value for key, value in kept.items() if key not in SINCE})

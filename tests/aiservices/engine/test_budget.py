@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
-from loopback import DONE, Loopback, answer, delta, error, sse, streamed
+from loopback import DONE, Loopback, answer, delta, error, sse, stream_reply
 
 from aiservices import (
     AiMessage,
@@ -374,7 +374,7 @@ def warm(loopback: Loopback) -> OpenAiChatModel:
 def test_a_server_that_does_not_answer_ends_with_the_seconds(loopback: Loopback, kind: str) -> None:
     never = threading.Event()
     model = warm(loopback)
-    loopback.reply(replace(answer("hi"), after=never))
+    loopback.reply(replace(answer("hi"), wait_for=never))
     began = time.monotonic()
     with pytest.raises(BudgetExceededError) as caught:
         CALLS[kind](create(Chat, model, budget=Budget(seconds=0.5, first_wait=0)))
@@ -416,7 +416,7 @@ def test_a_server_that_drips_ends_with_the_seconds(loopback: Loopback, kind: str
 def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
     loopback.reply(
         error(429, "slow down", headers={"retry-after-ms": "120"}),
-        streamed(["hi"]) if "stream" in kind else answer("hi"),
+        stream_reply(["hi"]) if "stream" in kind else answer("hi"),
     )
     model = OpenAiChatModel("m", base_url=loopback.base_url, api_key="k")
     result = CALLS[kind](create(Chat, model, budget=Budget(first_wait=0)))
@@ -450,7 +450,7 @@ async def cancel_once_asked(loopback: Loopback, call: Coroutine[Any, Any, object
 
 def test_a_cancelled_call_leaves_no_open_connection(loopback: Loopback) -> None:
     answered = threading.Event()
-    loopback.reply(replace(answer("hi"), after=answered))
+    loopback.reply(replace(answer("hi"), wait_for=answered))
 
     async def cancelled() -> bool:
         async with OpenAiChatModel("m", base_url=loopback.base_url, api_key="k") as model:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
-from loopback import DONE, LONGEST_WAIT, Loopback, delta, error, sse, streamed
+from loopback import DONE, MAX_WAIT, Loopback, delta, error, sse, stream_reply
 
 from aiservices import (
     AiMessage,
@@ -459,7 +459,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
 def test_items_are_handed_over_while_the_server_is_still_writing(loopback: Loopback) -> None:
     rest = threading.Event()
     pieces = (delta(content='{"value": [' + ANN + ","), delta(content=BOB + "]}"), delta("stop"), DONE)
-    loopback.reply(sse(*pieces, held={1: rest}))
+    loopback.reply(sse(*pieces, wait_before={1: rest}))
     with over_http(loopback) as model:
         items = people(model).each("x")
         assert next(items) == PEOPLE[0]
@@ -469,18 +469,18 @@ def test_items_are_handed_over_while_the_server_is_still_writing(loopback: Loopb
 
 def test_the_server_sees_that_a_list_was_left(loopback: Loopback) -> None:
     loopback.reply(
-        sse(delta(content='{"value": [' + ANN + ","), delta(content=BOB), held={1: threading.Event()})
+        sse(delta(content='{"value": [' + ANN + ","), delta(content=BOB), wait_before={1: threading.Event()})
     )
     with over_http(loopback) as model:
         for _ in people(model).each("x"):
             break
         gc.collect()
-        assert loopback.hung_up.wait(LONGEST_WAIT)
+        assert loopback.hung_up.wait(MAX_WAIT)
 
 
 def test_the_server_sees_that_an_async_list_was_cancelled(loopback: Loopback) -> None:
     loopback.reply(
-        sse(delta(content='{"value": [' + ANN + ","), delta(content=BOB), held={1: threading.Event()})
+        sse(delta(content='{"value": [' + ANN + ","), delta(content=BOB), wait_before={1: threading.Event()})
     )
 
     given: list[Person] = []
@@ -499,17 +499,17 @@ def test_the_server_sees_that_an_async_list_was_cancelled(loopback: Loopback) ->
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+            return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert (asyncio.run(read()), given) == (True, PEOPLE[:1])
 
 
 def test_the_server_sees_that_a_list_with_a_misfit_was_left(loopback: Loopback) -> None:
     pieces = (delta(content='{"value": [' + ANN + "," + OLD + ","), delta(content=BOB))
-    loopback.reply(sse(*pieces, held={1: threading.Event()}))
+    loopback.reply(sse(*pieces, wait_before={1: threading.Event()}))
     with over_http(loopback) as model:
         given, error = items_of(people(model), "blocking")
-        assert loopback.hung_up.wait(LONGEST_WAIT)
+        assert loopback.hung_up.wait(MAX_WAIT)
     assert (given, type(error)) == (PEOPLE[:1], ServiceOutputError)
 
 
@@ -518,7 +518,7 @@ def test_the_server_sees_that_a_list_with_a_misfit_was_left(loopback: Loopback) 
 def test_a_server_that_never_writes_a_list_gets_exactly_the_budget(
     loopback: Loopback, kind: str, attempts: int
 ) -> None:
-    loopback.reply(streamed(["none"]))
+    loopback.reply(stream_reply(["none"]))
     model = over_http(loopback)
     _, error = items_of(people(model, budget=Budget(max_attempts=attempts, first_wait=0)), kind)
     model.close()

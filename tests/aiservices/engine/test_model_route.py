@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, Reply, Seen, answer, error
+from loopback import Loopback, ReceivedRequest, Reply, answer, error
 
 from aiservices import (
     AiMessage,
@@ -559,7 +559,7 @@ def test_below_says_nothing_of_an_error_that_is_no_refusal() -> None:
 # over HTTP
 
 
-def by_tool_only(seen: Seen) -> Reply:
+def by_tool_only(seen: ReceivedRequest) -> Reply:
     body = seen.json
     if "response_format" in body:
         return error(400, NO_SCHEMA)
@@ -595,7 +595,7 @@ def test_the_name_of_a_model_or_its_address_is_no_refusal_of_tools(loopback: Loo
     assert len(loopback.requests) == 1
 
 
-def replies_in_json_only(seen: Seen) -> Reply:
+def replies_in_json_only(seen: ReceivedRequest) -> Reply:
     """As servers do that are built with FastAPI: the whole request is in the error."""
     return Reply(422, b'{"detail": [{"msg": "temperature is too high", "input": ' + seen.body + b"}]}")
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, answer, delta as piece_of, error, sse, streamed
+from loopback import Loopback, answer, delta as piece_of, error, sse, stream_reply
 
 from aiservices import (
     AsyncStream,
@@ -573,7 +573,9 @@ def test_a_server_that_accepts_no_key_costs_one_request(
     loopback: Loopback, other: Loopback, kind: str
 ) -> None:
     loopback.reply(error(401, "no key"))
-    other.reply(error(500, "boom"), error(500, "boom"), streamed([ANN]) if "stream" in kind else answer(ANN))
+    other.reply(
+        error(500, "boom"), error(500, "boom"), stream_reply([ANN]) if "stream" in kind else answer(ANN)
+    )
     members = over_http(loopback, "a"), over_http(other, "b")
     result = CALLS[kind](people(*members))
     for model in members:
@@ -585,8 +587,8 @@ def test_a_server_that_accepts_no_key_costs_one_request(
 def test_a_stream_that_one_server_cuts_is_written_by_the_other(
     loopback: Loopback, other: Loopback, kind: str
 ) -> None:
-    loopback.reply(sse(piece_of(content='{"name": "Zo'), breaks=True))
-    other.reply(streamed([ANN]))
+    loopback.reply(sse(piece_of(content='{"name": "Zo'), cut_off=True))
+    other.reply(stream_reply([ANN]))
     members = over_http(loopback, "a"), over_http(other, "b")
     result = CALLS[kind](people(*members))
     for model in members:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pytest
-from loopback import Loopback, answer, error, streamed
+from loopback import Loopback, answer, error, stream_reply
 
 from aiservices import (
     AiMessage,
@@ -507,7 +507,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
 def test_a_server_that_never_gives_a_fitting_answer_gets_exactly_the_budget(
     loopback: Loopback, kind: str, attempts: int
 ) -> None:
-    loopback.reply(streamed([OLD]) if "stream" in kind else answer(OLD))
+    loopback.reply(stream_reply([OLD]) if "stream" in kind else answer(OLD))
     model = over_http(loopback)
     with pytest.raises(ServiceOutputError) as caught:
         ONE[kind](people(model, budget=Budget(max_attempts=attempts, first_wait=0)))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 import pytest
-from loopback import DONE, LONGEST_WAIT, Loopback, delta, error, sse, streamed
+from loopback import DONE, MAX_WAIT, Loopback, delta, error, sse, stream_reply
 from pydantic import BaseModel, Field
 
 from aiservices import (
@@ -759,7 +759,7 @@ def over_http(loopback: Loopback) -> OpenAiChatModel:
 
 def held() -> Any:
     """A stream of which the second piece never comes."""
-    return sse(delta(content='{"name": "An'), delta(content='n"'), held={1: threading.Event()})
+    return sse(delta(content='{"name": "An'), delta(content='n"'), wait_before={1: threading.Event()})
 
 
 def test_the_server_sees_nothing_of_a_stream_that_was_not_read(loopback: Loopback) -> None:
@@ -775,7 +775,7 @@ def test_the_server_sees_that_a_stream_was_closed(loopback: Loopback) -> None:
         assert next(iter(stream)).to_python() == {"name": "An"}
         assert not loopback.hung_up.is_set()
         stream.close()
-        assert loopback.hung_up.wait(LONGEST_WAIT)
+        assert loopback.hung_up.wait(MAX_WAIT)
 
 
 def test_the_server_sees_that_an_async_stream_was_closed(loopback: Loopback) -> None:
@@ -787,7 +787,7 @@ def test_the_server_sees_that_an_async_stream_was_closed(loopback: Loopback) -> 
                 async for _ in stream:
                     break
                 before = loopback.hung_up.is_set()
-            return before, await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+            return before, await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert asyncio.run(read()) == (False, True)
 
@@ -808,7 +808,7 @@ def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            return await asyncio.to_thread(loopback.hung_up.wait, LONGEST_WAIT)
+            return await asyncio.to_thread(loopback.hung_up.wait, MAX_WAIT)
 
     assert asyncio.run(read())
 
@@ -816,7 +816,7 @@ def test_the_server_sees_that_the_task_was_cancelled(loopback: Loopback) -> None
 def test_the_pieces_are_shown_as_the_server_sends_them(loopback: Loopback) -> None:
     second = threading.Event()
     pieces = (delta(content='{"name": "Ann"'), delta(content=', "age": 31}'), delta("stop"), DONE)
-    loopback.reply(sse(*pieces, held={1: second}))
+    loopback.reply(sse(*pieces, wait_before={1: second}))
     with over_http(loopback) as model:
         snapshots = iter(people(model).grow("x"))
         assert next(snapshots).to_python() == {"name": "Ann"}
@@ -826,7 +826,7 @@ def test_the_pieces_are_shown_as_the_server_sends_them(loopback: Loopback) -> No
 
 @both
 def test_a_connection_that_the_server_cuts_is_made_again(loopback: Loopback, kind: str) -> None:
-    loopback.reply(sse(delta(content='{"name": "An'), breaks=True), streamed(PIECES))
+    loopback.reply(sse(delta(content='{"name": "An'), cut_off=True), stream_reply(PIECES))
     model = over_http(loopback)
     assert snapshots_of(people(model), kind) == [{"name": "An"}, *PERSON_SO_FAR]
     model.close()
@@ -835,7 +835,7 @@ def test_a_connection_that_the_server_cuts_is_made_again(loopback: Loopback, kin
 
 @both
 def test_a_server_that_cuts_every_connection_gets_exactly_the_budget(loopback: Loopback, kind: str) -> None:
-    loopback.reply(sse(delta(content='{"name": "An'), breaks=True))
+    loopback.reply(sse(delta(content='{"name": "An'), cut_off=True))
     model = over_http(loopback)
     with pytest.raises(ModelConnectionError) as caught:
         result_of(people(model, budget=Budget(max_attempts=4, first_wait=0)), kind)
@@ -845,7 +845,7 @@ def test_a_server_that_cuts_every_connection_gets_exactly_the_budget(loopback: L
 
 @both
 def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -> None:
-    loopback.reply(error(429, "slow down", headers={"retry-after-ms": "150"}), streamed(PIECES))
+    loopback.reply(error(429, "slow down", headers={"retry-after-ms": "150"}), stream_reply(PIECES))
     model = over_http(loopback)
     result = result_of(people(model), kind)
     model.close()
@@ -853,7 +853,7 @@ def test_what_the_server_asks_to_wait_is_waited(loopback: Loopback, kind: str) -
 
 
 def test_snapshots_only_ever_grow_within_an_attempt(loopback: Loopback) -> None:
-    loopback.reply(streamed(list(ANN)))
+    loopback.reply(stream_reply(list(ANN)))
     with over_http(loopback) as model:
         shown = [snapshot.to_python() for snapshot in people(model).grow("x")]
     for before, after in pairwise(shown):

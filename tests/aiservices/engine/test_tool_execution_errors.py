@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 from tool_calling import (
-    KINDS,
+    CALL_KINDS,
     STRICT,
+    AsyncTextService,
     Unsafe,
-    Waits,
     add,
-    again,
-    asks,
-    calls,
-    every_kind,
+    every_call_kind,
     messages_to,
-    provider,
-    said_of,
+    reraise,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
+    tool_result_text,
 )
 
 from aiservices import (
@@ -39,13 +39,13 @@ from aiservices.tools.tool import ToolErrors, ToolException, ToolRun, tool
 from aiservices.tools.toolbox import ToolLimits
 
 
-@every_kind
+@every_call_kind
 def test_the_text_of_an_error_is_not_told_to_the_model(kind: str) -> None:
     def fail() -> None:
         raise Unsafe("password is 1234")
 
-    model = provider(calls(("fail", "{}")), "Sorry.")
-    assert KINDS[kind](asks(model, fail)) == "Sorry."
+    model = strict_provider(tool_calls_reply(("fail", "{}")), "Sorry.")
+    assert CALL_KINDS[kind](text_service(model, fail)) == "Sorry."
     assert messages_to(model)[-1] == ToolMessage("c1", "fail", "The tool fail failed.")
 
 
@@ -53,7 +53,9 @@ def test_the_result_has_the_error_itself() -> None:
     def fail() -> None:
         raise Unsafe("password is 1234")
 
-    (run,) = asks(provider(calls(("fail", "{}")), "Sorry."), fail).told("x").tool_runs
+    (run,) = (
+        text_service(strict_provider(tool_calls_reply(("fail", "{}")), "Sorry."), fail).told("x").tool_runs
+    )
     assert isinstance(run.error, Unsafe)
     assert (run.result, run.arguments, str(run.error)) == (None, {}, "password is 1234")
 
@@ -62,7 +64,7 @@ def test_a_tool_exception_is_told_to_the_model() -> None:
     def fail() -> None:
         raise ToolException("There is no such city; ask for another.")
 
-    assert said_of(fail, call=("fail", "{}")) == "There is no such city; ask for another."
+    assert tool_result_text(fail, call=("fail", "{}")) == "There is no such city; ask for another."
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -77,11 +79,11 @@ def test_a_tool_has_so_much_time(asynchronous: bool) -> None:
     async def aslow() -> None:
         await asyncio.sleep(5)
 
-    model = provider(calls(("slow", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("slow", "{}")), "Done.")
     if asynchronous:
-        asyncio.run(create(Waits, model, tools=[aslow]).ask("x"))
+        asyncio.run(create(AsyncTextService, model, tools=[aslow]).ask("x"))
     else:
-        asks(model, slow).ask("x")
+        text_service(model, slow).ask("x")
     left.set()
     assert messages_to(model)[-1] == ToolMessage("c1", "slow", "The tool slow did not finish in time.")
 
@@ -96,8 +98,8 @@ def test_the_limit_holds_for_tools_that_say_no_other() -> None:
     def slow() -> None:
         left.wait(5)
 
-    model = provider(calls(("slow", "{}"), ("patient", "{}")), "Done.")
-    asks(model, slow, patient, tool_limits=ToolLimits(timeout=0.05)).ask("x")
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ("patient", "{}")), "Done.")
+    text_service(model, slow, patient, tool_limits=ToolLimits(timeout=0.05)).ask("x")
     left.set()
     assert [said.text for said in messages_to(model)[-2:]] == [
         "The tool slow did not finish in time.",
@@ -109,8 +111,8 @@ def test_an_async_tool_has_no_more_time_than_the_call() -> None:
     async def slow() -> None:
         await asyncio.sleep(5)
 
-    model = provider(calls(("slow", "{}")), "Done.")
-    service = create(Waits, model, tools=[slow], budget=Budget(seconds=0.05))
+    model = strict_provider(tool_calls_reply(("slow", "{}")), "Done.")
+    service = create(AsyncTextService, model, tools=[slow], budget=Budget(seconds=0.05))
     began = time.monotonic()
     with pytest.raises(BudgetExceededError):
         asyncio.run(service.ask("x"))
@@ -121,8 +123,8 @@ def test_the_time_that_a_tool_waits_for_its_turn_is_not_its_own() -> None:
     def work() -> None:
         time.sleep(0.05)
 
-    model = provider(calls(*[("work", "{}")] * 3), "Done.")
-    result = asks(model, work, tool_limits=ToolLimits(max_concurrency=1)).told("x")
+    model = strict_provider(tool_calls_reply(*[("work", "{}")] * 3), "Done.")
+    result = text_service(model, work, tool_limits=ToolLimits(max_concurrency=1)).told("x")
     assert 0.15 <= sum(run.seconds for run in result.tool_runs) <= result.seconds
 
 
@@ -131,21 +133,21 @@ def test_an_interrupt_in_a_tool_ends_the_call(interface: str) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    model = provider(calls(("interrupt", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("interrupt", "{}")), "Done.")
     kind = {"ask": "blocking", "aask": "async", "texts": "texts"}[interface]
     with pytest.raises(KeyboardInterrupt):
-        KINDS[kind](asks(model, interrupt))
+        CALL_KINDS[kind](text_service(model, interrupt))
     assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("number", [1, 2])
-@every_kind
+@every_call_kind
 def test_a_tool_that_cancels_itself_does_not_cancel_the_call(kind: str, number: int) -> None:
     def stop() -> None:
         raise asyncio.CancelledError
 
-    model = provider(calls(*[("stop", "{}")] * number), "Done.")
-    assert KINDS[kind](asks(model, stop)) == "Done."
+    model = strict_provider(tool_calls_reply(*[("stop", "{}")] * number), "Done.")
+    assert CALL_KINDS[kind](text_service(model, stop)) == "Done."
     assert messages_to(model)[-1].text == "The tool stop failed."
 
 
@@ -153,8 +155,8 @@ def test_an_async_tool_that_cancels_itself_does_not_cancel_the_call() -> None:
     async def stop() -> None:
         raise asyncio.CancelledError
 
-    model = provider(calls(("stop", "{}"), ("stop", "{}")), "Done.")
-    assert asyncio.run(create(Waits, model, tools=[stop]).ask("x")) == "Done."
+    model = strict_provider(tool_calls_reply(("stop", "{}"), ("stop", "{}")), "Done.")
+    assert asyncio.run(create(AsyncTextService, model, tools=[stop]).ask("x")) == "Done."
     assert messages_to(model)[-1].text == "The tool stop failed."
 
 
@@ -169,8 +171,8 @@ def test_who_cancels_a_call_cancels_its_tools(timeout: float | None) -> None:
             seen.append("cancelled")
             raise
 
-    model = provider(calls(("slow", "{}"), ("slow", "{}")), "Done.")
-    service = create(Waits, model, tools=[slow], tool_limits=ToolLimits(timeout=timeout))
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ("slow", "{}")), "Done.")
+    service = create(AsyncTextService, model, tools=[slow], tool_limits=ToolLimits(timeout=timeout))
 
     async def cancelled() -> None:
         call = asyncio.ensure_future(service.ask("x"))
@@ -184,7 +186,7 @@ def test_who_cancels_a_call_cancels_its_tools(timeout: float | None) -> None:
 
 
 def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
-    assert said_of(add, call=("sub", "{}")) == "There is no tool sub. The tools are: add."
+    assert tool_result_text(add, call=("sub", "{}")) == "There is no tool sub. The tools are: add."
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_arguments_that_do_not_fit_are_told_with_their_problems(arguments: str, 
     def noted(a: int, b: int) -> None:
         ran.append((a, b))
 
-    assert said_of(noted, call=("add", arguments)) == said
+    assert tool_result_text(noted, call=("add", arguments)) == said
     assert ran == []
 
 
@@ -221,7 +223,7 @@ def test_arguments_that_cannot_be_read_run_nothing(arguments: str) -> None:
     def noted(a: int, b: int) -> None:
         ran.append((a, b))
 
-    assert said_of(noted, call=("add", arguments)).startswith("The arguments cannot be read:\n- $")
+    assert tool_result_text(noted, call=("add", arguments)).startswith("The arguments cannot be read:\n- $")
     assert ran == []
 
 
@@ -230,7 +232,7 @@ def test_a_tool_without_parameters_needs_no_arguments(arguments: str) -> None:
     def ping() -> str:
         return "pong"
 
-    assert said_of(ping, call=("ping", arguments)) == "pong"
+    assert tool_result_text(ping, call=("ping", arguments)) == "pong"
 
 
 def test_arguments_in_the_words_of_strict_mode_are_read_back() -> None:
@@ -249,9 +251,11 @@ def test_arguments_in_the_words_of_strict_mode_are_read_back() -> None:
         names = list(pair["properties"]) if pair.get("type") == "object" else None
         written = dict(zip(names, (1, "a"), strict=True)) if names else [1, "a"]
         tags = [{"key": "k", "value": 2}]
-        return calls(("find", json.dumps({"tags": tags, "pair": written, "days": None, "note": None})))
+        return tool_calls_reply(
+            ("find", json.dumps({"tags": tags, "pair": written, "days": None, "note": None}))
+        )
 
-    service = asks(ScriptedChatModel(write, capabilities=STRICT), find)
+    service = text_service(ScriptedChatModel(write, capabilities=STRICT), find)
     assert service.ask("x") == "Done."
     assert seen in ([({"k": 2}, (1, "a"), 3, "n")], [({"k": 2}, (1, "a"), 3, None)])
 
@@ -270,8 +274,8 @@ def test_who_says_what_the_model_is_told_sees_the_call() -> None:
         raise Unsafe("secret")
 
     errors = ToolErrors(unknown=noted, arguments=noted, execution=noted)
-    model = provider(calls(("sub", "{}"), ("add", '{"a": 1}'), ("fail", "{}")), "Done.")
-    asks(model, add, fail, tool_errors=errors).ask("x")
+    model = strict_provider(tool_calls_reply(("sub", "{}"), ("add", '{"a": 1}'), ("fail", "{}")), "Done.")
+    text_service(model, add, fail, tool_errors=errors).ask("x")
     assert [said.text for said in messages_to(model)[-3:]] == [
         "<There is no tool sub. The tools are: add, fail.>",
         "<The arguments cannot be read:\n- $.b: the required field 'b' is missing>",
@@ -285,14 +289,14 @@ def test_who_says_what_the_model_is_told_sees_the_call() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-@every_kind
+@every_call_kind
 def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int) -> None:
     def fail() -> None:
         raise Unsafe("secret")
 
-    model = provider(calls(*[("fail", "{}")] * number), "Done.")
+    model = strict_provider(tool_calls_reply(*[("fail", "{}")] * number), "Done.")
     with pytest.raises(ToolError) as caught:
-        KINDS[kind](asks(model, fail, tool_errors=ToolErrors(execution=again)))
+        CALL_KINDS[kind](text_service(model, fail, tool_errors=ToolErrors(execution=reraise)))
     assert str(caught.value) == "the call of fail was not answered: secret"
     assert isinstance(caught.value.__cause__, Unsafe)
     assert (caught.value.call.name, len(caught.value.attempts)) == ("fail", 1)
@@ -300,7 +304,9 @@ def test_who_says_what_the_model_is_told_may_end_the_call(kind: str, number: int
 
 def test_an_error_of_ours_that_ends_the_call_is_not_wrapped() -> None:
     with pytest.raises(ToolError) as caught:
-        asks(provider(calls(("sub", "{}"))), add, tool_errors=ToolErrors(unknown=again)).ask("x")
+        text_service(
+            strict_provider(tool_calls_reply(("sub", "{}"))), add, tool_errors=ToolErrors(unknown=reraise)
+        ).ask("x")
     assert (str(caught.value), caught.value.call) == (
         "There is no tool sub. The tools are: add.",
         ToolCall("c1", "sub", "{}"),
@@ -310,6 +316,6 @@ def test_an_error_of_ours_that_ends_the_call_is_not_wrapped() -> None:
 def test_who_says_no_text_to_the_model_ends_the_call() -> None:
     errors = ToolErrors(unknown=lambda run: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ToolError) as caught:
-        asks(provider(calls(("sub", "{}"))), add, tool_errors=errors).ask("x")
+        text_service(strict_provider(tool_calls_reply(("sub", "{}"))), add, tool_errors=errors).ask("x")
     said = "the call of sub was not answered: ToolErrors returned NoneType; it must return the text for the model"
     assert str(caught.value) == said

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from tool_calling import (
-    KINDS,
+    CALL_KINDS,
+    AsyncTextService,
     Person,
-    Waits,
     aadd,
-    asks,
-    calls,
-    every_kind,
+    every_call_kind,
     messages_to,
-    provider,
-    said_of,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
+    tool_result_text,
 )
 
 from aiservices import (
@@ -75,7 +75,7 @@ def test_a_result_is_told_as_text_or_as_json(result: Any, said: str) -> None:
     def give() -> Any:
         return result
 
-    assert said_of(give, call=("give", "{}")) == said
+    assert tool_result_text(give, call=("give", "{}")) == said
 
 
 def test_a_result_that_has_no_json_form_is_a_tool_that_failed() -> None:
@@ -84,15 +84,15 @@ def test_a_result_that_has_no_json_form_is_a_tool_that_failed() -> None:
         circle.append(circle)
         return circle
 
-    assert said_of(give, call=("give", "{}")) == "The tool give failed."
+    assert tool_result_text(give, call=("give", "{}")) == "The tool give failed."
 
 
 def test_a_blocking_function_that_gives_a_coroutine_is_a_tool_that_failed() -> None:
     def give() -> Any:
         return aadd(1, 2)
 
-    model = provider(calls(("give", "{}")), "Done.")
-    result = asks(model, give).told("x")
+    model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
+    result = text_service(model, give).told("x")
     assert str(result.tool_runs[0].error) == "the tool returned an awaitable; declare it with async def"
 
 
@@ -103,10 +103,10 @@ def test_an_async_wrapper_may_give_its_result_at_once() -> None:
 
     cached = Cached()
     made = tool(name="cached")(cached)
-    model = provider(calls(("cached", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("cached", "{}")), "Done.")
     (found,) = tools_of(made)
     at_once = replace(found, function=lambda: "known")
-    service = create(Waits, model, tools=[at_once])
+    service = create(AsyncTextService, model, tools=[at_once])
     assert asyncio.run(service.ask("x")) == "Done."
     assert messages_to(model)[-1] == ToolMessage("c1", "cached", "known")
 
@@ -128,31 +128,33 @@ def cut(text: str, characters: int, whole: int) -> str:
     )
 
 
-@every_kind
+@every_call_kind
 def test_the_model_is_told_the_beginning_of_a_long_result_and_that_there_is_more(kind: str) -> None:
-    model = provider(calls(("give", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
     limits = ToolLimits(max_characters=10)
-    assert KINDS[kind](asks(model, giving("0123456789abc"), tool_limits=limits)) == "Done."
+    assert CALL_KINDS[kind](text_service(model, giving("0123456789abc"), tool_limits=limits)) == "Done."
     assert messages_to(model)[-1] == ToolMessage("c1", "give", cut("0123456789", 10, 13))
 
 
 def test_five_million_characters_are_not_sent_unless_it_is_said() -> None:
     long = "x" * 5_000_000
-    assert said_of(giving(long), call=("give", "{}")) == cut("x" * 100_000, 100_000, 5_000_000)
+    assert tool_result_text(giving(long), call=("give", "{}")) == cut("x" * 100_000, 100_000, 5_000_000)
     unlimited = ToolLimits(max_characters=None)
-    assert said_of(giving(long), call=("give", "{}"), tool_limits=unlimited) == long
+    assert tool_result_text(giving(long), call=("give", "{}"), tool_limits=unlimited) == long
 
 
 def test_the_run_has_the_whole_result_and_how_much_of_it_was_cut() -> None:
-    model = provider(calls(("give", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
     numbers = list(range(100))
-    (run,) = asks(model, giving(numbers), tool_limits=ToolLimits(max_characters=4)).told("x").tool_runs
+    (run,) = (
+        text_service(model, giving(numbers), tool_limits=ToolLimits(max_characters=4)).told("x").tool_runs
+    )
     assert (run.result, run.cut, run.text, run.error) == (numbers, 287, cut("[0,1", 4, 291), None)
 
 
 def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
-    model = provider(calls(("give", "{}")), "Done.")
-    stream = asks(model, giving("abc"), tool_limits=ToolLimits(max_characters=1)).stream("x")
+    model = strict_provider(tool_calls_reply(("give", "{}")), "Done.")
+    stream = text_service(model, giving("abc"), tool_limits=ToolLimits(max_characters=1)).stream("x")
     assert [event.run.cut for event in stream.events() if isinstance(event, ToolFinished)] == [2]
 
 
@@ -161,7 +163,9 @@ def test_the_event_of_a_tool_that_ran_tells_what_was_cut() -> None:
 )
 @pytest.mark.parametrize("characters", [1, 2, 3])
 def test_what_is_cut_is_no_other_value(result: Any, characters: int) -> None:
-    said = said_of(giving(result), call=("give", "{}"), tool_limits=ToolLimits(max_characters=characters))
+    said = tool_result_text(
+        giving(result), call=("give", "{}"), tool_limits=ToolLimits(max_characters=characters)
+    )
     with pytest.raises(json.JSONDecodeError):
         json.loads(said)
 
@@ -170,13 +174,13 @@ def test_long_texts_of_errors_are_cut_as_well() -> None:
     def fail() -> None:
         raise ToolException("No: " + "x" * 100)
 
-    said = said_of(fail, call=("fail", "{}"), tool_limits=ToolLimits(max_characters=5))
+    said = tool_result_text(fail, call=("fail", "{}"), tool_limits=ToolLimits(max_characters=5))
     assert said == cut("No: x", 5, 104)
 
 
 def test_an_immediate_result_is_whole_and_what_is_remembered_of_it_is_cut() -> None:
     memory = ChatMemory()
     give = tool(return_behavior="immediate")(giving("0123456789"))
-    model, limits = provider(calls(("give", "{}"))), ToolLimits(max_characters=3)
-    assert asks(model, give, tool_limits=limits, interceptors=[memory]).ask("x") == "0123456789"
+    model, limits = strict_provider(tool_calls_reply(("give", "{}"))), ToolLimits(max_characters=3)
+    assert text_service(model, give, tool_limits=limits, interceptors=[memory]).ask("x") == "0123456789"
     assert [message.text for message in memory.messages()] == ["x", "", cut("012", 3, 10), cut("012", 3, 10)]

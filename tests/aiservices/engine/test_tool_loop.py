@@ -10,20 +10,20 @@ from typing import Any, Protocol
 
 import pytest
 from tool_calling import (
-    KINDS,
+    ADD_CALL,
+    CALL_KINDS,
     NATIVE,
-    ONE_AND_TWO,
     TOOLS,
-    Waits,
+    AsyncTextService,
     add,
-    again,
-    asks,
-    assert_a_provider_takes,
-    calls,
-    every_kind,
+    assert_provider_accepts,
+    every_call_kind,
     messages_to,
-    people,
-    provider,
+    person_service,
+    reraise,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -50,26 +50,30 @@ from aiservices.tools.toolbox import ToolLimits
 # rounds
 
 
-@every_kind
+@every_call_kind
 def test_the_model_goes_on_with_what_its_tools_gave(kind: str) -> None:
-    model = provider(calls(ONE_AND_TWO), calls(("add", '{"a": 3, "b": 4}', "c9"), text="More."), "It is 7.")
-    assert KINDS[kind](asks(model, add)).endswith("It is 7.")
+    model = strict_provider(
+        tool_calls_reply(ADD_CALL),
+        tool_calls_reply(("add", '{"a": 3, "b": 4}', "c9"), text="More."),
+        "It is 7.",
+    )
+    assert CALL_KINDS[kind](text_service(model, add)).endswith("It is 7.")
     assert [request.messages for request in model.requests] == [
         (UserMessage("x"),),
-        (UserMessage("x"), calls(ONE_AND_TWO).message, ToolMessage("c1", "add", "3")),
+        (UserMessage("x"), tool_calls_reply(ADD_CALL).message, ToolMessage("c1", "add", "3")),
         (
             UserMessage("x"),
-            calls(ONE_AND_TWO).message,
+            tool_calls_reply(ADD_CALL).message,
             ToolMessage("c1", "add", "3"),
-            calls(("add", '{"a": 3, "b": 4}', "c9"), text="More.").message,
+            tool_calls_reply(("add", '{"a": 3, "b": 4}', "c9"), text="More.").message,
             ToolMessage("c9", "add", "7"),
         ),
     ]
 
 
 def test_each_request_offers_the_same_tools_and_leaves_the_choice() -> None:
-    model = provider(calls(ONE_AND_TWO), "3")
-    asks(model, add).ask("x")
+    model = strict_provider(tool_calls_reply(ADD_CALL), "3")
+    text_service(model, add).ask("x")
     first, second = (request.tooling for request in model.requests)
     assert first is second
     assert first is not None
@@ -78,12 +82,12 @@ def test_each_request_offers_the_same_tools_and_leaves_the_choice() -> None:
 
 
 def test_a_model_that_calls_nothing_runs_nothing() -> None:
-    result = asks(provider("Hello."), add).told("x")
+    result = text_service(strict_provider("Hello."), add).told("x")
     assert (result.value, result.tool_runs) == ("Hello.", ())
 
 
 def test_the_result_tells_what_ran() -> None:
-    result = asks(provider(calls(ONE_AND_TWO, ("nope", "{}")), "3"), add).told("x")
+    result = text_service(strict_provider(tool_calls_reply(ADD_CALL, ("nope", "{}")), "3"), add).told("x")
     known, unknown = result.tool_runs
     assert (known.name, known.arguments, known.result, known.text, known.error) == (
         "add",
@@ -92,14 +96,14 @@ def test_the_result_tells_what_ran() -> None:
         "3",
         None,
     )
-    assert known.call == ToolCall("c1", *ONE_AND_TWO)
+    assert known.call == ToolCall("c1", *ADD_CALL)
     assert 0 <= known.seconds < 5
     said = "There is no tool nope. The tools are: add."
     assert (unknown.arguments, unknown.result, unknown.text, str(unknown.error)) == (None, None, said, said)
     assert len(result.attempts) == 2
 
 
-@every_kind
+@every_call_kind
 def test_calls_at_once_are_answered_in_their_order(kind: str) -> None:
     gate = threading.Event()
 
@@ -111,8 +115,8 @@ def test_calls_at_once_are_answered_in_their_order(kind: str) -> None:
         gate.set()
         return "fast"
 
-    model = provider(calls(("slow", "{}"), ("fast", "{}")), "Done.")
-    assert KINDS[kind](asks(model, slow, fast)) == "Done."
+    model = strict_provider(tool_calls_reply(("slow", "{}"), ("fast", "{}")), "Done.")
+    assert CALL_KINDS[kind](text_service(model, slow, fast)) == "Done."
     assert messages_to(model)[-2:] == (
         ToolMessage("c1", "slow", "slow"),
         ToolMessage("c2", "fast", "fast"),
@@ -151,18 +155,18 @@ class AsyncGauge(Gauge):
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-@every_kind
+@every_call_kind
 def test_no_more_calls_run_at_once_than_the_limit_permits(kind: str, at_once: int) -> None:
     gauge = Gauge()
-    model = provider(calls(*[("work", "{}")] * 6), "Done.")
-    KINDS[kind](asks(model, gauge, tool_limits=ToolLimits(max_concurrency=at_once)))
+    model = strict_provider(tool_calls_reply(*[("work", "{}")] * 6), "Done.")
+    CALL_KINDS[kind](text_service(model, gauge, tool_limits=ToolLimits(max_concurrency=at_once)))
     assert gauge.most == at_once
 
 
 def test_async_tools_too_run_no_more_at_once() -> None:
     gauge = AsyncGauge()
-    model = provider(calls(*[("work", "{}")] * 6), "Done.")
-    service = create(Waits, model, tools=[gauge], tool_limits=ToolLimits(max_concurrency=2))
+    model = strict_provider(tool_calls_reply(*[("work", "{}")] * 6), "Done.")
+    service = create(AsyncTextService, model, tools=[gauge], tool_limits=ToolLimits(max_concurrency=2))
     assert asyncio.run(service.ask("x")) == "Done."
     assert gauge.most == 2
 
@@ -171,8 +175,8 @@ def test_a_single_call_of_a_blocking_method_stays_in_its_thread() -> None:
     def where() -> int:
         return threading.get_ident()
 
-    model = provider(calls(("where", "{}")), "Done.")
-    result = asks(model, where).told("x")
+    model = strict_provider(tool_calls_reply(("where", "{}")), "Done.")
+    result = text_service(model, where).told("x")
     assert result.tool_runs[0].result == threading.get_ident()
 
 
@@ -182,10 +186,10 @@ def test_a_tool_that_blocks_does_not_block_the_event_loop() -> None:
     def block() -> bool:
         return loop_moved.wait(5)
 
-    model = provider(calls(("block", "{}")), "Done.")
+    model = strict_provider(tool_calls_reply(("block", "{}")), "Done.")
 
     async def both() -> str:
-        service = asks(model, block)
+        service = text_service(model, block)
         call = asyncio.ensure_future(service.aask("x"))
         await asyncio.sleep(0.01)
         loop_moved.set()
@@ -204,7 +208,7 @@ def test_a_provider_that_blocks_does_not_block_the_event_loop() -> None:
             return [add]
 
     async def both() -> str:
-        call = asyncio.ensure_future(asks(provider("Done."), Slow()).aask("x"))
+        call = asyncio.ensure_future(text_service(strict_provider("Done."), Slow()).aask("x"))
         await asyncio.sleep(0.01)
         loop_moved.set()
         return await call
@@ -215,7 +219,7 @@ def test_a_provider_that_blocks_does_not_block_the_event_loop() -> None:
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("USER")
 
 
-@every_kind
+@every_call_kind
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("limits", [ToolLimits(), ToolLimits(timeout=5)])
 def test_context_variables_reach_the_tools(kind: str, number: int, limits: ToolLimits) -> None:
@@ -224,27 +228,27 @@ def test_context_variables_reach_the_tools(kind: str, number: int, limits: ToolL
 
     token = USER.set("ann")
     try:
-        model = provider(calls(*[("who", "{}")] * number), "Done.")
-        KINDS[kind](asks(model, who, tool_limits=limits))
+        model = strict_provider(tool_calls_reply(*[("who", "{}")] * number), "Done.")
+        CALL_KINDS[kind](text_service(model, who, tool_limits=limits))
     finally:
         USER.reset(token)
     assert {said.text for said in messages_to(model)[-number:]} == {"ann"}
 
 
-@every_kind
+@every_call_kind
 def test_tools_that_call_a_service_run_side_by_side(kind: str) -> None:
     inner_model = ScriptedChatModel(
-        lambda request: "3" if isinstance(request.messages[-1], ToolMessage) else calls(ONE_AND_TWO),
+        lambda request: "3" if isinstance(request.messages[-1], ToolMessage) else tool_calls_reply(ADD_CALL),
         capabilities=TOOLS,
     )
-    inner = asks(inner_model, add)
+    inner = text_service(inner_model, add)
 
     @tool(name="helper")
     def helper(text: str) -> str:
         return inner.ask(text)
 
-    model = provider(calls(*[("helper", '{"text": "?"}')] * 4), "Done.")
-    assert KINDS[kind](asks(model, helper)) == "Done."
+    model = strict_provider(tool_calls_reply(*[("helper", '{"text": "?"}')] * 4), "Done.")
+    assert CALL_KINDS[kind](text_service(model, helper)) == "Done."
     assert [said.text for said in messages_to(model)[-4:]] == ["3"] * 4
 
 
@@ -253,13 +257,13 @@ def test_the_method_of_another_service_is_called_as_a_tool() -> None:
         def total(self, text: str) -> Result[int]: ...
 
     inner = create(Sums, ScriptedChatModel(['{"value": 12}'], capabilities=NATIVE))
-    model = provider(calls(("total", '{"text": "5 and 7"}')), "It is 12.")
-    result = asks(model, inner.total).told("x")
+    model = strict_provider(tool_calls_reply(("total", '{"text": "5 and 7"}')), "It is 12.")
+    result = text_service(model, inner.total).told("x")
     assert messages_to(model)[-1] == ToolMessage("c1", "total", "12")
     assert result.tool_runs[0].result.value == 12
 
 
-@every_kind
+@every_call_kind
 def test_calls_that_were_cut_off_are_never_run(kind: str) -> None:
     ran: list[Any] = []
 
@@ -269,7 +273,7 @@ def test_calls_that_were_cut_off_are_never_run(kind: str) -> None:
 
     reply = ChatReply(AiMessage("", (ToolCall("c1", "add", '{"a": 1}'),)), FinishReason.LENGTH)
     with pytest.raises(TruncatedError):
-        KINDS[kind](asks(provider(reply), noted))
+        CALL_KINDS[kind](text_service(strict_provider(reply), noted))
     assert ran == []
 
 
@@ -282,10 +286,10 @@ def test_an_interceptor_may_proceed_twice_with_tools() -> None:
         said.append(answer.messages)
         return answer
 
-    model = provider(calls(ONE_AND_TWO), "3", calls(ONE_AND_TWO), "3")
-    assert asks(model, add, interceptors=[twice]).ask("x") == "3"
+    model = strict_provider(tool_calls_reply(ADD_CALL), "3", tool_calls_reply(ADD_CALL), "3")
+    assert text_service(model, add, interceptors=[twice]).ask("x") == "3"
     assert len(messages_to(model)) == 3
-    assert_a_provider_takes(said[0])
+    assert_provider_accepts(said[0])
 
 
 def test_after_a_round_that_an_error_ended_a_call_may_be_made_again() -> None:
@@ -295,22 +299,22 @@ def test_after_a_round_that_an_error_ended_a_call_may_be_made_again() -> None:
         except ToolError:
             return (yield from proceed(invocation))
 
-    model = provider(calls(("sub", "{}")), "Done.")
-    service = asks(model, add, interceptors=[once_more], tool_errors=ToolErrors(unknown=again))
+    model = strict_provider(tool_calls_reply(("sub", "{}")), "Done.")
+    service = text_service(model, add, interceptors=[once_more], tool_errors=ToolErrors(unknown=reraise))
     assert service.ask("x") == "Done."
     assert messages_to(model) == (UserMessage("x"),)
 
 
 def test_errors_of_ours_hold_all_attempts_of_all_rounds() -> None:
-    model = provider(calls(ONE_AND_TWO), ChatReply(AiMessage("It i"), FinishReason.LENGTH))
+    model = strict_provider(tool_calls_reply(ADD_CALL), ChatReply(AiMessage("It i"), FinishReason.LENGTH))
     with pytest.raises(AiServiceError) as caught:
-        asks(model, add).ask("x")
+        text_service(model, add).ask("x")
     assert [attempt.text for attempt in caught.value.attempts] == ["", "It i"]
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
 def test_a_preview_shows_the_tools(capabilities: Capabilities) -> None:
-    service = people(provider(capabilities=capabilities))
+    service = person_service(strict_provider(capabilities=capabilities))
     shown = str(preview(service.find, "x"))
     assert "search" in shown
     assert "Searches." in shown
@@ -322,8 +326,8 @@ def test_a_preview_shows_the_tools(capabilities: Capabilities) -> None:
 @pytest.mark.parametrize("ids", [("", ""), ("same", "same"), ("call_1", ""), ("", "call_1")])
 def test_calls_without_an_id_of_their_own_are_told_apart(ids: tuple[str, str]) -> None:
     first, second = (("add", f'{{"a": {number}, "b": 0}}', id) for number, id in enumerate(ids))
-    model = provider(calls(first, second), calls(first), "Done.")
-    assert asks(model, add).ask("x") == "Done."
+    model = strict_provider(tool_calls_reply(first, second), tool_calls_reply(first), "Done.")
+    assert text_service(model, add).ask("x") == "Done."
     answered = [said for said in messages_to(model) if isinstance(said, ToolMessage)]
     assert [said.text for said in answered] == ["0", "1", "0"]
     assert len({said.call_id for said in answered}) == 3

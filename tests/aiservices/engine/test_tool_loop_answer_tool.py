@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from tool_calling import (
     ANN,
-    FINDS,
+    FIND_KINDS,
     NATIVE,
-    SEARCH,
+    SEARCH_CALL,
     TOOLS,
     Person,
-    calls,
-    every_find,
+    every_find_kind,
     messages_to,
-    people,
-    provider,
+    person_service,
+    strict_provider,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -35,10 +35,10 @@ from aiservices.tools.tool import tool
 from output_parsers import Coercion
 
 
-@every_find
+@every_find_kind
 def test_the_tool_of_the_answer_stands_beside_the_others_and_ends_the_loop(kind: str) -> None:
-    model = provider(calls(SEARCH), calls(("Person", ANN)))
-    assert FINDS[kind](people(model)) == Person("Ann", 31)
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person", ANN)))
+    assert FIND_KINDS[kind](person_service(model)) == Person("Ann", 31)
     tooling = model.requests[1].tooling
     assert isinstance(tooling, Tooling)
     assert ([one.name for one in tooling.tools], tooling.choice, tooling.parallel_calls) == (
@@ -49,12 +49,12 @@ def test_the_tool_of_the_answer_stands_beside_the_others_and_ends_the_loop(kind:
     assert model.requests[0].tooling is tooling
     assert messages_to(model) == (
         UserMessage("x"),
-        calls(SEARCH).message,
+        tool_calls_reply(SEARCH_CALL).message,
         ToolMessage("c1", "search", "found Ann"),
     )
 
 
-@every_find
+@every_find_kind
 @pytest.mark.parametrize("first", [True, False])
 def test_calls_beside_the_answer_are_not_run_and_are_seen_in_the_attempt(kind: str, first: bool) -> None:
     ran: list[str] = []
@@ -63,31 +63,31 @@ def test_calls_beside_the_answer_are_not_run_and_are_seen_in_the_attempt(kind: s
     def noted(text: str) -> None:
         ran.append(text)
 
-    both = [("Person", ANN), SEARCH] if first else [SEARCH, ("Person", ANN)]
-    reply = calls(*both)
-    assert FINDS[kind](people(provider(reply), noted)) == Person("Ann", 31)
-    result = people(provider(reply), noted).told("x")
+    both = [("Person", ANN), SEARCH_CALL] if first else [SEARCH_CALL, ("Person", ANN)]
+    reply = tool_calls_reply(*both)
+    assert FIND_KINDS[kind](person_service(strict_provider(reply), noted)) == Person("Ann", 31)
+    result = person_service(strict_provider(reply), noted).told("x")
     assert (result.value, result.tool_runs, ran) == (Person("Ann", 31), (), [])
     assert result.attempts[0].reply is reply
     assert [call.name for call in result.reply.message.tool_calls] == ["Person"]
 
 
 def test_text_in_the_place_of_the_answer_is_read() -> None:
-    result = people(provider(calls(SEARCH), ANN)).told("x")
+    result = person_service(strict_provider(tool_calls_reply(SEARCH_CALL), ANN)).told("x")
     assert (result.value, result.coercions[0]) == (
         Person("Ann", 31),
         Coercion("$", "text instead of a call of Person", "", ""),
     )
 
 
-@every_find
+@every_find_kind
 def test_text_that_cannot_be_read_is_asked_for_again_after_the_tools(kind: str) -> None:
-    model = provider(calls(SEARCH), "Ann is old.", calls(("Person", ANN)))
-    assert FINDS[kind](people(model)) == Person("Ann", 31)
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), "Ann is old.", tool_calls_reply(("Person", ANN)))
+    assert FIND_KINDS[kind](person_service(model)) == Person("Ann", 31)
     asked = messages_to(model)
     assert asked[:4] == (
         UserMessage("x"),
-        calls(SEARCH).message,
+        tool_calls_reply(SEARCH_CALL).message,
         ToolMessage("c1", "search", "found Ann"),
         AiMessage("Ann is old."),
     )
@@ -95,16 +95,16 @@ def test_text_that_cannot_be_read_is_asked_for_again_after_the_tools(kind: str) 
     assert (len(asked), asked[4].text.splitlines()[0]) == (5, "That answer cannot be read:")
 
 
-@every_find
+@every_find_kind
 def test_an_answer_that_does_not_fit_is_asked_for_again_with_all_rounds_in_order(kind: str) -> None:
-    model = provider(
-        calls(SEARCH),
-        calls(("Person", '{"name": "Ann", "age": "old"}', "p1")),
-        calls(("search", '{"text": "her age"}', "c2")),
-        calls(("Person", '{"name": "Ann"}', "p2"), ("search", '{"text": "no"}', "c3")),
-        calls(("Person", ANN, "p3")),
+    model = strict_provider(
+        tool_calls_reply(SEARCH_CALL),
+        tool_calls_reply(("Person", '{"name": "Ann", "age": "old"}', "p1")),
+        tool_calls_reply(("search", '{"text": "her age"}', "c2")),
+        tool_calls_reply(("Person", '{"name": "Ann"}', "p2"), ("search", '{"text": "no"}', "c3")),
+        tool_calls_reply(("Person", ANN, "p3")),
     )
-    assert FINDS[kind](people(model)) == Person("Ann", 31)
+    assert FIND_KINDS[kind](person_service(model)) == Person("Ann", 31)
     names = [
         f"{type(said).__name__} {said.call_id}" if isinstance(said, ToolMessage) else type(said).__name__
         for said in messages_to(model)
@@ -122,9 +122,9 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_with_all_rounds_in_order
 
 
 def test_without_tools_left_to_ask_the_answer_is_an_error_with_all_attempts() -> None:
-    model = provider(calls(SEARCH), "No.", "No.")
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), "No.", "No.")
     with pytest.raises(ServiceOutputError) as caught:
-        people(model, retry=Retry(max_attempts=2)).find("x")
+        person_service(model, retry=Retry(max_attempts=2)).find("x")
     assert (caught.value.text, [attempt.text for attempt in caught.value.attempts]) == (
         "No.",
         ["", "No.", "No."],
@@ -132,24 +132,31 @@ def test_without_tools_left_to_ask_the_answer_is_an_error_with_all_attempts() ->
 
 
 def test_fields_alone_are_asked_for_after_tools_too() -> None:
-    model = provider(calls(SEARCH), calls(("Person", '{"name": "Ann", "age": "old"}', "p1")), '{"age": 31}')
+    model = strict_provider(
+        tool_calls_reply(SEARCH_CALL),
+        tool_calls_reply(("Person", '{"name": "Ann", "age": "old"}', "p1")),
+        '{"age": 31}',
+    )
 
     def answer(request: ChatRequest) -> str | ChatReply | Exception:
         reply = model.complete(request)
         tooling = request.tooling
         if len(model.requests) == 3 and tooling is not None:
             (part,) = tooling.tools
-            return calls((part.name, '{"age": 31}', "p2"))
+            return tool_calls_reply((part.name, '{"age": 31}', "p2"))
         return reply
 
-    service = people(ScriptedChatModel(answer, capabilities=TOOLS), retry=Retry(mode="fields"))
+    service = person_service(ScriptedChatModel(answer, capabilities=TOOLS), retry=Retry(mode="fields"))
     assert service.find("x") == Person("Ann", 31)
-    assert messages_to(model)[1:3] == (calls(SEARCH).message, ToolMessage("c1", "search", "found Ann"))
+    assert messages_to(model)[1:3] == (
+        tool_calls_reply(SEARCH_CALL).message,
+        ToolMessage("c1", "search", "found Ann"),
+    )
 
 
 def test_a_native_schema_stands_beside_the_tools() -> None:
-    model = provider(calls(SEARCH), ANN, capabilities=NATIVE)
-    result = people(model).told("x")
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), ANN, capabilities=NATIVE)
+    result = person_service(model).told("x")
     assert (result.value, result.strategy) == (Person("Ann", 31), Strategy.JSON_SCHEMA)
     for request in model.requests:
         assert request.response_format is not None
@@ -159,13 +166,15 @@ def test_a_native_schema_stands_beside_the_tools() -> None:
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
 def test_where_the_type_admits_text_plain_text_ends_the_loop(capabilities: Capabilities) -> None:
-    model = provider(calls(SEARCH), "I do not know her.", capabilities=capabilities)
-    assert people(model).either("x") == "I do not know her."
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), "I do not know her.", capabilities=capabilities)
+    assert person_service(model).either("x") == "I do not know her."
 
 
 def test_where_the_type_admits_text_the_answer_may_be_the_other() -> None:
-    model = provider(calls(SEARCH), calls(("Person_str", f'{{"value": {ANN}}}')))
-    service = people(model)
+    model = strict_provider(
+        tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person_str", f'{{"value": {ANN}}}'))
+    )
+    service = person_service(model)
     first = model.requests
     try:
         value: Person | str = service.either("x")
@@ -179,17 +188,25 @@ def test_where_the_type_admits_text_the_answer_may_be_the_other() -> None:
 @pytest.mark.parametrize(
     ("capabilities", "replies"),
     [
-        (NATIVE, [calls(SEARCH), ANN]),
-        (TOOLS, [calls(SEARCH), calls(("Person", ANN, "p1"))]),
-        (TOOLS, [calls(SEARCH, ("Person", ANN, "p1"))]),
-        (TOOLS, [calls(SEARCH), "She is old.", calls(SEARCH), calls(("Person", ANN, "p1"))]),
+        (NATIVE, [tool_calls_reply(SEARCH_CALL), ANN]),
+        (TOOLS, [tool_calls_reply(SEARCH_CALL), tool_calls_reply(("Person", ANN, "p1"))]),
+        (TOOLS, [tool_calls_reply(SEARCH_CALL, ("Person", ANN, "p1"))]),
+        (
+            TOOLS,
+            [
+                tool_calls_reply(SEARCH_CALL),
+                "She is old.",
+                tool_calls_reply(SEARCH_CALL),
+                tool_calls_reply(("Person", ANN, "p1")),
+            ],
+        ),
     ],
 )
 def test_what_a_memory_keeps_of_tools_is_what_a_provider_takes(
     capabilities: Capabilities, replies: list[str | ChatReply]
 ) -> None:
-    model = provider(*replies, *replies, capabilities=capabilities)
-    service = people(model, interceptors=[ChatMemory()])
+    model = strict_provider(*replies, *replies, capabilities=capabilities)
+    service = person_service(model, interceptors=[ChatMemory()])
     assert (service.find("x"), service.find("x")) == (Person("Ann", 31), Person("Ann", 31))
     first, second = messages_to(model, 0), messages_to(model, len(replies))
     assert second[0] == first[0]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Protocol
 
 import pytest
-from loopback import DONE, Loopback, Reply, answer, as_json, delta, error, sse
+from loopback import DONE, Loopback, Reply, answer, delta, error, json_reply, sse
 from responses_api import (
-    added,
-    begun,
-    called,
-    done,
-    ended,
+    arguments_delta,
+    end_event,
     function_call,
+    item_added,
+    item_done,
     message,
-    responded,
     response,
-    wrote,
+    response_reply,
+    start_events,
+    text_delta,
 )
 
 from aiservices import (
@@ -104,16 +104,22 @@ def responses_stream(*calls: tuple[str, str]) -> Reply:
     chunks = []
     for index, item in enumerate(items):
         chunks += [
-            added(index, {**item, "arguments": ""}),
-            called(item["arguments"], index),
-            done(index, item),
+            item_added(index, {**item, "arguments": ""}),
+            arguments_delta(item["arguments"], index),
+            item_done(index, item),
         ]
-    return sse(begun(), *chunks, ended(response(*items)))
+    return sse(start_events(), *chunks, end_event(response(*items)))
 
 
 def responses_text(text: str) -> Reply:
     whole = message(text)
-    return sse(begun(), added(0, message()), wrote(text), done(0, whole), ended(response(whole)))
+    return sse(
+        start_events(),
+        item_added(0, message()),
+        text_delta(text),
+        item_done(0, whole),
+        end_event(response(whole)),
+    )
 
 
 ROME, OSTIA = '{"city": "Rome"}', '{"city": "Ostia", "days": 3}'
@@ -250,7 +256,7 @@ def test_responses_are_sent_the_tools_and_what_they_gave(
     loopback: Loopback, responses: OpenAiResponsesModel, kind: str
 ) -> None:
     calls = [function_call(id, "forecast", arguments) for id, arguments in TWO]
-    loopback.reply(responded(*calls), responded(message("Warm.")))
+    loopback.reply(response_reply(*calls), response_reply(message("Warm.")))
     assert BLOCKING[kind](service(responses)) == "Warm."
     assert_responses_rounds(loopback)
 
@@ -344,7 +350,9 @@ def test_a_server_that_refuses_strict_tools_is_asked_without(
 ) -> None:
     def strict_or_not(seen: Any) -> Reply:
         if any(one["function"].get("strict") for one in seen.json["tools"]):
-            return as_json({"error": {"message": "Unknown parameter: tools[0].function.strict"}}, status=400)
+            return json_reply(
+                {"error": {"message": "Unknown parameter: tools[0].function.strict"}}, status=400
+            )
         return answer("Warm.")
 
     loopback.reply(strict_or_not)
@@ -359,7 +367,7 @@ def test_a_failure_after_tools_is_made_up_for(loopback: Loopback, chat: OpenAiCh
 
 def test_a_stream_that_breaks_in_a_call_runs_nothing(loopback: Loopback, chat: OpenAiChatModel) -> None:
     head = {"index": 0, "id": "a", "type": "function", "function": {"name": "forecast", "arguments": ROME}}
-    loopback.reply(sse(delta(tool_calls=[head]), breaks=True))
+    loopback.reply(sse(delta(tool_calls=[head]), cut_off=True))
     with pytest.raises(ModelError):
         service(chat).stream("Weather?").result()
     assert all(len(seen.json["messages"]) == 1 for seen in loopback.requests)

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 from tool_calling import (
-    KINDS,
+    CALL_KINDS,
     NATIVE,
     TOOLS,
-    People,
     Person,
+    PersonService,
     Unsafe,
-    asks,
-    calls,
-    every_kind,
-    people,
-    provider,
+    every_call_kind,
+    person_service,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -40,10 +40,10 @@ def fetch() -> str:
     return "fetched"
 
 
-@every_kind
+@every_call_kind
 def test_an_immediate_result_is_the_answer(kind: str) -> None:
-    model = provider(calls(("now", "{}")))
-    assert KINDS[kind](asks(model, immediate("immediate", "now", "It is so."))) == "It is so."
+    model = strict_provider(tool_calls_reply(("now", "{}")))
+    assert CALL_KINDS[kind](text_service(model, immediate("immediate", "now", "It is so."))) == "It is so."
     assert len(model.requests) == 1
 
 
@@ -72,36 +72,40 @@ def test_when_a_result_is_the_answer(called: list[str], ends: bool) -> None:
         fetch,
         fail,
     ]
-    model = provider(calls(*[(name, "{}") for name in called]), "from the model")
-    result = asks(model, *tools).told("x")
+    model = strict_provider(tool_calls_reply(*[(name, "{}") for name in called]), "from the model")
+    result = text_service(model, *tools).told("x")
     assert (result.value, len(model.requests)) == ((called[-1], 1) if ends else ("from the model", 2))
     assert [run.name for run in result.tool_runs] == called
 
 
 def test_the_reply_beside_an_immediate_result_is_the_one_that_called() -> None:
-    reply = calls(("now", "{}"), text="I look.")
-    result = asks(provider(reply), immediate("immediate", "now", "x")).told("x")
+    reply = tool_calls_reply(("now", "{}"), text="I look.")
+    result = text_service(strict_provider(reply), immediate("immediate", "now", "x")).told("x")
     assert (result.reply, result.value, result.strategy) == (reply, "x", Strategy.TEXT)
 
 
 def test_an_immediate_result_is_of_the_type_of_the_method() -> None:
-    model = provider(calls(("now", "{}")), calls(("now", "{}")), capabilities=NATIVE)
-    right = create(People, model, tools=[immediate("immediate", "now", Person("Ann", 31))])
+    model = strict_provider(
+        tool_calls_reply(("now", "{}")), tool_calls_reply(("now", "{}")), capabilities=NATIVE
+    )
+    right = create(PersonService, model, tools=[immediate("immediate", "now", Person("Ann", 31))])
     assert right.find("x") == Person("Ann", 31)
-    wrong = create(People, model, tools=[immediate("immediate", "now", "Ann")])
+    wrong = create(PersonService, model, tools=[immediate("immediate", "now", "Ann")])
     with pytest.raises(ToolError) as caught:
         wrong.find("x")
-    assert str(caught.value) == "People.find: the result of now is not of type Person: 'Ann'"
+    assert str(caught.value) == "PersonService.find: the result of now is not of type Person: 'Ann'"
 
 
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
 def test_immediate_items_are_handed_over(capabilities: Capabilities) -> None:
     both = [Person("Ann", 31), Person("Bob", 5)]
-    model = provider(calls(("now", "{}")), capabilities=capabilities)
-    assert list(people(model, immediate("immediate", "now", both)).each("x")) == both
+    model = strict_provider(tool_calls_reply(("now", "{}")), capabilities=capabilities)
+    assert list(person_service(model, immediate("immediate", "now", both)).each("x")) == both
 
 
 def test_an_immediate_tool_that_gives_nothing_has_no_answer() -> None:
     with pytest.raises(ToolError) as caught:
-        asks(provider(calls(("now", "{}"))), immediate("immediate", "now", None)).ask("x")
+        text_service(
+            strict_provider(tool_calls_reply(("now", "{}"))), immediate("immediate", "now", None)
+        ).ask("x")
     assert str(caught.value) == "Asks.ask: the result of now is not of type str: None"

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 from tool_calling import (
-    KINDS,
-    ONE_AND_TWO,
+    ADD_CALL,
+    CALL_KINDS,
     TOOLS,
-    Asks,
+    TextService,
     add,
-    asks,
-    calls,
-    every_kind,
+    every_call_kind,
     messages_to,
-    provider,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -34,14 +34,14 @@ from aiservices.tools.toolbox import ToolLimits
 
 
 def endless(request: ChatRequest) -> ChatReply:
-    return calls(("add", '{"a": 1, "b": 1}', f"c{len(request.messages)}"))
+    return tool_calls_reply(("add", '{"a": 1, "b": 1}', f"c{len(request.messages)}"))
 
 
-@every_kind
+@every_call_kind
 def test_rounds_have_a_limit(kind: str) -> None:
     model = ScriptedChatModel(endless, capabilities=TOOLS)
     with pytest.raises(ToolLimitError) as caught:
-        KINDS[kind](asks(model, add, tool_limits=ToolLimits(max_rounds=3)))
+        CALL_KINDS[kind](text_service(model, add, tool_limits=ToolLimits(max_rounds=3)))
     said = "the model called tools beyond the limit of 3 rounds; raise ToolLimits"
     assert str(caught.value).split(": ", 1)[1] == said
     assert caught.value.call == ToolCall("c7", "add", '{"a": 1, "b": 1}')
@@ -55,10 +55,10 @@ def test_calls_have_a_limit_and_none_beyond_it_runs() -> None:
         ran.append(number)
 
     numbers = [("note", f'{{"number": {number}}}') for number in range(4)]
-    model = provider(calls(*numbers[:2]), calls(*numbers[2:]), "Done.")
+    model = strict_provider(tool_calls_reply(*numbers[:2]), tool_calls_reply(*numbers[2:]), "Done.")
     with pytest.raises(ToolLimitError) as caught:
-        asks(model, note, tool_limits=ToolLimits(max_calls=3)).ask("x")
-    said = "Asks.ask: the model called tools beyond the limit of 3 calls; raise ToolLimits"
+        text_service(model, note, tool_limits=ToolLimits(max_calls=3)).ask("x")
+    said = "TextService.ask: the model called tools beyond the limit of 3 calls; raise ToolLimits"
     assert (str(caught.value), sorted(ran)) == (said, [0, 1])
 
 
@@ -66,20 +66,20 @@ def test_rounds_of_tools_are_no_vain_attempts() -> None:
     model = ScriptedChatModel(
         lambda request: "Done." if len(request.messages) > 12 else endless(request), capabilities=TOOLS
     )
-    service = create(Asks, model, tools=[add], budget=Budget(max_attempts=1))
+    service = create(TextService, model, tools=[add], budget=Budget(max_attempts=1))
     result = service.told("x")
     assert (result.value, len(result.attempts)) == ("Done.", 7)
 
 
 def test_a_budget_of_tokens_holds_for_all_rounds() -> None:
-    model = provider(*["a b c d"] * 3, calls(ONE_AND_TWO))
+    model = strict_provider(*["a b c d"] * 3, tool_calls_reply(ADD_CALL))
 
     def worded(request: ChatRequest) -> ChatReply:
         reply = model.complete(request)
-        return replace(reply, message=calls(ONE_AND_TWO).message)
+        return replace(reply, message=tool_calls_reply(ADD_CALL).message)
 
     service = create(
-        Asks, ScriptedChatModel(worded, capabilities=TOOLS), tools=[add], budget=Budget(tokens=8)
+        TextService, ScriptedChatModel(worded, capabilities=TOOLS), tools=[add], budget=Budget(tokens=8)
     )
     with pytest.raises(BudgetExceededError) as caught:
         service.ask("x")
@@ -88,15 +88,15 @@ def test_a_budget_of_tokens_holds_for_all_rounds() -> None:
 
 def test_a_request_that_failed_is_made_again_with_what_the_tools_gave() -> None:
     down = ModelServerError("down", status=500, retryable=True)
-    model = provider(calls(ONE_AND_TWO), down, "3")
-    assert asks(model, add).ask("x") == "3"
+    model = strict_provider(tool_calls_reply(ADD_CALL), down, "3")
+    assert text_service(model, add).ask("x") == "3"
     assert messages_to(model, 1) == messages_to(model, 2)
     assert messages_to(model, 2)[-1] == ToolMessage("c1", "add", "3")
 
 
 def test_failures_after_tools_have_the_budget_of_a_call() -> None:
     down = ModelServerError("down", status=500, retryable=True)
-    model = provider(down, calls(ONE_AND_TWO), down, down, "3")
+    model = strict_provider(down, tool_calls_reply(ADD_CALL), down, down, "3")
     with pytest.raises(ModelServerError) as caught:
-        asks(model, add).ask("x")
+        text_service(model, add).ask("x")
     assert [attempt.reply is None for attempt in caught.value.attempts] == [True, False, True, True]

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from tool_calling import (
+    ADD_CALL,
     ANN,
     NATIVE,
-    ONE_AND_TWO,
     TOOLS,
     Person,
     add,
-    asks,
-    calls,
-    people,
-    provider,
+    person_service,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -44,8 +44,8 @@ def events_of(stream: Stream[Any]) -> list[str]:
 
 
 def test_a_stream_tells_of_its_tools() -> None:
-    model = provider(calls(ONE_AND_TWO, ("nope", "{}")), "It is 3.")
-    assert events_of(asks(model, add).stream("x")) == [
+    model = strict_provider(tool_calls_reply(ADD_CALL, ("nope", "{}")), "It is 3.")
+    assert events_of(text_service(model, add).stream("x")) == [
         "AttemptStarted",
         "started add",
         "started nope",
@@ -65,9 +65,9 @@ def test_snapshots_show_the_answer_and_not_the_arguments_of_other_tools(capabili
     def by_name(name: str) -> str:
         return name
 
-    last = calls(("Person", ANN)) if capabilities is TOOLS else ANN
-    model = provider(calls(("search", '{"name": "Bob"}')), last, capabilities=capabilities)
-    shown = [snapshot.to_python() for snapshot in people(model, by_name).grow("x")]
+    last = tool_calls_reply(("Person", ANN)) if capabilities is TOOLS else ANN
+    model = strict_provider(tool_calls_reply(("search", '{"name": "Bob"}')), last, capabilities=capabilities)
+    shown = [snapshot.to_python() for snapshot in person_service(model, by_name).grow("x")]
     assert {"name": "Bob"} not in shown
     assert shown[-1] == {"name": "Ann", "age": 31}
 
@@ -75,9 +75,9 @@ def test_snapshots_show_the_answer_and_not_the_arguments_of_other_tools(capabili
 @pytest.mark.parametrize("capabilities", [TOOLS, NATIVE])
 def test_items_come_after_tools(capabilities: Capabilities) -> None:
     two = f'{{"value": [{ANN}, {{"name": "Bob", "age": 5}}]}}'
-    last = calls(("list_Person", two)) if capabilities is TOOLS else two
-    model = provider(calls(("search", '{"text": "Ann"}')), last, capabilities=capabilities)
-    assert list(people(model).each("x")) == [Person("Ann", 31), Person("Bob", 5)]
+    last = tool_calls_reply(("list_Person", two)) if capabilities is TOOLS else two
+    model = strict_provider(tool_calls_reply(("search", '{"text": "Ann"}')), last, capabilities=capabilities)
+    assert list(person_service(model).each("x")) == [Person("Ann", 31), Person("Bob", 5)]
 
 
 def test_items_are_not_read_from_the_arguments_of_other_tools() -> None:
@@ -85,12 +85,12 @@ def test_items_are_not_read_from_the_arguments_of_other_tools() -> None:
         return "saved"
 
     saved, found = '{"value": [{"name": "Bob", "age": 5}]}', f'{{"value": [{ANN}]}}'
-    model = provider(calls(("save", saved)), calls(("list_Person", found)))
-    assert list(people(model, save).each("x")) == [Person("Ann", 31)]
+    model = strict_provider(tool_calls_reply(("save", saved)), tool_calls_reply(("list_Person", found)))
+    assert list(person_service(model, save).each("x")) == [Person("Ann", 31)]
     assert len(model.requests) == 2
 
 
 def test_texts_are_what_the_model_says_between_its_tools() -> None:
-    model = provider(calls(ONE_AND_TWO, text="I add. "), "It is 3.")
+    model = strict_provider(tool_calls_reply(ADD_CALL, text="I add. "), "It is 3.")
 
-    assert list(asks(model, add).texts("x")) == ["I ", "add. ", "It ", "is ", "3."]
+    assert list(text_service(model, add).texts("x")) == ["I ", "add. ", "It ", "is ", "3."]

@@ -140,7 +140,7 @@ def test_a_file_is_kept_with_the_module_beside_which_it_stands() -> None:
     @user_message(from_file=Path("prompts") / "ask.txt")
     def ask(self: object) -> bool: ...
 
-    assert declaration_of(ask).user == TemplateSource(file="prompts/ask.txt", beside=__file__)
+    assert declaration_of(ask).user == TemplateSource(file="prompts/ask.txt", declared_in=__file__)
 
 
 def test_a_structured_prompt_is_found_on_its_class_and_below() -> None:

@@ -75,7 +75,7 @@ def test_a_parameter_with_two_roles_is_a_fault() -> None:
 
     with pytest.raises(RoleError) as caught:
         parameters(ask)
-    assert caught.value.args == ("the parameter x has two roles: MemoryId and UserName; it can have one",)
+    assert caught.value.args == ("the parameter x has two roles: MemoryId and UserName; keep one of them",)
 
 
 def test_a_role_that_two_parameters_have_is_a_fault() -> None:
@@ -97,7 +97,7 @@ def test_all_faults_of_the_roles_are_told_at_once() -> None:
     with pytest.raises(RoleError) as caught:
         parameters(ask)
     assert caught.value.args == (
-        "the parameter x has two roles: MemoryId and ChatOptions; it can have one",
+        "the parameter x has two roles: MemoryId and ChatOptions; keep one of them",
         "the parameters a and b have the same role, UserName",
     )
 

@@ -300,10 +300,10 @@ def test_a_changed_file_is_read_again_by_the_next_create(tmp_path: Path) -> None
 
 def test_a_missing_file_is_told_with_where_it_is_looked_for() -> None:
     with pytest.raises(TemplateError) as caught:
-        compile_prompt(TemplateSource(file="nowhere.txt", beside=__file__))
+        compile_prompt(TemplateSource(file="nowhere.txt", declared_in=__file__))
     assert str(caught.value) == (
         "the template file 'nowhere.txt' cannot be read (No such file or directory); "
-        "its path is taken from the folder of the module that declares the interface"
+        "its path is relative to the folder of the module that declares the interface"
     )
 
 
@@ -335,12 +335,12 @@ def test_an_empty_template_is_a_fault(text: str) -> None:
     ],
 )
 def test_bad_syntax_is_told_with_line_and_column(text: str, line: int, column: int, reason: str) -> None:
-    assert fault(text) == f"the template has a fault in line {line}, column {column}: {reason}"
+    assert fault(text) == f"the template has an error in line {line}, column {column}: {reason}"
 
 
 def test_an_open_block_is_told_with_where_it_begins() -> None:
     assert fault("a {% if x %}b") == (
-        "the template has a fault in line 1, column 3: Unexpected end of template. Jinja was looking for the "
+        "the template has an error in line 1, column 3: Unexpected end of template. Jinja was looking for the "
         "following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'"
     )
 

@@ -235,7 +235,7 @@ def test_two_roles_on_one_parameter_are_told() -> None:
         def good(self, text: str, who: Annotated[str, MemoryId, UserName]) -> bool: ...
 
     assert problems(Judge) == (
-        "Judge.good: the parameter who has two roles: MemoryId and UserName; it can have one"
+        "Judge.good: the parameter who has two roles: MemoryId and UserName; keep one of them"
     )
 
 
@@ -274,7 +274,7 @@ def test_bad_template_syntax_is_told_with_line_and_column() -> None:
         def greet(self, name: str) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: prompt: the template has a fault in line 2, column 6: unexpected end of template, "
+        "Greeter.greet: prompt: the template has an error in line 2, column 6: unexpected end of template, "
         "expected 'end of print statement'"
     )
 
@@ -285,7 +285,7 @@ def test_bad_syntax_of_the_system_message_is_told() -> None:
         def greet(self, name: str) -> str: ...
 
     assert problems(Greeter) == (
-        "Greeter.greet: system message: the template has a fault in line 1, column 1: Expected an "
+        "Greeter.greet: system message: the template has an error in line 1, column 1: Expected an "
         "expression, got 'end of statement block'"
     )
 
@@ -305,7 +305,7 @@ def test_a_missing_template_file_is_told() -> None:
 
     assert problems(Greeter) == (
         "Greeter.greet: prompt: the template file 'prompts/gret.txt' cannot be read (No such file or "
-        "directory); its path is taken from the folder of the module that declares the interface"
+        "directory); its path is relative to the folder of the module that declares the interface"
     )
 
 
@@ -615,7 +615,7 @@ def test_a_structured_prompt_with_bad_syntax_is_told() -> None:
         def cook(self, recipe: Recipe) -> str: ...
 
     assert problems(Cook) == (
-        "Cook.cook, structured prompt Recipe: the template has a fault in line 1, column 13: unexpected end "
+        "Cook.cook, structured prompt Recipe: the template has an error in line 1, column 13: unexpected end "
         "of template, expected 'end of print statement'"
     )
 
@@ -631,7 +631,7 @@ def test_a_structured_prompt_without_its_file_is_told() -> None:
 
     assert problems(Cook) == (
         "Cook.cook, structured prompt Recipe: the template file 'nowhere.txt' cannot be read (No such file "
-        "or directory); its path is taken from the folder of the module that declares the interface"
+        "or directory); its path is relative to the folder of the module that declares the interface"
     )
 
 

@@ -8,7 +8,16 @@ from typing import Any, Protocol
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tool_calling import ANN, KINDS, NATIVE, Asks, Person, calls, every_kind, provider
+from tool_calling import (
+    ANN,
+    CALL_KINDS,
+    NATIVE,
+    Person,
+    TextService,
+    every_call_kind,
+    strict_provider,
+    tool_calls_reply,
+)
 
 from aiservices import (
     AiMessage,
@@ -99,10 +108,30 @@ def approved(method: Callable[[str], Any]) -> Any:
 
 UNREAD, REJECTED = "nobody", '{"name": "Bob", "age": 1}'
 ORDERS: dict[str, Callable[[str], tuple[str | ChatReply, ...]]] = {
-    "a wait after it": lambda bad: (calls(LOOK), bad, calls(PAY), ANN),
-    "a wait before it": lambda bad: (calls(LOOK), calls(PAY), bad, calls(LOOK), ANN),
-    "a wait between two": lambda bad: (calls(LOOK), bad, calls(PAY), bad, calls(LOOK), ANN),
-    "waits around it": lambda bad: (calls(PAY), bad, calls(LOOK), bad, calls(PAY), ANN),
+    "a wait after it": lambda bad: (tool_calls_reply(LOOK), bad, tool_calls_reply(PAY), ANN),
+    "a wait before it": lambda bad: (
+        tool_calls_reply(LOOK),
+        tool_calls_reply(PAY),
+        bad,
+        tool_calls_reply(LOOK),
+        ANN,
+    ),
+    "a wait between two": lambda bad: (
+        tool_calls_reply(LOOK),
+        bad,
+        tool_calls_reply(PAY),
+        bad,
+        tool_calls_reply(LOOK),
+        ANN,
+    ),
+    "waits around it": lambda bad: (
+        tool_calls_reply(PAY),
+        bad,
+        tool_calls_reply(LOOK),
+        bad,
+        tool_calls_reply(PAY),
+        ANN,
+    ),
 }
 in_every_order = pytest.mark.parametrize("order", ORDERS)
 BAD = pytest.mark.parametrize("bad", [UNREAD, REJECTED], ids=["unread", "rejected"])
@@ -114,7 +143,7 @@ def given_and_kept(
 ) -> tuple[Person, tuple[Message, ...]]:
     """The value, and what memory keeps."""
     memory = ChatMemory(store_as_sent=as_sent)
-    model = provider(*script, capabilities=NATIVE)
+    model = strict_provider(*script, capabilities=NATIVE)
     around: list[Interceptor] = [memory, RetrievalAugmentor(Notes()), OutputGuardrails(not_bob, on="value")]
     tools = [look, paying(needs_approval=waits)]
     service = create(Finds, model, tools=tools, interceptors=around, budget=AMPLE)
@@ -148,24 +177,24 @@ def test_a_question_is_kept_as_it_was_sent_when_a_tool_ends_the_call_that_waited
     memory = ChatMemory(store_as_sent=True)
     ends = paying(needs_approval=True, return_behavior=ReturnBehavior.IMMEDIATE)
     around: list[Interceptor] = [memory, RetrievalAugmentor(Notes())]
-    service = create(Asks, provider(calls(PAY)), tools=[ends], interceptors=around)
+    service = create(TextService, strict_provider(tool_calls_reply(PAY)), tools=[ends], interceptors=around)
     assert approved(service.ask) == "paid 5"
     assert "Ann is 31." in memory.messages()[0].text
 
 
 def test_the_limit_of_calls_holds_for_all_answers_of_a_call() -> None:
-    model = provider(calls(LOOK, LOOK), "bad", calls(LOOK))
+    model = strict_provider(tool_calls_reply(LOOK, LOOK), "bad", tool_calls_reply(LOOK))
     guards, limits = OutputGuardrails(not_bad), ToolLimits(max_calls=2)
-    service = create(Asks, model, tools=[look], interceptors=[guards], tool_limits=limits)
+    service = create(TextService, model, tools=[look], interceptors=[guards], tool_limits=limits)
     with pytest.raises(ToolLimitError) as error:
         service.ask("x")
-    said = "Asks.ask: the model called tools beyond the limit of 2 calls; raise ToolLimits"
+    said = "TextService.ask: the model called tools beyond the limit of 2 calls; raise ToolLimits"
     assert str(error.value) == said
 
 
 def test_calls_of_a_later_answer_have_ids_of_their_own() -> None:
-    model = provider(calls(LOOK), "bad", calls(LOOK), "good")
-    service = create(Asks, model, tools=[look], interceptors=[OutputGuardrails(not_bad)], budget=AMPLE)
+    model = strict_provider(tool_calls_reply(LOOK), "bad", tool_calls_reply(LOOK), "good")
+    service = create(TextService, model, tools=[look], interceptors=[OutputGuardrails(not_bad)], budget=AMPLE)
     assert service.ask("x") == "good"
     assert [said.call_id for said in model.requests[-1].messages if isinstance(said, ToolMessage)] == [
         "c1",
@@ -183,7 +212,7 @@ class Shown(Protocol):
 
 def test_a_question_is_kept_as_it_was_sent_when_parts_of_the_answer_were_asked_for_alone() -> None:
     memory = ChatMemory(store_as_sent=True)
-    model = provider('{"name": "Ann", "age": "old"}', '{"age": 31}', capabilities=NATIVE)
+    model = strict_provider('{"name": "Ann", "age": "old"}', '{"age": 31}', capabilities=NATIVE)
     service = create(Shown, model, interceptors=[memory], retry=Retry(mode="fields"), budget=AMPLE)
     assert service.find("who?") == Person("Ann", 31)
     assert memory.messages()[0] == UserMessage("who?")
@@ -192,12 +221,12 @@ def test_a_question_is_kept_as_it_was_sent_when_parts_of_the_answer_were_asked_f
 # streams of services with tools
 
 
-@every_kind
+@every_call_kind
 def test_the_result_of_a_tool_is_the_answer_although_the_model_spoke_before(kind: str) -> None:
     ends = paying(return_behavior=ReturnBehavior.IMMEDIATE)
-    service = create(Asks, provider(calls(PAY, text="Let me see. ")), tools=[ends])
+    service = create(TextService, strict_provider(tool_calls_reply(PAY, text="Let me see. ")), tools=[ends])
     spoken = "Let me see. " if "texts" in kind else ""  # pieces of text are shown as they come
-    assert KINDS[kind](service) == f"{spoken}paid 5"
+    assert CALL_KINDS[kind](service) == f"{spoken}paid 5"
 
 
 async def all_of(items: AsyncIterator[int], got: list[int]) -> None:
@@ -217,7 +246,11 @@ def anumbers(service: Numbers, got: list[int]) -> None:
 def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
     read: Callable[[Numbers, list[int]], None],
 ) -> None:
-    service = create(Numbers, provider(calls(LOOK, text="[9]"), "[1, 2]", capabilities=NATIVE), tools=[look])
+    service = create(
+        Numbers,
+        strict_provider(tool_calls_reply(LOOK, text="[9]"), "[1, 2]", capabilities=NATIVE),
+        tools=[look],
+    )
     got: list[int] = []
     with pytest.raises(ServiceOutputError) as error:
         read(service, got)
@@ -231,9 +264,9 @@ def test_items_beside_the_call_of_a_tool_are_no_items_of_the_answer(
 def test_what_is_said_beside_the_call_of_a_tool_is_no_item(
     read: Callable[[Numbers, list[int]], None],
 ) -> None:
-    said = calls(LOOK, text="I look:\n")
+    said = tool_calls_reply(LOOK, text="I look:\n")
     got: list[int] = []
-    read(create(Numbers, provider(said, "[1, 2]", capabilities=NATIVE), tools=[look]), got)
+    read(create(Numbers, strict_provider(said, "[1, 2]", capabilities=NATIVE), tools=[look]), got)
     assert got == [1, 2]
 
 
@@ -241,7 +274,7 @@ def test_what_is_said_beside_the_call_of_a_tool_is_no_item(
 
 
 def test_the_memory_of_an_agent_does_not_keep_what_its_guards_take_out() -> None:
-    memory, model = ChatMemory(), provider("Hello.", "Yes.")
+    memory, model = ChatMemory(), strict_provider("Hello.", "Yes.")
     guards = InputGuardrails(masked("Ann"))
     friday = ReActAgent("Friday", "You help.", model, memory=memory, interceptors=[guards])
     friday.reply("I am Ann.")
@@ -251,7 +284,7 @@ def test_the_memory_of_an_agent_does_not_keep_what_its_guards_take_out() -> None
 
 
 def test_guards_behind_the_retrieval_of_an_agent_see_what_was_retrieved() -> None:
-    memory, model = ChatMemory(), provider("Hello.")
+    memory, model = ChatMemory(), strict_provider("Hello.")
     around: list[Interceptor] = [RetrievalAugmentor(Notes()), InputGuardrails(masked("Ann"))]
     ReActAgent("Friday", "You help.", model, memory=memory, interceptors=around).reply("Who?")
     assert "*** is 31." in model.requests[0].messages[-1].text
@@ -261,7 +294,7 @@ def test_guards_behind_the_retrieval_of_an_agent_see_what_was_retrieved() -> Non
 def test_an_agent_refuses_an_order_that_gives_wrong_results() -> None:
     around: list[Interceptor] = [OutputGuardrails(not_bad), ChatMemory()]
     with pytest.raises(DefinitionError) as error:
-        ReActAgent("Friday", "You help.", provider(), interceptors=around)
+        ReActAgent("Friday", "You help.", strict_provider(), interceptors=around)
     assert str(error.value) == (
         "Friday.reply: OutputGuardrails comes before ChatMemory, so memory stores an answer before it "
         "was accepted; put ChatMemory first"
@@ -275,12 +308,12 @@ REPLIES = st.one_of(
     st.sampled_from(["fine", "a name", "bad", BROKEN, ModelServerError("gone")]),
     st.lists(
         st.sampled_from([LOOK, PAY, ("tell", "{}"), ("none", "{}"), ("look", "{}")]), min_size=1, max_size=3
-    ).map(lambda made: calls(*made)),
+    ).map(lambda made: tool_calls_reply(*made)),
 )
 
 
 def outcome_of(
-    kind: Callable[[Asks], str], script: list[Any], *, waits: bool = False, attempts: int = 4
+    kind: Callable[[TextService], str], script: list[Any], *, waits: bool = False, attempts: int = 4
 ) -> tuple[list[str], tuple[Message, ...]]:
     """What two calls in one conversation gave, by a name where it was an error, and what memory keeps."""
 
@@ -289,11 +322,11 @@ def outcome_of(
         """Tells."""
         return "bad"
 
-    memory, model = ChatMemory(), provider(*script, *["fine"] * 40)
+    memory, model = ChatMemory(), strict_provider(*script, *["fine"] * 40)
     around: list[Interceptor] = [memory, OutputGuardrails(not_bad, masked("name"), max_attempts=10)]
     tools = [look, tell, paying(needs_approval=waits)]
     budget = Budget(max_attempts=attempts, first_wait=0)
-    service = create(Asks, model, tools=tools, interceptors=around, budget=budget)
+    service = create(TextService, model, tools=tools, interceptors=around, budget=budget)
     given = []
     for _ in range(2):
         before = memory.messages()
@@ -311,14 +344,14 @@ def outcome_of(
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(st.lists(REPLIES, max_size=8))
 def test_all_kinds_of_calls_give_and_keep_the_same(script: list[Any]) -> None:
-    first, *others = (outcome_of(kind, script) for kind in KINDS.values())
+    first, *others = (outcome_of(kind, script) for kind in CALL_KINDS.values())
     assert all(one == first for one in others)
 
 
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(st.lists(REPLIES.filter(lambda reply: not isinstance(reply, Exception)), max_size=8))
 def test_calls_that_wait_give_and_keep_what_others_do(script: list[Any]) -> None:
-    def blocking(service: Asks) -> str:
+    def blocking(service: TextService) -> str:
         return str(approved(service.ask))
 
     waited = outcome_of(blocking, script, waits=True, attempts=40)

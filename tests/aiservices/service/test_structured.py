@@ -326,7 +326,7 @@ def test_all_faults_are_told_at_once() -> None:
     assert [str(problem).partition(";")[0][:60] for problem in caught.value.problems] == [
         "structured: temperature is 9",
         "structured: the strategy 'some' is unknown",
-        "structured: the JSON Schema 'value' is invalid at #/type: 5 i",
+        "structured: the JSON Schema 'value' is invalid at #/type: 5 ",
         "structured: the model 'nope:x' is unknown: its provider must",
     ]
 

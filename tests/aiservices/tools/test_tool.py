@@ -664,15 +664,15 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (untyped, "the tool untyped does not say of what type its parameter city is"),
-        (any_number, "the tool any_number has the parameter *cities: 'str'; a model gives arguments by name"),
-        (any_name, "the tool any_name has the parameter **cities: 'str'; a model gives arguments by name"),
-        (by_position, "the tool by_position has the parameter city: 'str'; a model gives arguments by name"),
+        (untyped, "the parameter city of the tool untyped has no type annotation"),
+        (any_number, "the tool any_number has the parameter *cities: 'str'; models pass arguments by name"),
+        (any_name, "the tool any_name has the parameter **cities: 'str'; models pass arguments by name"),
+        (by_position, "the tool by_position has the parameter city: 'str'; models pass arguments by name"),
         (
             unknown_name,
             "an annotation of the tool unknown_name cannot be resolved: name 'Nowhere' is not defined",
         ),
-        (of_a_call, "the tool of_a_call needs said, which no tool is given; give it a default"),
+        (of_a_call, "the tool of_a_call needs said, which tools do not get; give it a default"),
         (without_time, "the timeout of the tool without_time is 0; it must be greater than 0"),
         (spaced, f"'get weather' is not a valid tool name; {NAMES}"),
         (long_name, f"'{'x' * 65}' is not a valid tool name; {NAMES}"),
@@ -683,10 +683,10 @@ NAMES = "use 1 to 64 characters of a-z, A-Z, 0-9, _ and -"
         ([weather], "list has no tools: decorate its methods with @tool"),
         (None, "NoneType has no tools: decorate its methods with @tool"),
         (asyncio, "module has no tools: decorate its methods with @tool"),
-        (Shop.sell, "the tool sell does not say of what type its parameter self is"),
+        (Shop.sell, "the parameter self of the tool sell has no type annotation"),
         (
             max,
-            "the tool max does not say what its parameters are: "
+            "the signature of the tool max is unknown: "
             "no signature found for builtin <built-in function max>",
         ),
     ],

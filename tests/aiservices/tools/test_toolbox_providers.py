@@ -11,22 +11,22 @@ from typing import Annotated, Any, Protocol
 import pytest
 from tool_calling import (
     ANN,
-    KINDS,
+    CALL_KINDS,
     NATIVE,
-    SEARCH,
+    SEARCH_CALL,
     STRICT,
     TOOLS,
-    People,
+    AsyncTextService,
+    PersonService,
     Unsafe,
-    Waits,
     aadd,
     add,
-    asks,
-    calls,
-    every_kind,
+    every_call_kind,
     messages_to,
-    provider,
     search,
+    strict_provider,
+    text_service,
+    tool_calls_reply,
 )
 
 from aiservices import (
@@ -63,7 +63,7 @@ def reserve(
 @pytest.mark.parametrize("capabilities", [TOOLS, STRICT])
 def test_what_is_given_to_tools_is_never_in_a_request(capabilities: Capabilities) -> None:
     arguments = '{"what": "opera", "seats": 2, "user": "mallory"}'
-    model = provider(calls(("reserve", arguments)), "Booked.", capabilities=capabilities)
+    model = strict_provider(tool_calls_reply(("reserve", arguments)), "Booked.", capabilities=capabilities)
     service = create(Books, model, tools=[reserve])
     assert service.book("opera", "ann-7", "session-9") == "Booked."
     first = repr(model.requests[0])
@@ -94,11 +94,11 @@ class AsyncProvides(Provides):
         return super().tools(invocation)
 
 
-@every_kind
+@every_call_kind
 def test_a_provider_adds_tools_to_a_call(kind: str) -> None:
     provides = Provides(search)
-    model = provider(calls(SEARCH), "Done.")
-    assert KINDS[kind](asks(model, add, provides)) == "Done."
+    model = strict_provider(tool_calls_reply(SEARCH_CALL), "Done.")
+    assert CALL_KINDS[kind](text_service(model, add, provides)) == "Done."
     tooling = model.requests[0].tooling
     assert tooling is not None
     assert [one.name for one in tooling.tools] == ["add", "search"]
@@ -107,15 +107,15 @@ def test_a_provider_adds_tools_to_a_call(kind: str) -> None:
 
 
 def test_an_async_provider_and_its_async_tools_serve_async_methods() -> None:
-    model = provider(calls(("aadd", '{"a": 1, "b": 2}')), "Done.")
-    service = create(Waits, model, tools=[AsyncProvides(aadd)])
+    model = strict_provider(tool_calls_reply(("aadd", '{"a": 1, "b": 2}')), "Done.")
+    service = create(AsyncTextService, model, tools=[AsyncProvides(aadd)])
     assert asyncio.run(service.ask("x")) == "Done."
     assert messages_to(model)[-1].text == "3"
 
 
 def test_a_provider_without_tools_leaves_a_plain_call() -> None:
-    model = provider("Done.")
-    assert asks(model, Provides()).ask("x") == "Done."
+    model = strict_provider("Done.")
+    assert text_service(model, Provides()).ask("x") == "Done."
     assert model.requests[0].tooling is None
 
 
@@ -128,16 +128,16 @@ def needs_user(user: Annotated[str, ToolContext]) -> None: ...
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (add, "Asks.ask: two tools are called add; rename one of them"),
-        (no_type, "Asks.ask: the tool no_type does not say of what type its parameter city is"),
-        (aadd, "Asks.ask: the tool aadd is async; only async methods can call it"),
-        (needs_user, "Asks.ask: the tool needs_user needs user, and the method has no such parameter"),
+        (add, "TextService.ask: two tools are called add; rename one of them"),
+        (no_type, "TextService.ask: the parameter city of the tool no_type has no type annotation"),
+        (aadd, "TextService.ask: the tool aadd is async; only async methods can call it"),
+        (needs_user, "TextService.ask: the tool needs_user needs user, and the method has no such parameter"),
     ],
 )
 def test_provided_tools_that_cannot_be_are_told_before_a_model_is_asked(given: Any, said: str) -> None:
-    model = provider("Done.")
+    model = strict_provider("Done.")
     with pytest.raises(DefinitionError) as caught:
-        asks(model, add, Provides(given)).ask("x")
+        text_service(model, add, Provides(given)).ask("x")
     assert (str(caught.value), model.requests) == (said, [])
 
 
@@ -147,7 +147,7 @@ def test_a_provider_that_fails_ends_the_call_with_its_error() -> None:
             raise Unsafe("no registry")
 
     with pytest.raises(Unsafe, match="no registry"):
-        asks(provider("Done."), Broken()).ask("x")
+        text_service(strict_provider("Done."), Broken()).ask("x")
 
 
 def needs_session(session: Annotated[str, MemoryId]) -> None: ...
@@ -155,8 +155,8 @@ def needs_session(session: Annotated[str, MemoryId]) -> None: ...
 
 def test_a_provided_tool_is_not_given_nothing_in_the_place_of_a_memory_id() -> None:
     with pytest.raises(DefinitionError) as caught:
-        asks(provider("Done."), Provides(needs_session)).ask("x")
-    said = "Asks.ask: the tool needs_session needs session, and the method has no such parameter"
+        text_service(strict_provider("Done."), Provides(needs_session)).ask("x")
+    said = "TextService.ask: the tool needs_session needs session, and the method has no such parameter"
     assert str(caught.value) == said
 
 
@@ -165,11 +165,11 @@ def test_a_provided_tool_is_not_taken_for_the_one_that_gives_the_answer(capabili
     def greet(name: str, age: int) -> str:
         return f"Hello, {name}."
 
-    model = provider(calls(("Person", ANN)), capabilities=capabilities)
-    service = create(People, model, tools=[Provides(tool(name="Person")(greet))])
+    model = strict_provider(tool_calls_reply(("Person", ANN)), capabilities=capabilities)
+    service = create(PersonService, model, tools=[Provides(tool(name="Person")(greet))])
     with pytest.raises(DefinitionError) as caught:
         service.find("x")
-    said = "People.find: the tool Person has the name of the tool that gives the answer; rename it"
+    said = "PersonService.find: the tool Person has the name of the tool that gives the answer; rename it"
     assert (str(caught.value), model.requests) == (said, [])
 
 
@@ -199,8 +199,8 @@ class Makes:
 
 
 def told_in_two_calls(make: Callable[[], Any], capabilities: Capabilities) -> list[ToolSpecification]:
-    model = provider("1", "2", capabilities=capabilities)
-    service = asks(model, Makes(make))
+    model = strict_provider("1", "2", capabilities=capabilities)
+    service = text_service(model, Makes(make))
     service.ask("x")
     service.ask("x")
     told = []
@@ -221,9 +221,9 @@ def test_a_tool_that_is_given_again_is_taken_apart_once(
 
 def test_methods_that_are_taken_apart_once_are_called_on_their_own_objects() -> None:
     owners = iter(["Ann", "Bob"])
-    one = calls(("find", '{"title": "Emma"}'))
-    model = provider(one, "1", one, "2")
-    service = asks(model, Makes(lambda: Shelf(next(owners))))
+    one = tool_calls_reply(("find", '{"title": "Emma"}'))
+    model = strict_provider(one, "1", one, "2")
+    service = text_service(model, Makes(lambda: Shelf(next(owners))))
     service.ask("x")
     service.ask("x")
     assert [messages_to(model, number)[-1].text for number in (1, 3)] == ["Emma of Ann", "Emma of Bob"]

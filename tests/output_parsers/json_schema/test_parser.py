@@ -83,7 +83,7 @@ def test_importing_the_package_loads_neither_this_module_nor_jsonschema() -> Non
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_schema_is_the_one_that_was_given() -> None:
+def test_the_schema_is_the_one_of_the_user() -> None:
     parser = schema_parser(PERSON)
     assert isinstance(parser, TypeParser)
     assert parser.schema == PERSON
@@ -100,13 +100,13 @@ def test_a_schema_that_is_changed_afterwards_does_not_change_its_parser() -> Non
     assert parser.schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-def test_any_mapping_is_a_schema() -> None:
+def test_any_mapping_is_accepted_as_a_schema() -> None:
     parser = schema_parser(MappingProxyType({"enum": ("a", "b"), "title": "Letter"}))
     assert parser.schema == {"enum": ["a", "b"], "title": "Letter"}
     assert parser.parse("B") == "b"
 
 
-def test_a_reference_at_the_root_is_put_in_place() -> None:
+def test_a_reference_at_the_root_is_replaced_by_its_target() -> None:
     schema = {"$ref": "#/$defs/Node", "$defs": {"Node": {"type": "object", "properties": {"next": {}}}}}
     assert schema_parser(schema).schema == {
         "type": "object",
@@ -115,7 +115,7 @@ def test_a_reference_at_the_root_is_put_in_place() -> None:
     }
 
 
-def test_the_instructions_show_the_form_in_few_words() -> None:
+def test_the_instructions_show_the_hint() -> None:
     assert schema_parser(PERSON).format_instructions() == (
         "Reply with JSON only, in this form:\n"
         "{\n"
@@ -146,7 +146,7 @@ def test_the_instructions_show_the_form_in_few_words() -> None:
         ({"type": ["string", "integer"], "maxLength": 3}, "string (at most 3 characters) | integer"),
     ],
 )
-def test_the_hint_is_short_or_the_schema_itself(schema: dict[str, Any], hint: str) -> None:
+def test_the_hint_is_short_or_the_whole_schema(schema: dict[str, Any], hint: str) -> None:
     assert schema_parser(schema).hint == hint
 
 
@@ -181,7 +181,7 @@ def test_the_hint_is_short_or_the_schema_itself(schema: dict[str, Any], hint: st
         ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1}, "2", 2),
     ],
 )
-def test_what_is_valid_is_read_as_it_stands(schema: dict[str, Any], text: str, value: Any) -> None:
+def test_valid_data_is_returned_unchanged(schema: dict[str, Any], text: str, value: Any) -> None:
     reading = schema_parser(schema).read(text, Leniency.NONE)
     assert same(reading.value, value)
     assert reading.coercions == ()
@@ -242,7 +242,7 @@ def test_what_is_valid_is_read_as_it_stands(schema: dict[str, Any], text: str, v
         ),
     ],
 )
-def test_what_is_nearly_valid_is_aligned_step_by_step(
+def test_nearly_valid_data_is_aligned_and_every_coercion_recorded(
     schema: dict[str, Any], text: str, value: Any, said: list[str]
 ) -> None:
     found, taken = steps(schema, text)
@@ -259,7 +259,7 @@ def test_nothing_is_aligned_without_leniency() -> None:
     )
 
 
-def test_what_stands_around_the_json_is_left_out() -> None:
+def test_text_around_the_json_is_dropped() -> None:
     text = 'Here you are:\n```json\n{"first_name": "Ann", "age": 3}\n```\nAnything else?'
     assert steps(PERSON, text) == ({"first_name": "Ann", "age": 3}, ["$: text around the JSON left out"])
 
@@ -340,7 +340,7 @@ def test_what_stands_around_the_json_is_left_out() -> None:
         ),
     ],
 )
-def test_what_is_not_valid_is_refused_in_few_words(
+def test_invalid_data_is_refused_with_a_short_message(
     schema: dict[str, Any], text: str, said: list[str]
 ) -> None:
     assert problems(schema, text) == said
@@ -372,7 +372,7 @@ def test_a_value_nested_too_deeply_is_refused() -> None:
         ({"title": "a", "items": {"$ref": "#/title"}}, "#/items/$ref", "'#/title' is not a schema"),
     ],
 )
-def test_a_broken_schema_is_told_when_the_parser_is_made(
+def test_an_invalid_schema_is_reported_when_the_parser_is_created(
     schema: dict[str, Any], pointer: str, reason: str
 ) -> None:
     with pytest.raises(UnsupportedTypeError) as error:
@@ -382,13 +382,13 @@ def test_a_broken_schema_is_told_when_the_parser_is_made(
     assert str(error.value) == f"the JSON Schema 'Thing' is invalid at {pointer}: {reason}"
 
 
-def test_what_is_no_mapping_is_no_schema() -> None:
+def test_only_a_mapping_is_accepted_as_a_schema() -> None:
     with pytest.raises(InvalidSchemaError) as error:
         schema_parser([1])  # type: ignore[arg-type]
     assert str(error.value) == "the JSON Schema 'value' is invalid at #: a mapping is expected, not list"
 
 
-def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
+def test_references_have_the_same_target_inside_an_envelope() -> None:
     inner = schema_parser(
         {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "integer"}}}
     )
@@ -417,7 +417,7 @@ def test_references_lead_to_the_same_place_inside_an_envelope() -> None:
     assert plain.with_envelope().parse('{"value": "7"}') == 7
 
 
-def test_a_growing_reply_is_shown_as_plain_json_that_only_grows() -> None:
+def test_the_snapshots_of_a_stream_are_plain_json_that_only_grows() -> None:
     reader = PartialReader(schema_parser(PERSON))
     shown = []
     chunks = [
@@ -444,7 +444,7 @@ def test_a_growing_reply_is_shown_as_plain_json_that_only_grows() -> None:
     assert reader.finish().value == shown[-1]
 
 
-def test_a_growing_reply_of_which_nothing_is_known_is_shown_too() -> None:
+def test_a_stream_with_an_unrestricted_schema_has_snapshots_too() -> None:
     reader = PartialReader(schema_parser({"not": {"type": "null"}}))
     reader.feed('{"a": [1, {"b": "te')
     assert reader.snapshot().to_python() == {"a": [1, {"b": "te"}]}
@@ -471,19 +471,19 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
         },
     ],
 )
-def test_a_function_gives_its_name_its_description_and_its_parameters(function: dict[str, Any]) -> None:
+def test_a_function_has_a_name_a_description_and_parameters(function: dict[str, Any]) -> None:
     assert is_function(function)
     assert function_schema(function) == ("weather", "Tells it.", WEATHER)
 
 
-def test_a_function_without_parameters_takes_an_empty_object() -> None:
+def test_a_function_without_parameters_expects_an_empty_object() -> None:
     empty = {"type": "object", "properties": {}, "additionalProperties": False}
     assert function_schema({"name": "now"}) == ("now", None, empty)
     assert schema_parser(empty).parse("{}") == {}
     assert problems(empty, '{"a": 1}') == ["$.a: the object has no field of this name"]
 
 
-def test_a_bare_schema_goes_by_its_title() -> None:
+def test_a_bare_schema_is_named_by_its_title() -> None:
     assert not is_function(PERSON)
     assert function_schema(PERSON) == ("Person", "Somebody.", PERSON)
     assert function_schema(WEATHER) == ("value", None, WEATHER)
@@ -502,7 +502,7 @@ def test_a_bare_schema_goes_by_its_title() -> None:
         ),
     ],
 )
-def test_a_broken_function_is_told(function: dict[str, Any], said: str) -> None:
+def test_an_invalid_function_is_reported(function: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         function_schema(function)
 
@@ -627,7 +627,7 @@ def test_a_valid_value_is_read_back_and_never_another_one(
 
 @QUICK
 @given(schemas_and_values())
-def test_what_is_read_without_leniency_is_what_jsonschema_takes(drawn: tuple[dict[str, Any], Any]) -> None:
+def test_without_leniency_exactly_the_valid_values_are_read(drawn: tuple[dict[str, Any], Any]) -> None:
     schema, value = drawn
     found = outcome(lambda: schema_parser(schema).read(json.dumps(value), Leniency.NONE))
     if Draft202012Validator(schema).is_valid(value):
@@ -639,7 +639,7 @@ def test_what_is_read_without_leniency_is_what_jsonschema_takes(drawn: tuple[dic
 
 @QUICK
 @given(schemas_and_values())
-def test_a_growing_reply_ends_as_the_whole_one(drawn: tuple[dict[str, Any], Any]) -> None:
+def test_a_streamed_reply_ends_with_the_value_of_the_whole_reply(drawn: tuple[dict[str, Any], Any]) -> None:
     schema, value = drawn
     parser, text = schema_parser(schema), json.dumps(value)
     reader = PartialReader(parser)

@@ -59,7 +59,7 @@ def test_the_string_parser_changes_nothing(text: str) -> None:
     assert StrOutputParser().parse(text) == text
 
 
-def test_the_string_parser_asks_for_nothing() -> None:
+def test_the_string_parser_has_no_instructions() -> None:
     assert StrOutputParser().format_instructions() == ""
     assert StrOutputParser().schema is None
 
@@ -86,7 +86,7 @@ def test_the_json_parser_gives_values_of_its_type() -> None:
     assert JsonOutputParser(output_type=Point).parse('{"x": 1}') == Point(1)
 
 
-def test_json_that_is_cut_off_is_no_value() -> None:
+def test_truncated_json_is_refused() -> None:
     assert "the JSON is cut off" in refusal(JsonOutputParser(), '```json\n{"foo": "bar", "a": [1')
 
 
@@ -98,7 +98,7 @@ def test_the_pydantic_parser_says_what_is_wrong_with_a_field() -> None:
     assert [problem.path for problem in error.value.problems] == ["$.rating"]
 
 
-def test_a_parser_by_type_is_that_of_the_type() -> None:
+def test_a_parser_by_type_gives_the_same_results_as_the_parser_of_the_type() -> None:
     parser, own = PydanticOutputParser(Joke), parser_for(Joke)
     assert (parser.schema, parser.format_instructions()) == (own.schema, own.format_instructions())
     assert parser.read('{"setup": "Why?", "rating": "7"}').coercions == (
@@ -109,7 +109,7 @@ def test_a_parser_by_type_is_that_of_the_type() -> None:
     assert PydanticOutputParser(int | None).parse("null") is None
 
 
-def test_a_type_that_nothing_reads_is_the_programmers_error() -> None:
+def test_an_unsupported_type_raises_an_error_at_creation() -> None:
     with pytest.raises(UnsupportedTypeError):
         PydanticOutputParser(types.FunctionType)
 
@@ -119,7 +119,7 @@ def test_an_enum_is_read_by_value_or_name(text: str) -> None:
     assert EnumOutputParser(Color).parse(text) is Color.RED
 
 
-def test_an_enum_refuses_what_names_no_member_or_two() -> None:
+def test_an_enum_refuses_a_text_that_names_no_member_or_two_members() -> None:
     assert refusal(EnumOutputParser(enum=Color), "FOO") == (
         'cannot read the reply: $: expected one of "red", "green", "blue"; it names none of them, '
         "found \"FOO\" (the reply: 'FOO')"
@@ -133,7 +133,7 @@ CONFIDENCE = RegexOutputParser(
 ANSWER = "Foo\nConfidence: A. Explanation: Paris is the capital of France according to Wikipedia."
 
 
-def test_a_pattern_gives_its_groups_by_key() -> None:
+def test_a_pattern_returns_its_groups_by_key() -> None:
     assert CONFIDENCE.parse(ANSWER) == {
         "confidence": "A",
         "explanation": "Paris is the capital of France according to Wikipedia.",
@@ -169,7 +169,7 @@ def test_a_match_in_the_reasoning_does_not_count_unless_the_pattern_wants_it() -
         ("(a)", ["a"], "b", "the default output key 'b' is not one of the output keys a"),
     ],
 )
-def test_a_pattern_that_cannot_work_is_the_programmers_error(
+def test_an_unusable_pattern_raises_an_error_at_creation(
     pattern: str, keys: list[str], default: str | None, message: str
 ) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the whole message is compared
@@ -192,7 +192,7 @@ def test_a_datetime_is_read_in_the_default_format(value: datetime, form: str) ->
     assert DatetimeOutputParser().parse(form.format(written)) == value
 
 
-def test_a_datetime_is_read_in_a_format_of_ones_own() -> None:
+def test_a_datetime_is_read_in_a_custom_format() -> None:
     assert DatetimeOutputParser(format="%d.%m.%Y").parse("04.07.2023") == datetime(2023, 7, 4)
     zone = timezone(timedelta(hours=2))
     parser = DatetimeOutputParser("%Y-%m-%d %H:%M%z")
@@ -207,7 +207,7 @@ def test_a_datetime_in_another_format_is_refused(text: str) -> None:
     )
 
 
-def test_a_format_that_is_none_is_the_programmers_error() -> None:
+def test_an_invalid_format_raises_an_error_at_creation() -> None:
     with pytest.raises(ValueError, match="'%Q' is not a valid datetime format"):
         DatetimeOutputParser("%Q")
     assert DatetimeOutputParser("%H:%M").format_instructions() == (

@@ -61,7 +61,7 @@ def test_a_comma_list_is_read_as_langchain_reads_it(text: str, items: list[str])
         ("<think>one, two</think>foo, bar", ["foo", "bar"]),
     ],
 )
-def test_a_comma_list_is_read_without_what_is_around_it(text: str, items: list[str]) -> None:
+def test_a_comma_list_is_read_without_the_text_around_it(text: str, items: list[str]) -> None:
     assert COMMA.parse(text) == items
 
 
@@ -75,7 +75,7 @@ def test_a_comma_list_is_read_without_what_is_around_it(text: str, items: list[s
         ('"a, b" c, d', "$[0]: there is text after the closing quote of this item"),
     ],
 )
-def test_a_comma_list_that_is_none_or_unclear_is_refused(text: str, message: str) -> None:
+def test_an_empty_or_ambiguous_comma_list_is_refused(text: str, message: str) -> None:
     assert refusal(COMMA, text) == f"cannot read the reply: {message} (the reply: {text!r})"
 
 
@@ -117,7 +117,7 @@ def test_a_numbered_list_is_read_as_langchain_reads_it(text: str, items: list[st
         ("There are no results.", []),
     ],
 )
-def test_a_numbered_list_is_read_whole_and_without_the_prose(text: str, items: list[str]) -> None:
+def test_a_numbered_list_is_read_completely_and_without_the_prose(text: str, items: list[str]) -> None:
     assert NUMBERED.parse(text) == items
 
 

@@ -52,7 +52,7 @@ def problems(parser: OutputParser[Any], text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("parser", "text"), [(JSON_DICT, FENCED), (MULTI, TAGGED)])
-def test_a_response_is_given_back_with_what_was_parsed(
+def test_a_response_is_returned_with_the_parsed_dict(
     parser: MarkdownJsonDictParser | MultiTaggedContentParser, text: str
 ) -> None:
     response = TextResponse(text, metadata={"id": 7})
@@ -65,14 +65,14 @@ def test_a_response_is_given_back_with_what_was_parsed(
     assert parser.to_metadata(PARSED) == {"end_discussion": True}
 
 
-def test_memory_and_content_get_everything_and_metadata_nothing_by_default() -> None:
+def test_by_default_memory_and_content_get_the_whole_dict_and_metadata_nothing() -> None:
     assert REGEX.to_memory(PARSED) == PARSED
     assert REGEX.to_content(PARSED) == PARSED
     assert REGEX.to_metadata(PARSED) is None
     assert RegexTaggedContentParser(keys_to_memory=None).to_memory(PARSED) is None
 
 
-def test_a_key_that_was_not_parsed_is_missed_unless_it_may_be_missing() -> None:
+def test_a_missing_key_is_an_error_unless_it_is_allowed() -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the whole message is compared
         JSON_DICT.to_memory({"speak": "Hi!"})
     assert str(error.value) == (
@@ -98,7 +98,7 @@ def test_a_json_dict_is_read_with_or_without_its_fence(text: str) -> None:
     assert JSON_DICT.parse(text) == PARSED
 
 
-def test_a_json_dict_says_which_keys_it_lacks() -> None:
+def test_missing_keys_of_a_json_dict_are_named() -> None:
     parser = MarkdownJsonDictParser(required_keys=["speak", "thought", "mood"])
     assert problems(parser, '```json\n{"thought": "xxx"}\n```') == [
         "$: these required keys are missing: speak, mood, found an object with thought"
@@ -107,7 +107,7 @@ def test_a_json_dict_says_which_keys_it_lacks() -> None:
     assert "cut off" in problems(parser, '```json\n{"speak": "He')[0]
 
 
-def test_a_content_hint_is_shown_as_text_as_json_or_as_the_fields_of_a_model() -> None:
+def test_a_content_hint_is_shown_as_text_json_or_the_fields_of_a_model() -> None:
     assert JSON_DICT.format_instructions() == (
         f"Reply with a JSON object in a fenced block, as follows:\n```json\n{HINT}\n```\n"
         "It must have these keys: speak."
@@ -121,7 +121,7 @@ def test_a_content_hint_is_shown_as_text_as_json_or_as_the_fields_of_a_model() -
     assert "what you speak" in shown
 
 
-def test_a_model_as_content_hint_checks_and_converts_the_values() -> None:
+def test_a_model_as_content_hint_validates_and_converts_the_values() -> None:
     parser = MarkdownJsonDictParser(content_hint=Said)
     text = '```json\n   {\n      "speak" : "Hello, world!",\n      "end_discussion" : "true"\n   }\n   ```'
     assert parser.parse(text) == {"speak": "Hello, world!", "end_discussion": True}
@@ -130,7 +130,7 @@ def test_a_model_as_content_hint_checks_and_converts_the_values() -> None:
     ]
 
 
-def test_given_tags_are_asked_for() -> None:
+def test_the_instructions_ask_for_the_given_tags() -> None:
     assert MULTI.format_instructions() == (
         "Reply with these tags; the content between [END_DISCUSSION] and [/END_DISCUSSION] must be JSON:\n"
         "[SPEAK]what you speak[/SPEAK]\n"
@@ -161,7 +161,7 @@ def test_given_tags_are_asked_for() -> None:
         ("<think>" + TAGGED, ["$: the reply ends inside its reasoning"]),
     ],
 )
-def test_given_tags_that_are_missing_or_unfit_are_named(text: str, expected: list[str]) -> None:
+def test_missing_and_unfit_tags_are_named_in_the_error(text: str, expected: list[str]) -> None:
     assert problems(MULTI, text) == expected
 
 
@@ -170,7 +170,7 @@ def test_tags_inside_a_content_and_in_the_reasoning_are_not_the_answer() -> None
     assert MULTI.parse(text) == {**PARSED, "thought": "Say [SPEAK]Hi[/SPEAK]?"}
 
 
-def test_a_beginning_that_holds_another_one_is_its_own_tag() -> None:
+def test_an_opening_tag_that_contains_another_one_is_a_tag_of_its_own() -> None:
     parser = MultiTaggedContentParser(
         TaggedContent("any", "```", "text", "```"),
         TaggedContent("data", "```json", "JSON", "```", parse_json=True),
@@ -178,7 +178,7 @@ def test_a_beginning_that_holds_another_one_is_its_own_tag() -> None:
     assert parser.parse("```json\n{'a': 1}\n``` and ```\nx\n```") == {"any": "\nx\n", "data": {"a": 1}}
 
 
-def test_tags_may_be_missing_where_that_is_said_but_not_be_cut_off() -> None:
+def test_optional_tags_may_be_missing_but_not_truncated() -> None:
     parser = MultiTaggedContentParser(
         TaggedContent("a", "<a>", "x", "</a>"),
         TaggedContent("b", "<b>", "x", "</b>"),
@@ -201,7 +201,7 @@ A = TaggedContent("a", "<a>", "x", "</a>")
         ([A], ["b"], "keys_allow_missing names b; the names are: a"),
     ],
 )
-def test_tags_that_cannot_be_told_apart_are_the_programmers_error(
+def test_ambiguous_tags_raise_an_error_at_creation(
     tags: list[TaggedContent], allowed: list[str], message: str
 ) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the whole message is compared

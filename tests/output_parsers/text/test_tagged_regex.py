@@ -21,7 +21,7 @@ def problems(parser: RegexTaggedContentParser, text: str) -> list[str]:
     return [str(problem) for problem in error.value.problems]
 
 
-def test_tags_are_read_without_knowing_their_names() -> None:
+def test_tags_with_any_name_are_read() -> None:
     text = "<thought>I add 40\nand 2.</thought><number>42</number>\n<code>if 1 < 2:\n    print()</code>"
     assert REGEX.parse(TextResponse(text)).parsed == {
         "thought": "I add 40\nand 2.",
@@ -45,7 +45,7 @@ def test_tags_are_read_without_knowing_their_names() -> None:
         ("First <a>1</a>?</think><a>2</a>", {"a": 2}),
     ],
 )
-def test_content_of_a_tag_is_json_where_it_is_exact_and_text_elsewhere(text: str, parsed: Any) -> None:
+def test_content_of_a_tag_is_read_as_json_only_if_it_is_exact_json(text: str, parsed: Any) -> None:
     assert REGEX.parse(text) == parsed
 
 
@@ -63,11 +63,11 @@ def test_content_of_a_tag_stays_text_when_json_is_not_tried() -> None:
         ("<think>Is it <a>1</a>", "$: the reply ends inside its reasoning"),
     ],
 )
-def test_tags_that_are_unclear_are_refused(text: str, problem: str) -> None:
+def test_ambiguous_tags_are_refused(text: str, problem: str) -> None:
     assert problems(REGEX, text) == [problem]
 
 
-def test_required_tags_are_asked_for_and_missed() -> None:
+def test_required_tags_are_in_the_instructions_and_their_absence_is_an_error() -> None:
     parser = RegexTaggedContentParser(required_keys=["think", "number"])
     assert parser.parse("<think>Hm.</think><number>1</number>") == {"think": "Hm.", "number": 1}
     assert problems(parser, "<number>1</number>") == [
@@ -81,7 +81,7 @@ def test_required_tags_are_asked_for_and_missed() -> None:
     assert REGEX.format_instructions() == ""
 
 
-def test_tags_are_found_by_a_pattern_of_ones_own() -> None:
+def test_tags_are_found_by_a_custom_pattern() -> None:
     pattern = r"\[(?P<name>\w+)\](?P<content>.*?)\[/(?P=name)\]"
     parser = RegexTaggedContentParser(pattern, required_keys=["SPEAK"])
     assert parser.parse(TAGGED) == {"SPEAK": "Hello, world!", "THOUGHT": "xxx", "END_DISCUSSION": True}
@@ -95,7 +95,7 @@ def test_tags_are_found_by_a_pattern_of_ones_own() -> None:
         ("(?P<name>a)", "the pattern '(?P<name>a)' has no group named 'content'"),
     ],
 )
-def test_a_pattern_without_name_and_content_is_the_programmers_error(pattern: str, message: str) -> None:
+def test_a_pattern_without_name_and_content_raises_an_error_at_creation(pattern: str, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  # the whole message is compared
         RegexTaggedContentParser(pattern)
     assert str(error.value) == message
@@ -108,7 +108,7 @@ def test_a_pattern_without_name_and_content_is_the_programmers_error(pattern: st
         min_size=1,
     )
 )
-def test_tagged_texts_are_read_back(contents: dict[str, str]) -> None:
+def test_written_tags_are_read_back(contents: dict[str, str]) -> None:
     required = list(contents)
     parser = RegexTaggedContentParser(try_parse_json=False, required_keys=required)
     assert parser.parse("\n".join(f"<{name}>{text}</{name}>" for name, text in contents.items())) == contents

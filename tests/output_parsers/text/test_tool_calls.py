@@ -89,7 +89,7 @@ TYPED: PydanticToolsParser[list[Any]] = PydanticToolsParser(tools=[NameCollector
         (JsonOutputKeyToolsParser("Other", first_tool_only=True), None, None),
     ],
 )
-def test_calls_are_given_in_the_shape_of_langchain(parser: Any, value: Any, value_of_none: Any) -> None:
+def test_calls_are_returned_in_the_shape_of_langchain(parser: Any, value: Any, value_of_none: Any) -> None:
     assert parser.parse_calls(CALLS) == value
     assert parser.parse_calls([]) == value_of_none
     written = [{"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)} for call in CALLS]
@@ -97,11 +97,11 @@ def test_calls_are_given_in_the_shape_of_langchain(parser: Any, value: Any, valu
 
 
 @pytest.mark.parametrize("arguments", ["", " ", "null", "{}"])
-def test_a_call_without_arguments_has_none(arguments: str) -> None:
+def test_a_call_without_arguments_has_an_empty_dict(arguments: str) -> None:
     assert JsonOutputToolsParser().parse_calls([Call("now", arguments)]) == [{"type": "now", "args": {}}]
 
 
-def test_arguments_are_read_with_the_leniency_of_any_reply_and_every_step_is_told() -> None:
+def test_arguments_are_read_leniently_and_every_coercion_is_recorded() -> None:
     call = Call("Forecast", "{'temperature': '25', 'forecast': 'Sunny',}")
     reading = TYPED.read_calls([NAMES, call])
     assert reading.value == [NAMES_VALUE, WEATHER_VALUE]
@@ -115,7 +115,7 @@ def test_arguments_are_read_with_the_leniency_of_any_reply_and_every_step_is_tol
         TYPED.read_calls([call], leniency=Leniency.NONE)
 
 
-def test_every_fault_of_every_call_is_told_with_its_path() -> None:
+def test_every_problem_of_every_call_is_reported_with_its_path() -> None:
     calls = [
         Call("NameCollector", '{"names": [1, {}]}'),
         Call("Weather", "{}"),
@@ -146,7 +146,7 @@ def test_a_written_call_of_an_unknown_tool_lists_the_known_ones() -> None:
     )
 
 
-def test_a_single_written_call_needs_no_array() -> None:
+def test_a_single_call_as_text_needs_no_array() -> None:
     assert TYPED.parse(f'{{"name": "Forecast", "arguments": {WEATHER.arguments}}}') == [WEATHER_VALUE]
     assert JsonOutputToolsParser(return_id=True).parse('{"name": "now", "arguments": {}}') == [
         {"type": "now", "args": {}, "id": None}
@@ -157,7 +157,7 @@ def test_a_single_written_call_needs_no_array() -> None:
         TYPED.parse("I call nothing.")
 
 
-def test_a_partial_reading_leaves_out_values_of_calls_that_are_not_complete() -> None:
+def test_partial_reading_omits_values_of_incomplete_calls() -> None:
     begun = Call("Forecast", '{"temperature": 25, "fore')
     assert TYPED.parse_calls([NAMES, begun], partial=True) == [NAMES_VALUE]
     first = PydanticToolsParser([NameCollector, Forecast], first_tool_only=True)
@@ -183,7 +183,7 @@ def test_a_partial_reading_leaves_out_values_of_calls_that_are_not_complete() ->
         ('{"degrees": 2.5, "wet": true, "wind": null, "', {"degrees": 2.5, "wet": True, "wind": None}),
     ],
 )
-def test_plain_arguments_grow_while_a_call_is_written(arguments: str, args: dict[str, Any]) -> None:
+def test_plain_arguments_grow_while_the_model_writes_a_call(arguments: str, args: dict[str, Any]) -> None:
     calls = [WEATHER, Call("NameCollector", arguments, "call_3")]
     done = {"type": "Forecast", "args": WEATHER_ARGS}
     begun = {"type": "NameCollector", "args": args}
@@ -219,7 +219,7 @@ def grew(before: Any, now: Any) -> bool:
 
 @settings(max_examples=50, deadline=None)
 @given(ARGS, st.booleans())
-def test_nothing_of_growing_arguments_is_taken_back(args: dict[str, Any], ascii_only: bool) -> None:
+def test_growing_arguments_never_change_what_they_showed(args: dict[str, Any], ascii_only: bool) -> None:
     parser = JsonOutputKeyToolsParser("f", first_tool_only=True)
     text = json.dumps(args, ensure_ascii=ascii_only)
     shown: Any = {}
@@ -235,7 +235,7 @@ class Noted(BaseModel):
 
 @settings(max_examples=25, deadline=None)
 @given(ARGS, st.booleans())
-def test_no_beginning_of_a_call_is_taken_for_the_whole(args: dict[str, Any], ascii_only: bool) -> None:
+def test_the_beginning_of_a_call_is_never_read_as_a_complete_call(args: dict[str, Any], ascii_only: bool) -> None:
     parser = PydanticToolsParser([Noted], first_tool_only=True)
     text = json.dumps({"notes": args}, ensure_ascii=ascii_only)
     assert parser.parse_calls([Call("Noted", text)], partial=True) == Noted(notes=args)
@@ -266,11 +266,11 @@ class Titled(BaseModel):
     a: int
 
 
-def test_a_tool_goes_by_its_title_or_the_name_of_its_type() -> None:
+def test_a_tool_is_named_by_its_title_or_its_type() -> None:
     assert PydanticToolsParser([Titled]).parse_calls([Call("add_numbers", '{"a": 1}')]) == [Titled(a=1)]
 
 
-def test_tools_that_cannot_be_told_apart_or_read_are_the_programmers_error() -> None:
+def test_ambiguous_and_unsupported_tools_raise_an_error_at_creation() -> None:
     with pytest.raises(ValueError, match=r"^PydanticToolsParser needs at least one tool$"):
         PydanticToolsParser([])
     with pytest.raises(ValueError, match=r"^two tools have the same name: Forecast, Forecast$"):
@@ -279,7 +279,7 @@ def test_tools_that_cannot_be_told_apart_or_read_are_the_programmers_error() -> 
         PydanticToolsParser([types.FunctionType])
 
 
-def test_a_model_without_tools_is_told_how_to_write_a_call() -> None:
+def test_the_instructions_tell_a_model_without_tools_how_to_write_a_call() -> None:
     parser: OutputParser[Any] = PydanticToolsParser([Forecast])
     said = parser.format_instructions()
     assert '"name": "Forecast"' in said
@@ -288,7 +288,7 @@ def test_a_model_without_tools_is_told_how_to_write_a_call() -> None:
     assert parser.schema["type"] == "array"
 
 
-def test_the_calls_of_a_service_are_of_the_form_that_is_read() -> None:
+def test_the_tool_calls_of_a_service_can_be_parsed() -> None:
     from aiservices.models.messages import ToolCall
 
     call: ToolCallLike = ToolCall("call_2", WEATHER.name, WEATHER.arguments)

@@ -63,7 +63,7 @@ def test_xml_is_read_as_langchain_reads_it(text: str) -> None:
         ("<a>1</a> or, again, <a>1</a>", {"a": "1"}),
     ],
 )
-def test_text_of_an_element_is_what_was_meant(text: str, value: Any) -> None:
+def test_text_of_an_element_has_its_character_references_replaced(text: str, value: Any) -> None:
     assert XmlOutputParser().parse(text) == value
 
 
@@ -86,7 +86,7 @@ def test_text_of_an_element_is_what_was_meant(text: str, value: Any) -> None:
         ("<think><foo>1</foo>", "$: the reply ends inside its reasoning"),
     ],
 )
-def test_xml_that_is_broken_or_unclear_is_refused(text: str, message: str) -> None:
+def test_invalid_or_ambiguous_xml_is_refused(text: str, message: str) -> None:
     assert refusal(text) == message
 
 
@@ -102,7 +102,7 @@ def test_document_types_and_entities_are_refused(text: str) -> None:
     assert refusal(text).endswith(": document types and declarations are not permitted")
 
 
-def test_a_root_is_found_among_other_tags() -> None:
+def test_the_root_is_found_among_other_tags() -> None:
     parser = XmlOutputParser(root="film")
     assert parser.parse("I <b>like</b> <films/> this: <film>Heat</film></b>") == {"film": "Heat"}
     assert refusal("<book>Emma</book>", "film") == "$: expected an XML element <film>; there is none"
@@ -111,7 +111,7 @@ def test_a_root_is_found_among_other_tags() -> None:
     )
 
 
-def test_reasoning_that_is_asked_for_is_content() -> None:
+def test_a_think_tag_that_is_requested_is_content() -> None:
     assert XmlOutputParser(root="think").parse("<think>Hm.</think>") == {"think": "Hm."}
     parser = XmlOutputParser(tags=["think", "answer"])
     with pytest.raises(OutputParsingError, match="2 different outermost elements: <think>, <answer>"):
@@ -142,7 +142,7 @@ def written(element: dict[str, Any]) -> str:
 
 
 @given(ELEMENTS)
-def test_an_element_that_was_written_is_read_back(element: dict[str, Any]) -> None:
+def test_a_written_element_is_read_back(element: dict[str, Any]) -> None:
     assert XmlOutputParser().parse(written(element)) == element
 
 

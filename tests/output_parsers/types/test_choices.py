@@ -75,7 +75,7 @@ def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
         ("The answer is true.", True),
     ],
 )
-def test_what_people_say_for_true_and_false_is_read(text: str, value: bool) -> None:
+def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
     assert parse(bool, text) is value
 
 
@@ -92,7 +92,7 @@ def test_what_people_say_for_true_and_false_is_read(text: str, value: bool) -> N
         ('{"value": 1}', "$: expected true or false, found an object with value"),
     ],
 )
-def test_what_says_neither_or_both_is_refused(text: str, said: str) -> None:
+def test_a_text_with_neither_or_both_of_true_and_false_is_refused(text: str, said: str) -> None:
     assert problem(bool, text) == said
 
 
@@ -121,12 +121,12 @@ def test_what_says_neither_or_both_is_refused(text: str, said: str) -> None:
         ),
     ],
 )
-def test_a_member_is_read_however_it_is_named(form: Any, text: str, member: object) -> None:
+def test_a_member_is_read_by_its_name_its_value_and_its_label(form: Any, text: str, member: object) -> None:
     assert parse(form, text) == member
 
 
 @pytest.mark.parametrize("form", [Color, Priority, Level, Mood, Odd, Rate])
-def test_what_a_prompt_shows_for_a_member_is_read_back_as_it(form: type[enum.Enum]) -> None:
+def test_the_text_that_a_prompt_shows_for_a_member_is_read_as_that_member(form: type[enum.Enum]) -> None:
     for shown, member in zip(parser_for(form).hint.split(" | "), form, strict=True):
         assert parse(form, shown) is member
         assert parse(form, shown.strip('"'), leniency=Leniency.NONE) is member
@@ -136,7 +136,7 @@ def test_what_a_prompt_shows_for_a_member_is_read_back_as_it(form: type[enum.Enu
 @pytest.mark.parametrize(
     ("text", "member"), [("[true]", Odd.YES), ("[null]", Odd.NOTHING), ("[0.5]", Odd.HALF)]
 )
-def test_a_json_scalar_stands_for_the_text_that_it_spells(text: str, member: Odd) -> None:
+def test_a_json_scalar_selects_the_member_with_its_text(text: str, member: Odd) -> None:
     reading = read(list[Odd], text)
     assert reading.value == [member]
     assert [step.rule for step in reading.coercions] == ["value as text"]
@@ -158,7 +158,7 @@ def test_a_json_scalar_stands_for_the_text_that_it_spells(text: str, member: Odd
         (Literal["a"], "b", '$: expected "a"; it names none of them, found "b"'),
     ],
 )
-def test_what_names_no_member_or_two_is_refused(form: Any, text: str, said: str) -> None:
+def test_a_text_that_names_no_member_or_two_members_is_refused(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -175,7 +175,7 @@ def test_what_names_no_member_or_two_is_refused(form: Any, text: str, said: str)
         (Literal[Color.RED], "red", Color.RED),
     ],
 )
-def test_a_literal_is_read_as_the_very_value(form: Any, text: str, value: object) -> None:
+def test_a_literal_is_read_as_its_exact_value(form: Any, text: str, value: object) -> None:
     found = parse(form, text)
     assert found == value
     assert type(found) is type(value)
@@ -196,7 +196,7 @@ def test_a_literal_is_read_as_the_very_value(form: Any, text: str, value: object
         (list[Literal[7, "7"]], '["7", 7]', ["7", 7]),
     ],
 )
-def test_a_text_and_a_value_that_look_alike_are_told_apart_by_quotes(
+def test_quotes_distinguish_a_text_from_a_number_that_looks_alike(
     form: Any, text: str, value: object, dress: str
 ) -> None:
     reading = read(form, dress.format(text))
@@ -213,11 +213,11 @@ def test_the_none_of_a_literal_is_shown_as_null_and_read_in_other_words(text: st
 @pytest.mark.parametrize(
     ("form", "text"), [(Literal[1, 2], "true"), (Literal[1], "1.0"), (Literal[True], "1")]
 )
-def test_equal_values_of_another_type_are_no_literal(form: Any, text: str) -> None:
+def test_equal_values_of_another_type_do_not_match_a_literal(form: Any, text: str) -> None:
     assert problem(form, text).endswith(f"found {text}")
 
 
-def test_two_members_that_differ_only_in_case_are_told_apart_by_it() -> None:
+def test_members_that_differ_only_in_case_are_distinguished_by_case() -> None:
     units = Literal["m", "M"]
     assert (parse(units, "m"), parse(units, "M")) == ("m", "M")
     assert problem(units, "“m”") == '$: expected one of "m", "M"; “m” means more than one, found "“m”"'
@@ -245,7 +245,7 @@ def test_some_members_of_a_flag_are_read(text: str, value: Access) -> None:
         ("3", "$: expected an array of READ, WRITE, found 3"),
     ],
 )
-def test_what_is_no_member_of_a_flag_is_refused(text: str, said: str) -> None:
+def test_a_name_that_is_not_a_member_of_a_flag_is_refused(text: str, said: str) -> None:
     assert problem(Access, text) == said
 
 
@@ -289,7 +289,7 @@ def test_a_member_may_describe_itself_by_an_attribute() -> None:
         (Access, {"type": "array", "items": {"type": "string", "enum": ["READ", "WRITE"]}}),
     ],
 )
-def test_the_schema_lists_what_may_be_chosen(form: Any, schema: dict[str, Any]) -> None:
+def test_the_schema_lists_the_choices(form: Any, schema: dict[str, Any]) -> None:
     assert parser_for(form).schema == schema
 
 
@@ -330,7 +330,7 @@ LEFT_OPEN = "it says more than one thing about them"
         (Spam, "The spam filter missed it.", OTHER_SENSE),
     ],
 )
-def test_the_word_of_a_choice_in_another_sense_is_refused(form: Any, text: str, said: str) -> None:
+def test_a_sentence_that_denies_or_questions_a_choice_is_refused(form: Any, text: str, said: str) -> None:
     assert f"; {said}, found " in problem(form, text)
 
 

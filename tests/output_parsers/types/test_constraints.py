@@ -143,7 +143,7 @@ def not_zero(value: float) -> float:
         (Annotated[Annotated[int, Gt(0)], Le(5)], "5", 5, "6", "less than or equal to 5, found 6"),
     ],
 )
-def test_a_value_must_hold_what_was_said_of_it(
+def test_a_value_must_satisfy_its_constraints(
     form: Any, good: str, value: object, bad: str, said: str
 ) -> None:
     found = parse(form, good)
@@ -152,7 +152,7 @@ def test_a_value_must_hold_what_was_said_of_it(
     assert problem(form, bad).endswith(said)
 
 
-def test_an_item_and_its_list_are_each_held_to_what_was_said() -> None:
+def test_constraints_of_a_list_and_of_its_items_are_both_enforced() -> None:
     form = Annotated[list[Annotated[int, Gt(0)]], MaxLen(1)]
     assert problem(form, "[0]") == "$[0]: input should be greater than 0, found 0"
     assert problem(form, "[1, 2]") == (
@@ -161,7 +161,7 @@ def test_an_item_and_its_list_are_each_held_to_what_was_said() -> None:
 
 
 @pytest.mark.parametrize(("form", "bits"), [(Int8, 8), (Int16, 16), (Int32, 32), (Int64, 64)])
-def test_integers_of_a_size_hold_just_its_range(form: Any, bits: int) -> None:
+def test_sized_integers_accept_exactly_their_range(form: Any, bits: int) -> None:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     assert (parse(form, str(low)), parse(form, str(high))) == (low, high)
     assert problem(form, str(high + 1)) == (
@@ -209,7 +209,7 @@ def test_integers_of_a_size_hold_just_its_range(form: Any, bits: int) -> None:
         ),
     ],
 )
-def test_what_was_said_is_shown(form: Any, schema: dict[str, Any], hint: str) -> None:
+def test_constraints_are_shown_in_the_schema_and_the_hint(form: Any, schema: dict[str, Any], hint: str) -> None:
     assert parser_for(form).schema == schema
     assert parser_for(form).hint == hint
 
@@ -241,16 +241,16 @@ class Measured(msgspec.Struct):
         (Measured, '{"size": 0}', "$.size: input should be greater than 0, found 0"),
     ],
 )
-def test_a_field_of_any_record_is_held_to_it(form: Any, text: str, said: str) -> None:
+def test_constraints_of_the_fields_of_any_record_are_enforced(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
     assert problem(form, f"```json\n{text}\n```") == said
 
 
-def test_a_field_that_may_be_null_is_held_to_it_only_where_it_is_not() -> None:
+def test_constraints_of_an_optional_field_do_not_apply_to_null() -> None:
     assert parse(Rated, '```json\n{"stars": 5, "note": null}\n```') == Rated(stars=5)
 
 
-def test_a_pattern_that_pydantic_cannot_compile_is_a_fault_of_the_type() -> None:
+def test_a_pattern_that_pydantic_cannot_compile_makes_the_type_unsupported() -> None:
     with pytest.raises(UnsupportedTypeError) as error:
         parser_for(Annotated[str, Field(pattern="(")])
     assert str(error.value).startswith(
@@ -258,7 +258,7 @@ def test_a_pattern_that_pydantic_cannot_compile_is_a_fault_of_the_type() -> None
     )
 
 
-def test_a_constraint_that_does_not_suit_one_member_of_a_union_refuses_its_values() -> None:
+def test_a_constraint_that_does_not_apply_to_a_member_of_a_union_refuses_its_values() -> None:
     form = Annotated[int | str, Gt(0)]
     assert parse(form, "1") == 1
     assert problem(form, '"abc"') == "$: unable to apply constraint 'gt' to supplied value abc, found \"abc\""

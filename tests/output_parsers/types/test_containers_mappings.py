@@ -95,12 +95,12 @@ def test_a_dict_is_read(form: Any, text: str, value: dict[Any, Any] | None) -> N
         ),
     ],
 )
-def test_what_is_no_such_dict_is_refused_key_by_key(form: Any, text: str, said: str) -> None:
+def test_wrong_keys_and_values_of_a_dict_are_reported_one_by_one(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
 @pytest.mark.parametrize("form", [dict[int, int], dict[bool, int], dict[Literal[1], int], dict[Level, int]])
-def test_a_key_that_json_must_write_as_text_is_exact(form: Any) -> None:
+def test_a_number_as_a_key_needs_no_coercion(form: Any) -> None:
     text = '{"true": 1}' if form == dict[bool, int] else '{"1": 1}'
     reading = read(form, text, leniency=Leniency.NONE)
     assert list(reading.value.values()) == [1]

@@ -78,7 +78,7 @@ def test_a_sequence_is_read(form: Any, text: str, value: object) -> None:
         ),
     ],
 )
-def test_what_is_no_such_sequence_is_refused_item_by_item(form: Any, text: str, said: str) -> None:
+def test_wrong_items_of_a_sequence_are_reported_one_by_one(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -94,14 +94,14 @@ def test_what_is_no_such_sequence_is_refused_item_by_item(form: Any, text: str, 
         (list[bytes], [b"a", b"b"]),
     ],
 )
-def test_lines_of_any_text_are_items_only_where_guesses_are_permitted(
+def test_lines_of_text_become_items_only_if_guesses_are_allowed(
     form: Any, items: object, text: str
 ) -> None:
     assert problem(form, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
     assert parse(form, text, leniency=Leniency.ALL) == items
 
 
-def test_every_step_from_lines_to_items_is_recorded() -> None:
+def test_every_coercion_from_lines_to_items_is_recorded() -> None:
     assert list(map(str, read(list[int], "- 1\n- 2").coercions)) == [
         '$: items in a text: "- 1\n- 2" → an array of 2',
         '$[0]: number as text: "1" → 1',
@@ -141,9 +141,9 @@ def test_the_schema_and_the_hint_show_the_items(form: Any, schema: dict[str, Any
         (list[bool], "Yes, it is true"),
     ],
 )
-def test_the_commas_of_a_sentence_make_no_list(form: Any, text: str) -> None:
+def test_the_commas_of_a_sentence_do_not_separate_items(form: Any, text: str) -> None:
     assert problem(form, text).startswith("$: expected an array; its commas may be those of a sentence")
 
 
-def test_the_commas_between_bare_choices_make_a_list() -> None:
+def test_commas_between_bare_choices_separate_items() -> None:
     assert parse(list[Literal["red", "blue"]], "Red, **blue**") == ["red", "blue"]

@@ -49,7 +49,7 @@ ADDRESS = {
 }
 
 
-def test_the_schema_of_a_record_is_whole() -> None:
+def test_the_schema_of_a_record_has_all_keywords() -> None:
     assert parser_for(Customer).schema == {
         "type": "object",
         "title": "Customer",
@@ -66,7 +66,7 @@ def test_the_schema_of_a_record_is_whole() -> None:
     }
 
 
-def test_a_class_that_stands_once_is_written_in_its_place() -> None:
+def test_a_class_that_is_used_once_is_written_in_place() -> None:
     assert parser_for(list[Address]).schema == {"type": "array", "items": ADDRESS}
 
 
@@ -99,7 +99,7 @@ NODE = {
         ),
     ],
 )
-def test_what_holds_itself_refers_to_a_definition_at_the_root(form: Any, schema: dict[str, Any]) -> None:
+def test_a_recursive_type_refers_to_a_definition_at_the_root(form: Any, schema: dict[str, Any]) -> None:
     assert parser_for(form).schema == schema
 
 
@@ -128,7 +128,7 @@ class Boxes(BaseModel):
     d: Box[str]
 
 
-def test_definitions_have_names_that_providers_take() -> None:
+def test_names_of_definitions_have_only_characters_that_providers_accept() -> None:
     schema = parser_for(Boxes).schema
     assert schema is not None
     assert list(schema["$defs"]) == ["Box_int", "Box_str"]
@@ -148,7 +148,7 @@ class Cells:
     d: Cell[str]
 
 
-def test_two_definitions_of_one_name_are_told_apart_by_a_number() -> None:
+def test_definitions_with_the_same_name_get_different_numbers() -> None:
     schema = parser_for(Cells).schema
     assert schema is not None
     assert schema["properties"] == {
@@ -160,7 +160,7 @@ def test_two_definitions_of_one_name_are_told_apart_by_a_number() -> None:
     assert schema["$defs"]["Cell2"]["properties"] == {"content": {"type": "string"}}
 
 
-def test_a_type_is_taken_apart_once_however_often_it_stands_there() -> None:
+def test_the_node_of_a_type_is_built_once_however_often_it_is_used() -> None:
     inner: Any = int
     for level in range(30):  # taken apart twice on each level, it would not end
         inner = type(
@@ -187,7 +187,7 @@ def test_a_type_is_taken_apart_once_however_often_it_stands_there() -> None:
         ),
     ],
 )
-def test_the_root_is_described_too(form: Any, schema: dict[str, Any]) -> None:
+def test_the_root_has_a_description_too(form: Any, schema: dict[str, Any]) -> None:
     assert parser_for(form).schema == schema
 
 
@@ -220,7 +220,7 @@ class Mapped(BaseModel):
         (int, False),
     ],
 )
-def test_a_schema_is_strict_where_every_object_is_closed_and_whole(form: Any, strict: bool) -> None:
+def test_a_schema_is_strict_if_every_object_is_closed_and_requires_all_properties(form: Any, strict: bool) -> None:
     assert is_strict(parser_for(form).schema or {}) is strict
 
 
@@ -237,7 +237,7 @@ def test_a_schema_is_strict_where_every_object_is_closed_and_whole(form: Any, st
         (list[Open], False),
     ],
 )
-def test_an_envelope_is_strict_where_its_value_is(form: Any, strict: bool) -> None:
+def test_an_envelope_is_strict_if_its_value_is(form: Any, strict: bool) -> None:
     assert is_strict(parser_for(form).with_envelope().schema or {}) is strict
 
 

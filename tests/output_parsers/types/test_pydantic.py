@@ -34,7 +34,7 @@ def problem(form: Any, text: str) -> str:
         (list[HttpUrl], '["https://a.b"]', [HttpUrl("https://a.b")]),
     ],
 )
-def test_a_type_of_pydantic_is_read(form: Any, text: str, value: object) -> None:
+def test_a_pydantic_type_is_read(form: Any, text: str, value: object) -> None:
     assert parse(form, text) == value
 
 
@@ -48,7 +48,7 @@ def test_a_type_of_pydantic_is_read(form: Any, text: str, value: object) -> None
         (SecretStr, "7", "$: input should be a valid string, found 7"),
     ],
 )
-def test_nothing_is_converted_in_silence(form: Any, text: str, said: str) -> None:
+def test_no_conversion_goes_unrecorded(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -61,7 +61,7 @@ def german(value: Any) -> Any:
     return f"{year}-{month}-{day}"
 
 
-def test_a_validator_that_comes_first_sees_the_json() -> None:
+def test_a_before_validator_receives_the_json() -> None:
     reading = read(list[Annotated[int, BeforeValidator(lambda value: value + 1)]], "[1]")
     assert reading.value == [2]
     assert reading.coercions == ()
@@ -75,7 +75,7 @@ def test_a_validator_that_comes_first_sees_the_json() -> None:
         (Annotated[int, BeforeValidator(str)], "7", 7),
     ],
 )
-def test_what_is_converted_after_a_validator_is_recorded(form: Any, text: str, value: object) -> None:
+def test_a_conversion_after_a_validator_is_recorded(form: Any, text: str, value: object) -> None:
     reading = read(form, text)
     assert reading.value == value
     assert [step.rule for step in reading.coercions] == ["converted by its validators"]
@@ -94,7 +94,7 @@ def test_what_is_converted_after_a_validator_is_recorded(form: Any, text: str, v
         (Annotated[int, PlainValidator(lambda value: 1 // value)], "0", "$: int refuses the value: "),
     ],
 )
-def test_what_a_validator_refuses_is_a_problem(form: Any, text: str, said: str) -> None:
+def test_the_error_of_a_validator_becomes_a_problem(form: Any, text: str, said: str) -> None:
     assert problem(form, text).startswith(said)
 
 
@@ -107,7 +107,7 @@ class Outer(BaseModel):
     second: Inner
 
 
-def test_the_definitions_of_a_type_of_pydantic_come_with_its_schema() -> None:
+def test_the_schema_of_a_pydantic_type_includes_its_definitions() -> None:
     form = list[Annotated[Outer, BeforeValidator(lambda value: value)]]
     assert parser_for(form).schema == {
         "type": "array",
@@ -127,12 +127,12 @@ def test_the_definitions_of_a_type_of_pydantic_come_with_its_schema() -> None:
     }
 
 
-def test_a_prompt_names_the_type_and_its_form() -> None:
+def test_the_hint_names_the_type_and_its_format() -> None:
     assert parser_for(HttpUrl).hint == '"HttpUrl (uri)"'
     assert parser_for(deque[int]).hint == "deque[int] (array)"
 
 
-def test_a_type_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_type_whose_package_is_missing_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise ImportError("email-validator is not installed")
 

@@ -35,17 +35,17 @@ def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
 
 
 @pytest.mark.parametrize("text", ["hello", " hello ", '"hello"', "", "42", '{"a": 1}', "```\nhi\n```"])
-def test_text_is_the_reply_as_it_stands(text: str) -> None:
+def test_text_is_the_unchanged_reply(text: str) -> None:
     assert parse(str, text) == text
 
 
-def test_reasoning_is_no_part_of_a_text() -> None:
+def test_reasoning_is_not_part_of_a_text() -> None:
     reading = read(str, "<think>hm</think>\nhello")
     assert reading.value == "hello"
     assert list(map(str, reading.coercions)) == ["$: reasoning set aside"]
 
 
-def test_a_number_where_text_is_due_is_its_digits() -> None:
+def test_a_number_in_the_place_of_text_becomes_its_digits() -> None:
     reading = read(list[str], '[1, 2.50, "x"]')
     assert reading.value == ["1", "2.50", "x"]
     assert list(map(str, reading.coercions)) == [
@@ -55,7 +55,7 @@ def test_a_number_where_text_is_due_is_its_digits() -> None:
 
 
 @pytest.mark.parametrize("text", ["[true]", "[null]", "[[]]", '[{"a": 1}]'])
-def test_what_is_no_scalar_is_no_text(text: str) -> None:
+def test_arrays_and_objects_are_not_text(text: str) -> None:
     assert problem(list[str], text).startswith("$[0]: expected text, found ")
 
 
@@ -132,7 +132,7 @@ def test_a_value_is_read(form: Any, text: str, value: object) -> None:
         (Any, "hello", '$: expected JSON, found "hello"'),
     ],
 )
-def test_what_is_no_such_value_is_refused(form: Any, text: str, said: str) -> None:
+def test_a_wrong_value_is_refused(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -173,7 +173,7 @@ class Plain(NamedTuple):
         (Open, "expected an integer"),
     ],
 )
-def test_nan_and_infinity_are_refused_where_they_stand_if_nothing_asks_for_them(
+def test_nan_and_infinity_are_refused_with_their_path_unless_they_are_allowed(
     form: Any, said: str, word: str
 ) -> None:
     assert problem(form, f'{{"a": {word}}}') == f"$.a: {said}, found {word}"
@@ -187,7 +187,7 @@ def test_nan_and_infinity_are_refused_where_they_stand_if_nothing_asks_for_them(
         (Open, '{"a": 1, "b": nan}', "$.b: expected a finite number, found NaN"),
     ],
 )
-def test_the_problem_is_told_at_the_very_place(form: Any, text: str, said: str) -> None:
+def test_a_problem_has_the_exact_path(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -202,7 +202,7 @@ def test_the_problem_is_told_at_the_very_place(form: Any, text: str, said: str) 
         {"type": "object", "additionalProperties": {"type": "string"}},
     ],
 )
-def test_no_json_schema_takes_nan(schema: dict[str, Any]) -> None:
+def test_no_json_schema_allows_nan(schema: dict[str, Any]) -> None:
     with pytest.raises(OutputParsingError) as error:
         schema_parser(schema).parse('{"a": NaN}')
     assert error.value.problems == (Problem("$.a", "expected a finite number", "NaN"),)
@@ -234,7 +234,7 @@ OTHER = "another name of NaN or Infinity"
         (list[Wide | str], '[NaN, "x"]', [math.nan, "x"], [UNQUOTED]),
     ],
 )
-def test_a_float_that_asks_for_them_may_be_nan_and_infinity(
+def test_a_float_may_allow_nan_and_infinity(
     form: Any, text: str, value: object, steps: list[str]
 ) -> None:
     reading = read(form, text)
@@ -256,18 +256,18 @@ def test_a_float_that_asks_for_them_may_be_nan_and_infinity(
         ),
     ],
 )
-def test_such_a_float_is_held_to_all_else(form: Any, text: str, said: str) -> None:
+def test_a_float_that_allows_nan_still_has_to_be_a_number(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
-def test_without_leniency_they_are_read_in_quotes_only() -> None:
+def test_without_leniency_nan_is_read_in_quotes_only() -> None:
     assert read(list[Wide], '["-Infinity"]', leniency=Leniency.NONE).value == [-math.inf]
     assert problem(list[Wide], "[-Infinity]", Leniency.NONE) == (
         "$: NaN or Infinity without quotes is not permitted with Leniency.NONE"
     )
 
 
-def test_the_schema_of_such_a_float_names_them() -> None:
+def test_the_schema_of_a_float_that_allows_nan_names_nan() -> None:
     names = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
     assert parser_for(Wide).schema == {"anyOf": [{"type": "number"}, names]}
     assert parser_for(Wide).hint == 'number | "NaN" | "Infinity" | "-Infinity"'
@@ -277,7 +277,7 @@ def test_the_schema_of_such_a_float_names_them() -> None:
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 0.5])
-def test_such_a_float_is_written_as_it_is_read(value: float) -> None:
+def test_a_float_that_allows_nan_is_written_as_it_is_read(value: float) -> None:
     assert read(list[Wide], parser_for(list[Wide]).write([value])) == Reading([value])
     assert parser_for(Wide).parse(parser_for(Wide).write(value)) == value
 
@@ -292,7 +292,7 @@ def test_an_integer_of_more_digits_than_python_shows_is_refused() -> None:
     assert "expected an integer of a sensible size" in problem(int, "1" * 5000)
 
 
-def test_a_fraction_is_cut_off_only_where_guesses_are_permitted() -> None:
+def test_a_fraction_is_cut_off_only_if_guesses_are_allowed() -> None:
     reading = read(int, "42.7", leniency=Leniency.ALL)
     assert reading.value == 42
     assert list(map(str, reading.coercions)) == ["$: fraction cut off: 42.7 → 42"]
@@ -303,5 +303,5 @@ def test_bytes_that_cannot_be_encoded_are_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["42", " 42 ", "42\n"])
-def test_an_exact_integer_takes_no_step(text: str) -> None:
+def test_an_exact_integer_needs_no_coercion(text: str) -> None:
     assert read(int, text).coercions == ()

@@ -87,18 +87,18 @@ def test_a_point_or_span_of_time_is_read(form: Any, text: str, value: object, ru
         (timedelta, '{"hours": 5}', "$: expected a duration (ISO 8601), found an object with hours"),
     ],
 )
-def test_what_is_no_time_or_could_be_two_is_refused(form: Any, text: str, said: str) -> None:
+def test_a_text_that_is_not_a_time_or_could_be_two_is_refused(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
 @pytest.mark.parametrize(
     ("order", "value"), [(DateOrder.DMY, date(2024, 2, 1)), (DateOrder.MDY, date(2024, 1, 2))]
 )
-def test_a_declared_order_tells_what_a_date_of_numbers_is(order: DateOrder, value: date) -> None:
+def test_the_declared_order_decides_about_a_date_of_numbers(order: DateOrder, value: date) -> None:
     assert parse(list[Annotated[date, order]], '["01/02/2024"]') == [value]
 
 
-def test_only_the_written_form_is_exact() -> None:
+def test_only_iso_8601_needs_no_coercion() -> None:
     assert parse(date, "1968-07-04", leniency=Leniency.NONE) == date(1968, 7, 4)
     with pytest.raises(OutputParsingError, match=r"date in words is not permitted with Leniency\.NONE"):
         parse(date, "July 4, 1968", leniency=Leniency.NONE)
@@ -117,6 +117,6 @@ def test_only_the_written_form_is_exact() -> None:
         ),
     ],
 )
-def test_a_prompt_shows_the_form(form: Any, schema: dict[str, str], hint: str) -> None:
+def test_the_hint_shows_the_format(form: Any, schema: dict[str, str], hint: str) -> None:
     assert parser_for(form).schema == schema
     assert parser_for(form).hint == hint

@@ -76,7 +76,7 @@ def test_the_member_that_fits_is_read(form: Any, text: str, value: object) -> No
         (str | int, "[1]", "$: expected text or an integer, found an array of 1"),
     ],
 )
-def test_what_fits_no_member_is_refused(form: Any, text: str, said: str) -> None:
+def test_a_value_that_fits_no_member_is_refused(form: Any, text: str, said: str) -> None:
     assert problem(form, text) == said
 
 
@@ -163,7 +163,7 @@ class Put(msgspec.Struct, tag=True):
         (list[Cat | Circle], '[{"shape": "circle", "size": 1}]', [Circle("circle", 1)]),
     ],
 )
-def test_a_tag_tells_the_members_apart(form: Any, text: str, value: object) -> None:
+def test_a_tag_selects_the_member(form: Any, text: str, value: object) -> None:
     assert parse(form, text) == value
 
 
@@ -194,7 +194,7 @@ class Feet:
     value: int
 
 
-def test_what_could_be_either_of_two_records_is_refused() -> None:
+def test_an_object_that_fits_two_records_is_refused() -> None:
     assert problem(Metres | Feet, '{"value": 1}') == (
         "$: it can be read in more than one way: as Metres and Feet"
     )
@@ -211,7 +211,7 @@ class Anything:
     size: Any
 
 
-def test_what_is_unclear_inside_one_record_is_not_settled_by_another() -> None:
+def test_an_ambiguity_inside_one_record_is_not_hidden_by_another_record() -> None:
     text = '{"size": {"value": 1}}'
     assert problem(Measured | Anything, text) == (
         "$.size: it can be read in more than one way: as Metres and Feet"
@@ -219,7 +219,7 @@ def test_what_is_unclear_inside_one_record_is_not_settled_by_another() -> None:
     assert problem(Measured | Anything, f"[{text}]").startswith("$: expected an object (Measured) or")
 
 
-def test_a_record_that_leaves_nothing_out_wins_over_an_unclear_one_that_does() -> None:
+def test_a_record_without_dropped_keys_wins_over_an_ambiguous_one_with_dropped_keys() -> None:
     @dataclass
     class Exact:
         size: Any
@@ -229,11 +229,11 @@ def test_a_record_that_leaves_nothing_out_wins_over_an_unclear_one_that_does() -
     assert parse(Measured | Exact, text) == Exact({"value": 1}, "m")
 
 
-def test_records_are_told_apart_by_their_fields() -> None:
+def test_the_fields_of_an_object_select_the_record() -> None:
     assert parse(Metres | Named, '{"name": "x"}') == Named("x")
 
 
-def test_a_record_that_leaves_nothing_out_wins_over_one_that_does() -> None:
+def test_a_record_without_dropped_keys_wins_over_one_with_dropped_keys() -> None:
     @dataclass
     class Longer:
         value: int
@@ -297,11 +297,11 @@ class Right:
         (Left, '{"a": 1, "kid": {"b": 2, "kid": {"a": 3}}}', Left(1, Right(2, Left(3)))),
     ],
 )
-def test_a_union_may_hold_itself(form: Any, text: str, value: object) -> None:
+def test_a_union_may_contain_itself(form: Any, text: str, value: object) -> None:
     assert parse(form, text) == value
 
 
-def test_a_bad_part_deep_inside_is_named_by_its_path() -> None:
+def test_a_problem_deep_inside_a_union_has_its_path() -> None:
     text = '{"op": "+", "left": 1, "right": {"op": "-", "inner": "x"}}'
     assert (
         problem(Expr, text)
@@ -312,7 +312,7 @@ def test_a_bad_part_deep_inside_is_named_by_its_path() -> None:
     )
 
 
-def test_an_alias_of_itself_is_a_fault_of_the_type() -> None:
+def test_an_alias_of_itself_is_an_unsupported_type() -> None:
     with pytest.raises(UnsupportedTypeError) as error:
         parser_for(Loop)
     assert str(error.value) == (
@@ -321,7 +321,7 @@ def test_an_alias_of_itself_is_a_fault_of_the_type() -> None:
     )
 
 
-def test_untagged_members_that_hold_the_union_are_each_asked_once() -> None:
+def test_members_that_contain_the_union_read_each_part_once() -> None:
     depth = 60  # asked twice on each level, it would not end
     text = '{"a": 1, "kid": ' * depth + "null" + "}" * depth
     found: Any = parse(Left | Right, text)

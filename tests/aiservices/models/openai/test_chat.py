@@ -598,7 +598,7 @@ def test_tests_cannot_reach_the_network() -> None:
     with pytest.raises(NetworkBlockedError) as caught:
         socket.getaddrinfo("api.openai.com", 443)
     assert str(caught.value) == (
-        "a test tried to reach api.openai.com; only the loopback interface is open to tests"
+        "a test tried to reach api.openai.com; tests may only use the loopback interface"
     )
     with socket.socket() as out, pytest.raises(NetworkBlockedError):
         out.connect(("192.0.2.1", 80))

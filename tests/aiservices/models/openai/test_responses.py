@@ -277,7 +277,7 @@ def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiResponsesModel) 
         reasoning("First.", "Then."),
         message("Hé", "llo"),
         function_call("call_1", "add", '{"a": 1}'),
-        usage=usage(5, 7, cached=3, reasoned=2),
+        usage=usage(5, 7, cached=3, reasoning_tokens=2),
     )
     loopback.reply(scripted)
     assert model.complete(HELLO) == ChatReply(

@@ -1,4 +1,4 @@
-"""A server on the loopback interface that breaks HTTP wherever a script says so."""
+"""A server on the loopback interface that violates HTTP as a script says."""
 
 from __future__ import annotations
 
@@ -13,72 +13,72 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Self, TypeAlias
 
-from loopback import LONGEST_WAIT
+from loopback import MAX_WAIT
 
-LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 BODY = json.dumps(
     {"id": "c", "object": "chat.completion", "model": "m", "choices": [{"message": {"content": "Hi"}}]}
 ).encode()
 
-Act: TypeAlias = Callable[[socket.socket], None]
+Action: TypeAlias = Callable[[socket.socket], None]
 
 
-def sends(*pieces: bytes, pause: float = 0.0) -> Act:
-    """Sends pieces as packets of their own and keeps the connection."""
+def send(*pieces: bytes, pause: float = 0.0) -> Action:
+    """Return an action that sends each piece in its own packet and keeps the connection open."""
 
-    def act(connection: socket.socket) -> None:
+    def action(connection: socket.socket) -> None:
         for piece in pieces:
             connection.sendall(piece)
             if pause:
                 time.sleep(pause)
 
-    return act
+    return action
 
 
-def hangs_up(*pieces: bytes) -> Act:
-    """Sends pieces, and closes the connection properly."""
+def send_and_close(*pieces: bytes) -> Action:
+    """Return an action that sends pieces and closes the connection."""
 
-    def act(connection: socket.socket) -> None:
-        sends(*pieces)(connection)
+    def action(connection: socket.socket) -> None:
+        send(*pieces)(connection)
         connection.shutdown(socket.SHUT_RDWR)
 
-    return act
+    return action
 
 
-def half_closes(*pieces: bytes) -> Act:
-    """Sends pieces, and sends no more."""
+def send_and_half_close(*pieces: bytes) -> Action:
+    """Return an action that sends pieces and closes only its own direction of the connection."""
 
-    def act(connection: socket.socket) -> None:
-        sends(*pieces)(connection)
+    def action(connection: socket.socket) -> None:
+        send(*pieces)(connection)
         connection.shutdown(socket.SHUT_WR)
 
-    return act
+    return action
 
 
-def resets(*pieces: bytes) -> Act:
-    """Sends pieces, and resets the connection."""
+def send_and_reset(*pieces: bytes) -> Action:
+    """Return an action that sends pieces and resets the connection."""
 
-    def act(connection: socket.socket) -> None:
-        sends(*pieces)(connection)
-        time.sleep(0.02 if pieces else 0)  # a reset overtakes what was not read yet
+    def action(connection: socket.socket) -> None:
+        send(*pieces)(connection)
+        time.sleep(0.02 if pieces else 0)  # a reset discards data that the client has not read yet
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.detach_and_close()  # type: ignore[attr-defined]
 
-    return act
+    return action
 
 
-def tunnels(port: int) -> Act:
-    """What a proxy does with CONNECT, wherever it was to lead."""
+def open_tunnel(port: int) -> Action:
+    """Return an action that answers CONNECT like a proxy, and forwards everything to a local port."""
 
-    def act(connection: socket.socket) -> None:
+    def action(connection: socket.socket) -> None:
         with socket.create_connection(("127.0.0.1", port)) as upstream:
             connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             back = threading.Thread(target=_pipe, args=(upstream, connection), daemon=True)
             back.start()
             _pipe(connection, upstream)
-            back.join(LONGEST_WAIT)
+            back.join(MAX_WAIT)
 
-    return act
+    return action
 
 
 def _pipe(source: socket.socket, target: socket.socket) -> None:
@@ -90,31 +90,36 @@ def _pipe(source: socket.socket, target: socket.socket) -> None:
         pass
 
 
-def whole(body: bytes = BODY, status: str = "200 OK", headers: str = "") -> bytes:
-    """A proper response."""
+def http_response(body: bytes = BODY, status: str = "200 OK", headers: str = "") -> bytes:
+    """Return a valid response."""
     head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}"
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
-def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n", content_type: str = "application/json") -> bytes:
-    """A response whose body comes in chunks."""
+def chunked_response(
+    *chunks: bytes, end: bytes = b"0\r\n\r\n", content_type: str = "application/json"
+) -> bytes:
+    """Return a response with a chunked body."""
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
     return head.encode() + b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + end
 
 
 class _Socket(socket.socket):
     def detach_and_close(self) -> None:
-        # the socket module waits for files that were made of it; a reset does not
+        # socket.close() waits for files made from the socket; a reset must not
         socket.close(self.detach())
 
 
-class RudeServer:
-    """Answers request after request by the acts of a script, the last one again and again.
+class FaultyServer:
+    """Answers each request with the next action of a script, and with the last one for all further requests.
 
-    ``requests`` holds what arrived, ``opened`` counts connections, ``open`` those that are open now.
+    Attributes:
+        requests: The requests that arrived.
+        opened: The number of connections so far.
+        script: The actions that are left.
     """
 
-    def __init__(self, *script: Act, context: ssl.SSLContext | None = None, port: int = 0) -> None:
+    def __init__(self, *script: Action, context: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.requests: list[bytes] = []
         self.opened = 0
         self.script = list(script)
@@ -135,11 +140,12 @@ class RudeServer:
 
     @property
     def open(self) -> int:
+        """The number of open connections."""
         return len(self._connections)
 
     def settled(self, connections: int) -> bool:
-        """Whether no more than so many connections are left open, after some patience."""
-        deadline = time.monotonic() + LONGEST_WAIT
+        """Wait until at most so many connections are open; return False on a timeout."""
+        deadline = time.monotonic() + MAX_WAIT
         while self.open > connections and time.monotonic() < deadline:
             time.sleep(0.005)
         return self.open <= connections
@@ -160,7 +166,7 @@ class RudeServer:
             except OSError:
                 pass
         for thread in [self._listener, *self._threads]:
-            thread.join(LONGEST_WAIT)
+            thread.join(MAX_WAIT)
 
     def _accept(self) -> None:
         while True:
@@ -169,7 +175,7 @@ class RudeServer:
             except OSError:
                 return
             connection = _Socket(fileno=accepted.detach())
-            connection.settimeout(LONGEST_WAIT)
+            connection.settimeout(MAX_WAIT)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
             self._threads.append(thread)
@@ -188,8 +194,8 @@ class RudeServer:
             while request := _request(connection):
                 with self._lock:
                     self.requests.append(request)
-                    act = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-                act(connection)
+                    action = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+                action(connection)
         except (OSError, ValueError):
             pass
         finally:
@@ -198,8 +204,8 @@ class RudeServer:
             connection.close()
 
 
-class HastyServer(RudeServer):
-    """Acts as soon as somebody connects, and reads only then."""
+class EagerServer(FaultyServer):
+    """Runs its action as soon as a client connects, before it reads a request."""
 
     def _serve(self, raw: socket.socket) -> None:
         try:
@@ -215,21 +221,21 @@ class HastyServer(RudeServer):
 
 
 def _request(connection: socket.socket) -> bytes:
-    """One whole request; b"" when the client has left."""
-    seen = b""
+    """Read one request; return b"" if the client closed the connection."""
+    received = b""
     while True:
-        end = seen.find(b"\r\n\r\n")
+        end = received.find(b"\r\n\r\n")
         if end >= 0:
-            length = LENGTH.search(seen, 0, end + 2)
-            if len(seen) >= end + 4 + (int(length[1]) if length else 0):
-                return seen
+            length = CONTENT_LENGTH.search(received, 0, end + 2)
+            if len(received) >= end + 4 + (int(length[1]) if length else 0):
+                return received
         piece = connection.recv(65536)
         if not piece:
             return b""
-        seen += piece
+        received += piece
 
 
-def cut(data: bytes, *places: int) -> Sequence[bytes]:
-    """The data in pieces that end at these places."""
-    edges = [0, *places, len(data)]
+def split_at(data: bytes, *positions: int) -> Sequence[bytes]:
+    """Split the data at these positions."""
+    edges = [0, *positions, len(data)]
     return [data[start:end] for start, end in pairwise(edges) if end > start]

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from aiservices.interface.rendering import render_value
+from aiservices.interface.templates import render_value
 
 
 class Colour(Enum):
