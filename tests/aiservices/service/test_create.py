@@ -48,6 +48,7 @@ from aiservices import (
 from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.models import base
 from aiservices.service.create import plan_of
+from aiservices.testing import FakeChatModel
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -601,12 +602,12 @@ def test_the_embedded_model_is_taken_when_it_is_installed_and_no_other_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("aiservices.models.base.find_spec", lambda name: object())
-    monkeypatch.setitem(base._BUILT_IN, "local", "aiservices:ScriptedChatModel")
-    assert isinstance(plan_of(create(Judge).good).call.model, ScriptedChatModel)
+    monkeypatch.setitem(base._BUILT_IN, "local", "aiservices.testing:FakeChatModel")
+    assert isinstance(plan_of(create(Judge).good).call.model, FakeChatModel)
 
 
 def test_a_model_of_an_installed_package_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("parrot", "aiservices:ScriptedChatModel", "aiservices.models")
+    point = EntryPoint("parrot", "aiservices.testing:FakeChatModel", "aiservices.models")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     assert create(Judge, "parrot:yes").good is not None
 
