@@ -114,6 +114,7 @@ class ReActAgent:
         ordered = _order_interceptors(self._qualname, memory, interceptors, problems)
         self._models, self._toolbox = self._check_settings(model, tools, limits, problems)
         retries = () if retry is None else (retry,)
+        # hooks are innermost: they get each request of a retry, but no side questions of other interceptors
         self._pipeline = Pipeline((*ordered, *retries, self._report_round_limit, self._hooks))
         self._plans: dict[object, CallPlan] = {}
 

@@ -128,6 +128,7 @@ _INJECTIONS = [
 
 def _normalize(text: str) -> str:
     """Return the text in lower case, with single spaces and without invisible format characters."""
+    # NFKC replaces look-alike letters, such as full-width ones, which would otherwise hide a phrase
     folded = unicodedata.normalize("NFKC", text).casefold()
     visible = (char for char in folded if unicodedata.category(char) != "Cf")
     return " ".join("".join(visible).split())

@@ -49,6 +49,7 @@ class InputGuardrails:
 
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         for guard in () if invocation.is_resumed else self._guards:
+            # searched for each guard, because the guard before may have rewritten it
             user_text = find_user_text(invocation)
             if user_text is None:
                 break
@@ -107,6 +108,7 @@ def find_user_text(invocation: Invocation) -> UserText | None:
         if isinstance(message, UserMessage) and not isinstance(message.text, GuardMessage):
             if INSTRUCTIONS_MARK not in message.text:
                 return UserText(message.text, position, "")
+            # any character that the text does not contain can stand for the mark
             placeholder = next(char for char in map(chr, _PRIVATE_USE) if char not in message.text)
             text = message.text.replace(INSTRUCTIONS_MARK, placeholder)
             return UserText(text, position, placeholder)

@@ -29,7 +29,7 @@ from .windows import MessageWindow, Window, WindowView
 
 _DEFAULT_WINDOW = MessageWindow(40)
 _DEFAULT_CONVERSATION = "default"  # of methods without a MemoryId
-_STATE_KEY = "memory.asked"
+_STATE_KEY = "memory.asked"  # part of stored states, so it must not change
 _FIRST_WAIT, _LONGEST_WAIT = 0.001, 0.02  # seconds between two looks at the queue
 WhenBusy = Literal["wait", "refuse"]
 
@@ -109,6 +109,7 @@ class ChatMemory:
             invocation, write = yield from self._recall(ticket.conversation, stored, invocation)
             user_message, recorder = _recorded_user_message(invocation), SentMessageRecorder()
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
+            # without a request, as when an interceptor answers, nothing was recorded
             exchange = exchange_of(recorder.message or user_message, answer)
             yield Run(ticket.finishing(partial(write, exchange)), in_thread=self._in_thread)
             return answer
@@ -117,6 +118,8 @@ class ChatMemory:
 
     def _wait(self, ticket: Ticket, invocation: Invocation) -> Flow[None]:
         """Wait until the conversation is free. Raises MemoryBusyError or BudgetExceededError."""
+        # Polling, because the calls may run in threads and in several event loops, which share no condition
+        # variable. The waits get longer, so that long waits cost little.
         wait, waited, state = _FIRST_WAIT, 0.0, invocation.state
         while not ticket.is_first:
             if self._refuse:
@@ -150,6 +153,7 @@ class ChatMemory:
         evicted = self._forget_evicted and len(view.exchanges) < len(past)
         if not (evicted if view.replaces_past is None else view.replaces_past):
             return _Recalled(recalled, append)
+        # the system message of the method is not written to the store, but one that is there stays
         stored_system = last_system_message(stored.messages)
         start = () if stored_system is None else (stored_system,)
         new_past = (*start, *join_exchanges(view.exchanges))

@@ -101,7 +101,7 @@ def exchange_of(user_message: UserMessage | None, answer: Answer) -> Exchange:
     return (*question, *messages)
 
 
-_STATE_KEY = "memory.sent"
+_STATE_KEY = "memory.sent"  # part of stored states, so it must not change
 
 
 class SentMessageRecorder:
@@ -116,9 +116,9 @@ class SentMessageRecorder:
 
         A call that is resumed after an approval gets the message that was recorded before it waited.
         """
-        kept = invocation.state.interceptor_data
-        if invocation.is_resumed and _STATE_KEY in kept:
-            message = message_from_dict(kept[_STATE_KEY])
+        data = invocation.state.interceptor_data
+        if invocation.is_resumed and _STATE_KEY in data:
+            message = message_from_dict(data[_STATE_KEY])
             self.message = message if isinstance(message, UserMessage) else None
             return invocation
 

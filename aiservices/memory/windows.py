@@ -81,7 +81,7 @@ class MessageWindow:
         self, past: tuple[Exchange, ...], current: tuple[Message, ...], invocation: Invocation, /
     ) -> Flow[WindowView]:
         return WindowView(self.select(past, current))
-        yield
+        yield  # unreachable: it makes this function a generator, as the protocol requires
 
 
 # Estimates: English has 4 to 5 characters per token in current tokenizers, Chinese 1 to 1.5.
@@ -138,7 +138,7 @@ class TokenWindow:
         self, past: tuple[Exchange, ...], current: tuple[Message, ...], invocation: Invocation, /
     ) -> Flow[WindowView]:
         return WindowView(self.select(past, current))
-        yield
+        yield  # unreachable: it makes this function a generator, as the protocol requires
 
     def _tokens(self, messages: Sequence[Message]) -> int:
         return sum(map(self.count_tokens, messages))
@@ -214,6 +214,7 @@ class SummarizingWindow:
         fitting = self._window.select(past, current)
         if len(fitting) == len(past):
             return WindowView(past)
+        # ``keep`` may allow more than ``window``, which is the limit of what is sent
         newest = min(self._keep.select(past, current), fitting, key=len)
         summary = yield from self._summarize(past[: len(past) - len(newest)], invocation)
         if summary is None:

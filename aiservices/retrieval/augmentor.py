@@ -84,7 +84,7 @@ def _format_content(content: Content, metadata: Sequence[str]) -> str:
     return f"[{heading}]\n{content.text}" if heading else content.text
 
 
-_STATE_KEY = "retrieval.sources"
+_STATE_KEY = "retrieval.sources"  # part of stored states, so it must not change
 _DEFAULT_FUSION = ReciprocalRankFusion()
 _DEFAULT_INJECTION = Injection()
 

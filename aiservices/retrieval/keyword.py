@@ -78,6 +78,7 @@ class KeywordRetriever:
     def retrieve(self, query: Query, /) -> list[Content]:
         """Return the contents that share words with the query, best first, each with its BM25 score."""
         metadata = self._filter(query) if callable(self._filter) else self._filter
+        # filtered lazily after the ranking: the scores of BM25 depend on all contents
         ranked = self._documents.ranked(self._words(query.text))
         results = (content for content in ranked if matches_filter(content, metadata or {}))
         return list(islice(results, self._max_results))

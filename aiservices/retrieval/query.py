@@ -37,7 +37,7 @@ class QueryTransformer(Protocol):
 
 def unchanged(query: Query, /) -> Flow[Sequence[Query]]:
     """Return the query unchanged."""
-    yield from ()
+    yield from ()  # makes the function a generator
     return [query]
 
 
@@ -175,6 +175,7 @@ class RouteByModel:
         if not names or len(set(names)) < len(names):
             problem = f"its routes are {', '.join(names) or 'empty'}; pass at least one, with different names"
             raise DefinitionError([DefinitionProblem("RouteByModel", problem)])
+        # the names become the type of the answer, so the model can only choose existing routes
         name_type: Any = Literal[names]
         interface: Any = _Chooser
         self._question = SideQuestion(interface[name_type], "choose", model)
@@ -306,7 +307,7 @@ class SideQuestion:
         ``invocation`` is the other call. Without one the requests are not recorded anywhere.
         """
         question = self._plan.invocation((), arguments, Budget())
-        if invocation is not None:
+        if invocation is not None:  # the shared state records the requests and limits them
             question = replace(question, state=invocation.state)
         state, attempts_before = question.state, len(question.state.attempts)
         try:

@@ -231,6 +231,7 @@ class TextLimit:
                 f"the id {content.id!r} leaves no room for text within {self.setting}={self.limit}; "
                 f"raise {self.setting} or shorten the ids"
             )
+        # imported only here: short contents need no splitter
         splitter = import_extra("semantic_text_splitter", "retrieval").TextSplitter.from_callback(
             self.measure, left
         )

@@ -169,6 +169,7 @@ class Synthesizer(Generic[T]):
         )
         self._questions = self._plan_questions(output_type)
         if self._questions.answer.returns.shape is not ReturnShape.VALUE:
+            # Stream, Result and iterators describe a whole call, which the method of the synthesizer decides
             raise _definition_error(
                 "output_type must be the type of one answer; call stream or iterate to get it while it is "
                 "written"
@@ -230,6 +231,7 @@ class Synthesizer(Generic[T]):
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
         """The questions whose answers are shown while they are written."""
+        # planned separately, because a value that is shown early must be sent in its own shape
         return self._plan_questions(types.GenericAlias(Stream, self._output_type))
 
     @cached_property
@@ -438,6 +440,7 @@ def _tree_summarize(work: SynthesisRun) -> Flow[Answer]:
 
 def _accumulate(work: SynthesisRun) -> Flow[Answer]:
     answers = yield from work.ask_each(work.questions.answer, work.limit.pieces(work.contents))
+    # the reply and the strategy of the result are those of the last answer
     coercions = tuple(coercion for answer in answers for coercion in answer.coercions)
     return replace(answers[-1], value=[answer.value for answer in answers], coercions=coercions)
 
