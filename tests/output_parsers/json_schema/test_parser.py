@@ -1,4 +1,4 @@
-"""A JSON Schema is a type: what is valid is read as it stands, what nearly is so is aligned, no more."""
+"""A JSON Schema is a type: valid data is unchanged, nearly valid data is aligned, other data is refused."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_valid_data_is_returned_unchanged(schema: dict[str, Any], text: str, val
 
 
 @pytest.mark.parametrize(
-    ("schema", "text", "value", "said"),
+    ("schema", "text", "value", "message"),
     [
         (
             PERSON,
@@ -243,11 +243,11 @@ def test_valid_data_is_returned_unchanged(schema: dict[str, Any], text: str, val
     ],
 )
 def test_nearly_valid_data_is_aligned_and_every_coercion_recorded(
-    schema: dict[str, Any], text: str, value: Any, said: list[str]
+    schema: dict[str, Any], text: str, value: Any, message: list[str]
 ) -> None:
-    found, taken = steps(schema, text)
-    assert same(found, value)
-    assert taken == said
+    result, taken = steps(schema, text)
+    assert same(result, value)
+    assert taken == message
 
 
 def test_nothing_is_aligned_without_leniency() -> None:
@@ -265,7 +265,7 @@ def test_text_around_the_json_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "text", "said"),
+    ("schema", "text", "message"),
     [
         (
             PERSON,
@@ -341,9 +341,9 @@ def test_text_around_the_json_is_dropped() -> None:
     ],
 )
 def test_invalid_data_is_refused_with_a_short_message(
-    schema: dict[str, Any], text: str, said: list[str]
+    schema: dict[str, Any], text: str, message: list[str]
 ) -> None:
-    assert problems(schema, text) == said
+    assert problems(schema, text) == message
 
 
 def test_a_value_nested_too_deeply_is_refused() -> None:
@@ -492,7 +492,7 @@ def test_a_bare_schema_is_named_by_its_title() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         ({"type": "function", "parameters": WEATHER}, 'a function needs a "name"'),
         ({"type": "function", "function": "weather"}, 'a function needs a "name"'),
@@ -502,8 +502,8 @@ def test_a_bare_schema_is_named_by_its_title() -> None:
         ),
     ],
 )
-def test_an_invalid_function_is_reported(function: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+def test_an_invalid_function_is_reported(function: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         function_schema(function)
 
 
@@ -606,20 +606,20 @@ def outcome(read: Callable[[], Any]) -> Any:
 @QUICK
 @given(schemas_and_values(), st.sampled_from(DRESSES))
 def test_a_valid_value_is_read_back_and_never_another_one(
-    drawn: tuple[dict[str, Any], Any], dress: str
+    drawn: tuple[dict[str, Any], Any], wrapper: str
 ) -> None:
     schema, value = drawn
     valid = Draft202012Validator(schema).is_valid
     parser = schema_parser(schema)
-    assume(dress == "{}" or not parser.node.any_text)  # a text is its own dress
-    reading = outcome(lambda: parser.read(dress.replace("{}", json.dumps(value))))
+    assume(wrapper == "{}" or not parser.node.any_text)  # a text is its own dress
+    reading = outcome(lambda: parser.read(wrapper.replace("{}", json.dumps(value))))
     if isinstance(reading, list):  # in prose, another JSON may fit too
-        assert not valid(value) or dress != "{}"
+        assert not valid(value) or wrapper != "{}"
         return
     assert valid(reading.value)
     if valid(value):
         assert reading.value == value
-        assert dress != "{}" or all("fraction" in step.rule for step in reading.coercions)
+        assert wrapper != "{}" or all("fraction" in step.rule for step in reading.coercions)
     else:
         assert reading.coercions
         assert not same(reading.value, value)
@@ -629,12 +629,12 @@ def test_a_valid_value_is_read_back_and_never_another_one(
 @given(schemas_and_values())
 def test_without_leniency_exactly_the_valid_values_are_read(drawn: tuple[dict[str, Any], Any]) -> None:
     schema, value = drawn
-    found = outcome(lambda: schema_parser(schema).read(json.dumps(value), Leniency.NONE))
+    result = outcome(lambda: schema_parser(schema).read(json.dumps(value), Leniency.NONE))
     if Draft202012Validator(schema).is_valid(value):
-        assert same(found.value, value)
-        assert found.coercions == ()
+        assert same(result.value, value)
+        assert result.coercions == ()
     else:  # the reply null without quotes may be the member "null" of an enum
-        assert isinstance(found, list) or found.value == json.dumps(value)
+        assert isinstance(result, list) or result.value == json.dumps(value)
 
 
 @QUICK

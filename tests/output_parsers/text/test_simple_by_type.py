@@ -1,4 +1,4 @@
-"""What the parsers read that go by a type, a pattern or a format, and the one that reads nothing into it."""
+"""Parsers by type, pattern and format, and the one that returns the text."""
 
 from __future__ import annotations
 
@@ -186,10 +186,10 @@ def test_the_instructions_of_a_pattern_show_it() -> None:
 @pytest.mark.parametrize(
     "value", [datetime(2023, 7, 4, 14, 30, 1, 5), datetime(1, 1, 1), datetime(9999, 12, 31)]
 )
-@pytest.mark.parametrize("form", ["{}", " {}\n", "`{}`", '"{}".', "```\n{}\n```", "<think>Hm</think>{}"])
-def test_a_datetime_is_read_in_the_default_format(value: datetime, form: str) -> None:
+@pytest.mark.parametrize("tp", ["{}", " {}\n", "`{}`", '"{}".', "```\n{}\n```", "<think>Hm</think>{}"])
+def test_a_datetime_is_read_in_the_default_format(value: datetime, tp: str) -> None:
     written = f"{value.isoformat(timespec='microseconds')}Z"
-    assert DatetimeOutputParser().parse(form.format(written)) == value
+    assert DatetimeOutputParser().parse(tp.format(written)) == value
 
 
 def test_a_datetime_is_read_in_a_custom_format() -> None:

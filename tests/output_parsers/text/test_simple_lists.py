@@ -1,4 +1,4 @@
-"""What the parsers of lists read as LangChain's do, what they refuse, and that every text is one of both."""
+"""List parsers read like those of LangChain, and any text gives items or a parsing error."""
 
 from __future__ import annotations
 

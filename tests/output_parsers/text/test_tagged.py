@@ -1,4 +1,4 @@
-"""What AgentScope's parsers of text read, who sees what of it, and what their errors say is missing."""
+"""AgentScope's parsers: what they read, which part goes to whom, and what their errors name."""
 
 from __future__ import annotations
 

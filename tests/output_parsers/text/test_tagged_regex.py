@@ -1,4 +1,4 @@
-"""What is read from tags whose names are not known beforehand, as AgentScope's parser does."""
+"""Tags with any name are read like AgentScope's parser does."""
 
 from __future__ import annotations
 

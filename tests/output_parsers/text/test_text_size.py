@@ -1,4 +1,4 @@
-"""The time that a text takes grows with its length, whatever it is made of."""
+"""The time to read a text grows linearly with its length, whatever it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tool parsers make of a model's calls, as LangChain's do, and what their errors say."""
+"""Tool calls are read like LangChain's parsers do, and errors name the call and the path."""
 
 from __future__ import annotations
 
@@ -235,7 +235,9 @@ class Noted(BaseModel):
 
 @settings(max_examples=25, deadline=None)
 @given(ARGS, st.booleans())
-def test_the_beginning_of_a_call_is_never_read_as_a_complete_call(args: dict[str, Any], ascii_only: bool) -> None:
+def test_the_beginning_of_a_call_is_never_read_as_a_complete_call(
+    args: dict[str, Any], ascii_only: bool
+) -> None:
     parser = PydanticToolsParser([Noted], first_tool_only=True)
     text = json.dumps({"notes": args}, ensure_ascii=ascii_only)
     assert parser.parse_calls([Call("Noted", text)], partial=True) == Noted(notes=args)
@@ -281,9 +283,9 @@ def test_ambiguous_and_unsupported_tools_raise_an_error_at_creation() -> None:
 
 def test_the_instructions_tell_a_model_without_tools_how_to_write_a_call() -> None:
     parser: OutputParser[Any] = PydanticToolsParser([Forecast])
-    said = parser.format_instructions()
-    assert '"name": "Forecast"' in said
-    assert '"arguments": {"temperature": integer, "forecast": "sunny" | "rain"}' in said
+    message = parser.format_instructions()
+    assert '"name": "Forecast"' in message
+    assert '"arguments": {"temperature": integer, "forecast": "sunny" | "rain"}' in message
     assert parser.schema is not None
     assert parser.schema["type"] == "array"
 

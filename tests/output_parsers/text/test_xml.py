@@ -1,4 +1,4 @@
-"""What XML is read in LangChain's shape, what is refused, and that no text does harm."""
+"""XML is read in LangChain's shape; ambiguous and dangerous XML is refused."""
 
 from __future__ import annotations
 

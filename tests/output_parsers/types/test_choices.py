@@ -1,4 +1,4 @@
-"""One of several is named plainly or refused; whatever a prompt shows for a member is read back as it."""
+"""A choice is read from any clear name of it, always from the text that prompts show, else refused."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class Access(enum.Flag):
     ALL = READ | WRITE
 
 
-def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
+def problem(tp: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text, leniency=leniency)
+        parse(tp, text, leniency=leniency)
     return "; ".join(map(str, error.value.problems))
 
 
@@ -80,7 +80,7 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", '$: expected true or false; the reply is empty, found ""'),
         ("2", "$: expected true or false, found 2"),
@@ -92,12 +92,12 @@ def test_words_for_true_and_false_are_read(text: str, value: bool) -> None:
         ('{"value": 1}', "$: expected true or false, found an object with value"),
     ],
 )
-def test_a_text_with_neither_or_both_of_true_and_false_is_refused(text: str, said: str) -> None:
-    assert problem(bool, text) == said
+def test_a_text_with_neither_or_both_of_true_and_false_is_refused(text: str, message: str) -> None:
+    assert problem(bool, text) == message
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "member"),
+    ("tp", "text", "member"),
     [
         (Color, "red", Color.RED),
         (Color, "RED", Color.RED),
@@ -121,16 +121,16 @@ def test_a_text_with_neither_or_both_of_true_and_false_is_refused(text: str, sai
         ),
     ],
 )
-def test_a_member_is_read_by_its_name_its_value_and_its_label(form: Any, text: str, member: object) -> None:
-    assert parse(form, text) == member
+def test_a_member_is_read_by_its_name_its_value_and_its_label(tp: Any, text: str, member: object) -> None:
+    assert parse(tp, text) == member
 
 
-@pytest.mark.parametrize("form", [Color, Priority, Level, Mood, Odd, Rate])
-def test_the_text_that_a_prompt_shows_for_a_member_is_read_as_that_member(form: type[enum.Enum]) -> None:
-    for shown, member in zip(parser_for(form).hint.split(" | "), form, strict=True):
-        assert parse(form, shown) is member
-        assert parse(form, shown.strip('"'), leniency=Leniency.NONE) is member
-        assert parse(list[form], f"[{shown}]") == [member]
+@pytest.mark.parametrize("tp", [Color, Priority, Level, Mood, Odd, Rate])
+def test_the_text_that_a_prompt_shows_for_a_member_is_read_as_that_member(tp: type[enum.Enum]) -> None:
+    for shown, member in zip(parser_for(tp).hint.split(" | "), tp, strict=True):
+        assert parse(tp, shown) is member
+        assert parse(tp, shown.strip('"'), leniency=Leniency.NONE) is member
+        assert parse(list[tp], f"[{shown}]") == [member]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_json_scalar_selects_the_member_with_its_text(text: str, member: Odd) 
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Color, "green", '$: expected one of "red", "dark-blue"; it names none of them, found "green"'),
         (Color, "0", '$: expected one of "red", "dark-blue", found 0'),
@@ -158,12 +158,12 @@ def test_a_json_scalar_selects_the_member_with_its_text(text: str, member: Odd) 
         (Literal["a"], "b", '$: expected "a"; it names none of them, found "b"'),
     ],
 )
-def test_a_text_that_names_no_member_or_two_members_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_text_that_names_no_member_or_two_members_is_refused(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Literal["a", "b"], "a", "a"),
         (Literal["a", "b"], "B", "b"),
@@ -175,15 +175,15 @@ def test_a_text_that_names_no_member_or_two_members_is_refused(form: Any, text: 
         (Literal[Color.RED], "red", Color.RED),
     ],
 )
-def test_a_literal_is_read_as_its_exact_value(form: Any, text: str, value: object) -> None:
-    found = parse(form, text)
-    assert found == value
-    assert type(found) is type(value)
+def test_a_literal_is_read_as_its_exact_value(tp: Any, text: str, value: object) -> None:
+    result = parse(tp, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
-@pytest.mark.parametrize("dress", ["{}", " {}\n"])
+@pytest.mark.parametrize("wrapper", ["{}", " {}\n"])
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Literal["7", 7], "7", 7),
         (Literal["7", 7], '"7"', "7"),
@@ -197,9 +197,9 @@ def test_a_literal_is_read_as_its_exact_value(form: Any, text: str, value: objec
     ],
 )
 def test_quotes_distinguish_a_text_from_a_number_that_looks_alike(
-    form: Any, text: str, value: object, dress: str
+    tp: Any, text: str, value: object, wrapper: str
 ) -> None:
-    reading = read(form, dress.format(text))
+    reading = read(tp, wrapper.format(text))
     assert repr(reading.value) == repr(value)
     assert reading.coercions == ()
 
@@ -210,11 +210,9 @@ def test_the_none_of_a_literal_is_shown_as_null_and_read_in_other_words(text: st
     assert parse(Literal["a", None], text) is None
 
 
-@pytest.mark.parametrize(
-    ("form", "text"), [(Literal[1, 2], "true"), (Literal[1], "1.0"), (Literal[True], "1")]
-)
-def test_equal_values_of_another_type_do_not_match_a_literal(form: Any, text: str) -> None:
-    assert problem(form, text).endswith(f"found {text}")
+@pytest.mark.parametrize(("tp", "text"), [(Literal[1, 2], "true"), (Literal[1], "1.0"), (Literal[True], "1")])
+def test_equal_values_of_another_type_do_not_match_a_literal(tp: Any, text: str) -> None:
+    assert problem(tp, text).endswith(f"found {text}")
 
 
 def test_members_that_differ_only_in_case_are_distinguished_by_case() -> None:
@@ -238,15 +236,15 @@ def test_some_members_of_a_flag_are_read(text: str, value: Access) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('["read", "run"]', '$[1]: expected one of READ, WRITE, found "run"'),
         ("[1]", "$[0]: expected one of READ, WRITE, found 1"),
         ("3", "$: expected an array of READ, WRITE, found 3"),
     ],
 )
-def test_a_name_that_is_not_a_member_of_a_flag_is_refused(text: str, said: str) -> None:
-    assert problem(Access, text) == said
+def test_a_name_that_is_not_a_member_of_a_flag_is_refused(text: str, message: str) -> None:
+    assert problem(Access, text) == message
 
 
 def test_the_hint_of_a_flag_shows_its_members() -> None:
@@ -279,7 +277,7 @@ def test_a_member_may_describe_itself_by_an_attribute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "schema"),
+    ("tp", "schema"),
     [
         (bool, {"type": "boolean"}),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
@@ -289,8 +287,8 @@ def test_a_member_may_describe_itself_by_an_attribute() -> None:
         (Access, {"type": "array", "items": {"type": "string", "enum": ["READ", "WRITE"]}}),
     ],
 )
-def test_the_schema_lists_the_choices(form: Any, schema: dict[str, Any]) -> None:
-    assert parser_for(form).schema == schema
+def test_the_schema_lists_the_choices(tp: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(tp).schema == schema
 
 
 class Feeling(enum.Enum):
@@ -307,7 +305,7 @@ LEFT_OPEN = "it says more than one thing about them"
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Feeling, "I am positive that this is bad", OTHER_SENSE),
         (Feeling, "I am POSITIVE that this is bad", OTHER_SENSE),
@@ -330,12 +328,12 @@ LEFT_OPEN = "it says more than one thing about them"
         (Spam, "The spam filter missed it.", OTHER_SENSE),
     ],
 )
-def test_a_sentence_that_denies_or_questions_a_choice_is_refused(form: Any, text: str, said: str) -> None:
-    assert f"; {said}, found " in problem(form, text)
+def test_a_word_of_a_choice_in_another_meaning_is_refused(tp: Any, text: str, message: str) -> None:
+    assert f"; {message}, found " in problem(tp, text)
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Feeling, "This is a negative review.", Feeling.NEGATIVE),
         (Feeling, "I think the review is positive because the food was good.", Feeling.POSITIVE),
@@ -349,5 +347,5 @@ def test_a_sentence_that_denies_or_questions_a_choice_is_refused(form: Any, text
         (Spam, "I would classify this as spam.", "spam"),
     ],
 )
-def test_a_choice_that_a_sentence_names_is_read(form: Any, text: str, value: object) -> None:
-    assert parse(form, text) == value
+def test_a_choice_that_a_sentence_names_is_read(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text) == value

@@ -1,4 +1,4 @@
-"""What Annotated and Field say of a value is shown in the schema and holds of every value that is read."""
+"""Constraints of Annotated and Field are shown in the schema and enforced on every value."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Color(enum.Enum):
     BLUE = "blue"
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
@@ -49,7 +49,7 @@ def not_zero(value: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("form", "good", "value", "bad", "said"),
+    ("tp", "good", "value", "bad", "message"),
     [
         (Annotated[int, Field(ge=1, le=5)], "5", 5, "6", "less than or equal to 5, found 6"),
         (Annotated[int, Interval(gt=0, lt=9)], "8", 8, "9", "less than 9, found 9"),
@@ -144,37 +144,37 @@ def not_zero(value: float) -> float:
     ],
 )
 def test_a_value_must_satisfy_its_constraints(
-    form: Any, good: str, value: object, bad: str, said: str
+    tp: Any, good: str, value: object, bad: str, message: str
 ) -> None:
-    found = parse(form, good)
-    assert found == value
-    assert type(found) is type(value)
-    assert problem(form, bad).endswith(said)
+    result = parse(tp, good)
+    assert result == value
+    assert type(result) is type(value)
+    assert problem(tp, bad).endswith(message)
 
 
 def test_constraints_of_a_list_and_of_its_items_are_both_enforced() -> None:
-    form = Annotated[list[Annotated[int, Gt(0)]], MaxLen(1)]
-    assert problem(form, "[0]") == "$[0]: input should be greater than 0, found 0"
-    assert problem(form, "[1, 2]") == (
+    tp = Annotated[list[Annotated[int, Gt(0)]], MaxLen(1)]
+    assert problem(tp, "[0]") == "$[0]: input should be greater than 0, found 0"
+    assert problem(tp, "[1, 2]") == (
         "$: list should have at most 1 item after validation, not 2, found an array of 2"
     )
 
 
-@pytest.mark.parametrize(("form", "bits"), [(Int8, 8), (Int16, 16), (Int32, 32), (Int64, 64)])
-def test_sized_integers_accept_exactly_their_range(form: Any, bits: int) -> None:
+@pytest.mark.parametrize(("tp", "bits"), [(Int8, 8), (Int16, 16), (Int32, 32), (Int64, 64)])
+def test_sized_integers_accept_exactly_their_range(tp: Any, bits: int) -> None:
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    assert (parse(form, str(low)), parse(form, str(high))) == (low, high)
-    assert problem(form, str(high + 1)) == (
+    assert (parse(tp, str(low)), parse(tp, str(high))) == (low, high)
+    assert problem(tp, str(high + 1)) == (
         f"$: input should be less than or equal to {high}, found {high + 1}"
     )
-    assert problem(form, str(low - 1)) == (
+    assert problem(tp, str(low - 1)) == (
         f"$: input should be greater than or equal to {low}, found {low - 1}"
     )
-    assert parser_for(form).schema == {"type": "integer", "minimum": low, "maximum": high}
+    assert parser_for(tp).schema == {"type": "integer", "minimum": low, "maximum": high}
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "hint"),
+    ("tp", "schema", "hint"),
     [
         (
             Annotated[int, Field(ge=1, le=5)],
@@ -209,9 +209,9 @@ def test_sized_integers_accept_exactly_their_range(form: Any, bits: int) -> None
         ),
     ],
 )
-def test_constraints_are_shown_in_the_schema_and_the_hint(form: Any, schema: dict[str, Any], hint: str) -> None:
-    assert parser_for(form).schema == schema
-    assert parser_for(form).hint == hint
+def test_constraints_are_shown_in_the_schema_and_the_hint(tp: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(tp).schema == schema
+    assert parser_for(tp).hint == hint
 
 
 class Rated(BaseModel):
@@ -229,7 +229,7 @@ class Measured(msgspec.Struct):
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Rated, '{"stars": 6}', "$.stars: input should be less than or equal to 5, found 6"),
         (
@@ -241,9 +241,9 @@ class Measured(msgspec.Struct):
         (Measured, '{"size": 0}', "$.size: input should be greater than 0, found 0"),
     ],
 )
-def test_constraints_of_the_fields_of_any_record_are_enforced(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
-    assert problem(form, f"```json\n{text}\n```") == said
+def test_constraints_of_the_fields_of_any_record_are_enforced(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
+    assert problem(tp, f"```json\n{text}\n```") == message
 
 
 def test_constraints_of_an_optional_field_do_not_apply_to_null() -> None:
@@ -259,6 +259,6 @@ def test_a_pattern_that_pydantic_cannot_compile_makes_the_type_unsupported() -> 
 
 
 def test_a_constraint_that_does_not_apply_to_a_member_of_a_union_refuses_its_values() -> None:
-    form = Annotated[int | str, Gt(0)]
-    assert parse(form, "1") == 1
-    assert problem(form, '"abc"') == "$: unable to apply constraint 'gt' to supplied value abc, found \"abc\""
+    tp = Annotated[int | str, Gt(0)]
+    assert parse(tp, "1") == 1
+    assert problem(tp, '"abc"') == "$: unable to apply constraint 'gt' to supplied value abc, found \"abc\""

@@ -25,14 +25,14 @@ class Level(enum.IntEnum):
     ONE = 1
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (dict[str, int], "{}", {}),
         (dict[str, int], '{"a": 1, "a b": 2}', {"a": 1, "a b": 2}),
@@ -54,14 +54,14 @@ def problem(form: Any, text: str) -> str:
         (dict[str, list[int]], "{a: [1,],}", {"a": [1]}),
     ],
 )
-def test_a_dict_is_read(form: Any, text: str, value: dict[Any, Any] | None) -> None:
-    found = parse(form, text)
-    assert found == ({UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479"): 1} if value is None else value)
-    assert [type(key) for key in found] == [type(key) for key in value or found]
+def test_a_dict_is_read(tp: Any, text: str, value: dict[Any, Any] | None) -> None:
+    result = parse(tp, text)
+    assert result == ({UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479"): 1} if value is None else value)
+    assert [type(key) for key in result] == [type(key) for key in value or result]
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (dict[str, int], "[1]", "$: expected an object, found an array of 1"),
         (dict[str, int], "hello", '$: expected an object, found "hello"'),
@@ -95,20 +95,20 @@ def test_a_dict_is_read(form: Any, text: str, value: dict[Any, Any] | None) -> N
         ),
     ],
 )
-def test_wrong_keys_and_values_of_a_dict_are_reported_one_by_one(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_wrong_keys_and_values_of_a_dict_are_reported_one_by_one(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
-@pytest.mark.parametrize("form", [dict[int, int], dict[bool, int], dict[Literal[1], int], dict[Level, int]])
-def test_a_number_as_a_key_needs_no_coercion(form: Any) -> None:
-    text = '{"true": 1}' if form == dict[bool, int] else '{"1": 1}'
-    reading = read(form, text, leniency=Leniency.NONE)
+@pytest.mark.parametrize("tp", [dict[int, int], dict[bool, int], dict[Literal[1], int], dict[Level, int]])
+def test_a_number_as_a_key_needs_no_coercion(tp: Any) -> None:
+    text = '{"true": 1}' if tp == dict[bool, int] else '{"1": 1}'
+    reading = read(tp, text, leniency=Leniency.NONE)
     assert list(reading.value.values()) == [1]
     assert reading.coercions == ()
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "hint"),
+    ("tp", "schema", "hint"),
     [
         (
             dict[str, int],
@@ -132,6 +132,6 @@ def test_a_number_as_a_key_needs_no_coercion(form: Any) -> None:
         ),
     ],
 )
-def test_the_schema_and_the_hint_show_keys_and_values(form: Any, schema: dict[str, Any], hint: str) -> None:
-    assert parser_for(form).schema == schema
-    assert parser_for(form).hint == hint
+def test_the_schema_and_the_hint_show_keys_and_values(tp: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(tp).schema == schema
+    assert parser_for(tp).hint == hint

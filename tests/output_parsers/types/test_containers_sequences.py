@@ -1,4 +1,4 @@
-"""Lists, sets and tuples are read whole or not at all, from JSON, from lines and from JSON in a string."""
+"""Lists, sets and tuples are read completely or not at all, from JSON, lines of text and JSON in a string."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pydantic import RootModel
 from output_parsers import Leniency, OutputParsingError, parse, parser_for, read
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (list[int], "[]", []),
         (list[int], "[1, 2]", [1, 2]),
@@ -48,14 +48,14 @@ def problem(form: Any, text: str) -> str:
         (tuple[int, str], '```\n(1, "a")\n```', (1, "a")),
     ],
 )
-def test_a_sequence_is_read(form: Any, text: str, value: object) -> None:
-    found = parse(form, text)
-    assert found == value
-    assert type(found) is type(value)
+def test_a_sequence_is_read(tp: Any, text: str, value: object) -> None:
+    result = parse(tp, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (list[int], "", '$: expected an array; the reply is empty, found ""'),
         (list[int], "null", "$: expected an array, found null"),
@@ -78,13 +78,13 @@ def test_a_sequence_is_read(form: Any, text: str, value: object) -> None:
         ),
     ],
 )
-def test_wrong_items_of_a_sequence_are_reported_one_by_one(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_wrong_items_of_a_sequence_are_reported_one_by_one(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 @pytest.mark.parametrize("text", ["a\nb", "- a\n- b", "a, b"])
 @pytest.mark.parametrize(
-    ("form", "items"),
+    ("tp", "items"),
     [
         (list[str], ["a", "b"]),
         (list[str | None], ["a", "b"]),
@@ -94,11 +94,9 @@ def test_wrong_items_of_a_sequence_are_reported_one_by_one(form: Any, text: str,
         (list[bytes], [b"a", b"b"]),
     ],
 )
-def test_lines_of_text_become_items_only_if_guesses_are_allowed(
-    form: Any, items: object, text: str
-) -> None:
-    assert problem(form, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
-    assert parse(form, text, leniency=Leniency.ALL) == items
+def test_lines_of_text_become_items_only_if_guesses_are_allowed(tp: Any, items: object, text: str) -> None:
+    assert problem(tp, text).startswith("$: items in a text is not permitted with Leniency.SAFE")
+    assert parse(tp, text, leniency=Leniency.ALL) == items
 
 
 def test_every_coercion_from_lines_to_items_is_recorded() -> None:
@@ -110,7 +108,7 @@ def test_every_coercion_from_lines_to_items_is_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "hint"),
+    ("tp", "schema", "hint"),
     [
         (list[int], {"type": "array", "items": {"type": "integer"}}, "[integer, ...]"),
         (set[str], {"type": "array", "items": {"type": "string"}}, "[string, ...]"),
@@ -129,20 +127,20 @@ def test_every_coercion_from_lines_to_items_is_recorded() -> None:
         (tuple[()], {"type": "array", "minItems": 0, "maxItems": 0}, "[]"),
     ],
 )
-def test_the_schema_and_the_hint_show_the_items(form: Any, schema: dict[str, Any], hint: str) -> None:
-    assert parser_for(form).schema == schema
-    assert parser_for(form).hint == hint
+def test_the_schema_and_the_hint_show_the_items(tp: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(tp).schema == schema
+    assert parser_for(tp).hint == hint
 
 
 @pytest.mark.parametrize(
-    ("form", "text"),
+    ("tp", "text"),
     [
         (list[Literal["red", "blue"]], "I'd pick red, because blue is dull"),
         (list[bool], "Yes, it is true"),
     ],
 )
-def test_the_commas_of_a_sentence_do_not_separate_items(form: Any, text: str) -> None:
-    assert problem(form, text).startswith("$: expected an array; its commas may be those of a sentence")
+def test_the_commas_of_a_sentence_do_not_separate_items(tp: Any, text: str) -> None:
+    assert problem(tp, text).startswith("$: expected an array; its commas may be those of a sentence")
 
 
 def test_commas_between_bare_choices_separate_items() -> None:

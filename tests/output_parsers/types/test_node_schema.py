@@ -1,4 +1,4 @@
-"""The schema of a whole type: what stands twice is written once, and its root is never a reference."""
+"""The schema of a whole type defines repeated classes once, and its root is never a reference."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ NODE = {
 
 
 @pytest.mark.parametrize(
-    ("form", "schema"),
+    ("tp", "schema"),
     [
         (Node, {**NODE, "$defs": {"Node": NODE}}),
         (list[Node], {"type": "array", "items": {"$ref": "#/$defs/Node"}, "$defs": {"Node": NODE}}),
@@ -99,8 +99,8 @@ NODE = {
         ),
     ],
 )
-def test_a_recursive_type_refers_to_a_definition_at_the_root(form: Any, schema: dict[str, Any]) -> None:
-    assert parser_for(form).schema == schema
+def test_a_recursive_type_refers_to_a_definition_at_the_root(tp: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(tp).schema == schema
 
 
 def test_a_reference_with_a_description_is_wrapped() -> None:
@@ -174,7 +174,7 @@ def test_the_node_of_a_type_is_built_once_however_often_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "schema"),
+    ("tp", "schema"),
     [
         (Annotated[int, Description("in metres")], {"type": "integer", "description": "in metres"}),
         (
@@ -187,13 +187,13 @@ def test_the_node_of_a_type_is_built_once_however_often_it_is_used() -> None:
         ),
     ],
 )
-def test_the_root_has_a_description_too(form: Any, schema: dict[str, Any]) -> None:
-    assert parser_for(form).schema == schema
+def test_the_root_has_a_description_too(tp: Any, schema: dict[str, Any]) -> None:
+    assert parser_for(tp).schema == schema
 
 
-@pytest.mark.parametrize("form", [str, Annotated[str, Field(max_length=3)]])
-def test_plain_text_has_no_schema(form: Any) -> None:
-    assert parser_for(form).schema is None
+@pytest.mark.parametrize("tp", [str, Annotated[str, Field(max_length=3)]])
+def test_plain_text_has_no_schema(tp: Any) -> None:
+    assert parser_for(tp).schema is None
 
 
 class Closed(BaseModel):
@@ -211,7 +211,7 @@ class Mapped(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("form", "strict"),
+    ("tp", "strict"),
     [
         (Closed, True),
         (Open, False),
@@ -220,12 +220,14 @@ class Mapped(BaseModel):
         (int, False),
     ],
 )
-def test_a_schema_is_strict_if_every_object_is_closed_and_requires_all_properties(form: Any, strict: bool) -> None:
-    assert is_strict(parser_for(form).schema or {}) is strict
+def test_a_schema_is_strict_if_every_object_is_closed_and_requires_all_properties(
+    tp: Any, strict: bool
+) -> None:
+    assert is_strict(parser_for(tp).schema or {}) is strict
 
 
 @pytest.mark.parametrize(
-    ("form", "strict"),
+    ("tp", "strict"),
     [
         (int, True),
         (list[Closed], True),
@@ -237,8 +239,8 @@ def test_a_schema_is_strict_if_every_object_is_closed_and_requires_all_propertie
         (list[Open], False),
     ],
 )
-def test_an_envelope_is_strict_if_its_value_is(form: Any, strict: bool) -> None:
-    assert is_strict(parser_for(form).with_envelope().schema or {}) is strict
+def test_an_envelope_is_strict_if_its_value_is(tp: Any, strict: bool) -> None:
+    assert is_strict(parser_for(tp).with_envelope().schema or {}) is strict
 
 
 def test_an_unknown_format_is_not_strict() -> None:

@@ -1,4 +1,4 @@
-"""Whatever else pydantic knows is read by it strictly; what its validators convert is recorded."""
+"""Other types that pydantic knows are read strictly; conversions by their validators are recorded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pydantic.types import Base64Bytes
 from output_parsers import OutputParsingError, UnsupportedTypeError, parse, parser_for, read
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (AnyUrl, "https://a.b/c", AnyUrl("https://a.b/c")),
         (HttpUrl, '"https://a.b"', HttpUrl("https://a.b")),
@@ -34,12 +34,12 @@ def problem(form: Any, text: str) -> str:
         (list[HttpUrl], '["https://a.b"]', [HttpUrl("https://a.b")]),
     ],
 )
-def test_a_pydantic_type_is_read(form: Any, text: str, value: object) -> None:
-    assert parse(form, text) == value
+def test_a_pydantic_type_is_read(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text) == value
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (HttpUrl, "ftp://x", "$: URL scheme should be 'http' or 'https', found \"ftp://x\""),
         (IPv4Address, "x", "$: value error, Expected 4 octets in 'x', found \"x\""),
@@ -48,8 +48,8 @@ def test_a_pydantic_type_is_read(form: Any, text: str, value: object) -> None:
         (SecretStr, "7", "$: input should be a valid string, found 7"),
     ],
 )
-def test_no_conversion_goes_unrecorded(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_no_conversion_goes_unrecorded(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 def halved(value: Any) -> Any:
@@ -68,21 +68,21 @@ def test_a_before_validator_receives_the_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Annotated[date, BeforeValidator(german)], '"04.07.1968"', date(1968, 7, 4)),
         (Annotated[Decimal, BeforeValidator(str)], "0.1000000000000000055", Decimal("0.1000000000000000055")),
         (Annotated[int, BeforeValidator(str)], "7", 7),
     ],
 )
-def test_a_conversion_after_a_validator_is_recorded(form: Any, text: str, value: object) -> None:
-    reading = read(form, text)
+def test_a_conversion_after_a_validator_is_recorded(tp: Any, text: str, value: object) -> None:
+    reading = read(tp, text)
     assert reading.value == value
     assert [step.rule for step in reading.coercions] == ["converted by its validators"]
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (
             Annotated[date, BeforeValidator(german)],
@@ -94,8 +94,8 @@ def test_a_conversion_after_a_validator_is_recorded(form: Any, text: str, value:
         (Annotated[int, PlainValidator(lambda value: 1 // value)], "0", "$: int refuses the value: "),
     ],
 )
-def test_the_error_of_a_validator_becomes_a_problem(form: Any, text: str, said: str) -> None:
-    assert problem(form, text).startswith(said)
+def test_the_error_of_a_validator_becomes_a_problem(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text).startswith(message)
 
 
 class Inner(BaseModel):
@@ -108,8 +108,8 @@ class Outer(BaseModel):
 
 
 def test_the_schema_of_a_pydantic_type_includes_its_definitions() -> None:
-    form = list[Annotated[Outer, BeforeValidator(lambda value: value)]]
-    assert parser_for(form).schema == {
+    tp = list[Annotated[Outer, BeforeValidator(lambda value: value)]]
+    assert parser_for(tp).schema == {
         "type": "array",
         "items": {
             "type": "object",

@@ -51,21 +51,21 @@ from output_parsers import (
 T = TypeVar("T")
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
-def properties(form: Any) -> dict[str, Any]:
-    schema = parser_for(form).schema
+def properties(tp: Any) -> dict[str, Any]:
+    schema = parser_for(tp).schema
     assert schema is not None
-    found: dict[str, Any] = schema["properties"]
-    return found
+    result: dict[str, Any] = schema["properties"]
+    return result
 
 
-def required(form: Any) -> list[str]:
-    schema = parser_for(form).schema
+def required(tp: Any) -> list[str]:
+    schema = parser_for(tp).schema
     assert schema is not None
     names: list[str] = schema["required"]
     return names
@@ -130,8 +130,8 @@ def test_a_record_is_made_from_its_fields(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", USERS)
 def test_a_field_with_a_default_may_be_omitted(cls: Any) -> None:
-    found = parse(cls, '{"first_name": "Ann", "born": "1968-07-04"}')
-    assert found == cls(first_name="Ann", born=date(1968, 7, 4))
+    result = parse(cls, '{"first_name": "Ann", "born": "1968-07-04"}')
+    assert result == cls(first_name="Ann", born=date(1968, 7, 4))
     assert required(cls) == ["first_name", "born"]
 
 
@@ -169,10 +169,10 @@ def test_an_unknown_key_is_dropped_and_recorded(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", USERS)
 @pytest.mark.parametrize(
-    ("text", "found"), [("[]", "an array of 0"), ("7", "7"), ("null", "null"), ('"Ann"', '"Ann"')]
+    ("text", "result"), [("[]", "an array of 0"), ("7", "7"), ("null", "null"), ('"Ann"', '"Ann"')]
 )
-def test_json_that_is_not_an_object_is_refused(cls: Any, text: str, found: str) -> None:
-    assert problem(cls, text) == f"$: expected an object ({cls.__name__}), found {found}"
+def test_json_that_is_not_an_object_is_refused(cls: Any, text: str, result: str) -> None:
+    assert problem(cls, text) == f"$: expected an object ({cls.__name__}), found {result}"
 
 
 @pytest.mark.parametrize("cls", USERS)
@@ -201,8 +201,8 @@ class Aliased(BaseModel):
 
 def test_an_alias_is_the_key_in_schemas_and_in_replies() -> None:
     assert list(properties(Aliased)) == ["fullName", "years"]
-    found = parse(Aliased, '{"fullName": "Ann", "age_in_years": 3}')
-    assert (found.name, found.age) == ("Ann", 3)
+    result = parse(Aliased, '{"fullName": "Ann", "age_in_years": 3}')
+    assert (result.name, result.age) == ("Ann", 3)
 
 
 class ByName(BaseModel):
@@ -267,9 +267,9 @@ class Allowing(BaseModel):
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": [0.5]}', '```json\n{"a": 1, "b": [0.5]}\n```'])
 def test_a_model_that_allows_unknown_keys_keeps_them_as_plain_json(text: str) -> None:
-    found = parse(Allowing, text)
-    assert found.model_extra == {"b": [0.5]}
-    assert type(found.model_extra["b"][0]) is float
+    result = parse(Allowing, text)
+    assert result.model_extra == {"b": [0.5]}
+    assert type(result.model_extra["b"][0]) is float
 
 
 def test_an_unknown_key_beyond_a_float_is_refused() -> None:
@@ -297,7 +297,7 @@ class Checked(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"low": -1, "high": 2}', "$.low: value error, must not be negative, found -1"),
         (
@@ -306,8 +306,10 @@ class Checked(BaseModel):
         ),
     ],
 )
-def test_the_error_of_a_field_validator_becomes_a_problem_with_the_path_of_the_field(text: str, said: str) -> None:
-    assert problem(Checked, text) == said
+def test_the_error_of_a_field_validator_becomes_a_problem_with_the_path_of_the_field(
+    text: str, message: str
+) -> None:
+    assert problem(Checked, text) == message
 
 
 class Split(BaseModel):
@@ -402,8 +404,8 @@ class Box(BaseModel, Generic[T]):
 
 
 def test_a_generic_model_resolves_its_type_variables_and_references_to_itself() -> None:
-    found = parse(Box[int], '```json\n{"content": "1", "inner": {"content": 2}}\n```')
-    assert found == Box[int](content=1, inner=Box[int](content=2))
+    result = parse(Box[int], '```json\n{"content": "1", "inner": {"content": 2}}\n```')
+    assert result == Box[int](content=1, inner=Box[int](content=2))
     assert problem(Box[int], '{"content": "x"}') == '$.content: expected an integer, found "x"'
 
 
@@ -500,8 +502,8 @@ class Derived(Base):
 
 
 def test_a_dataclass_has_inherited_init_only_and_keyword_fields() -> None:
-    found = parse(Derived, '{"a": 2, "scale": 3, "named": "y"}')
-    assert (found.a, found.made, found.named) == (2, 6, "y")
+    result = parse(Derived, '{"a": 2, "scale": 3, "named": "y"}')
+    assert (result.a, result.made, result.named) == (2, 6, "y")
     assert list(properties(Derived)) == ["a", "scale", "named"]
     assert required(Derived) == ["a", "scale"]
 
@@ -539,14 +541,14 @@ class Span:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"low": 2, "high": 1}', "$: Span refuses the values: low is above high"),
         ('{"low": 0, "high": 0}', "$: Span refuses the values: division by zero"),
     ],
 )
-def test_the_error_of_a_dataclass_becomes_a_problem(text: str, said: str) -> None:
-    assert problem(Span, text) == f"{said}, found an object with low, high"
+def test_the_error_of_a_dataclass_becomes_a_problem(text: str, message: str) -> None:
+    assert problem(Span, text) == f"{message}, found an object with low, high"
 
 
 def test_a_dataclass_made_at_run_time_is_read() -> None:
@@ -721,9 +723,9 @@ def test_a_class_may_allow_infinite_floats(name: str) -> None:
     )
     assert parse(Wider, f'{{"a": 1, "e": {name}}}') == Wider(a=1, e=math.inf)
     assert parse(Spread, f'{{"a": {name}}}') == Spread(math.inf)
-    found = name if name == "Infinity" else '"Infinity"'
-    assert problem(Narrow, f'{{"a": {name}}}') == f"$.a: expected a number, found {found}"
-    assert problem(Wide, f'{{"a": 1, "d": {name}}}') == f"$.d: expected a number, found {found}"
+    result = name if name == "Infinity" else '"Infinity"'
+    assert problem(Narrow, f'{{"a": {name}}}') == f"$.a: expected a number, found {result}"
+    assert problem(Wide, f'{{"a": 1, "d": {name}}}') == f"$.d: expected a number, found {result}"
 
 
 def test_the_schema_of_such_a_class_names_the_infinite_values() -> None:

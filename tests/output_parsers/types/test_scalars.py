@@ -1,4 +1,4 @@
-"""Text, numbers, bytes, identifiers and paths are read exactly, or refused; never rounded or made up."""
+"""Text, numbers, bytes, identifiers and paths are read exactly or refused, never rounded or invented."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ID = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
 LONG = "0.1000000000000000055511151231257827"
 
 
-def problem(form: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
+def problem(tp: Any, text: str, leniency: Leniency = Leniency.SAFE) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text, leniency=leniency)
+        parse(tp, text, leniency=leniency)
     return "; ".join(map(str, error.value.problems))
 
 
@@ -60,7 +60,7 @@ def test_arrays_and_objects_are_not_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (int, "42", 42),
         (int, "-7", -7),
@@ -96,14 +96,14 @@ def test_arrays_and_objects_are_not_text(text: str) -> None:
         (object, "[1]", [1]),
     ],
 )
-def test_a_value_is_read(form: Any, text: str, value: object) -> None:
-    found = parse(form, text)
-    assert found == value
-    assert type(found) is type(value)
+def test_a_value_is_read(tp: Any, text: str, value: object) -> None:
+    result = parse(tp, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (int, "", '$: expected an integer; the reply is empty, found ""'),
         (int, "42.7", "$: expected an integer, found 42.7"),
@@ -132,8 +132,8 @@ def test_a_value_is_read(form: Any, text: str, value: object) -> None:
         (Any, "hello", '$: expected JSON, found "hello"'),
     ],
 )
-def test_a_wrong_value_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_wrong_value_is_refused(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 class Open(BaseModel):
@@ -147,7 +147,7 @@ class Plain(NamedTuple):
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("tp", "message"),
     [
         (Any, "expected a finite number"),
         (object, "expected a finite number"),
@@ -174,21 +174,21 @@ class Plain(NamedTuple):
     ],
 )
 def test_nan_and_infinity_are_refused_with_their_path_unless_they_are_allowed(
-    form: Any, said: str, word: str
+    tp: Any, message: str, word: str
 ) -> None:
-    assert problem(form, f'{{"a": {word}}}') == f"$.a: {said}, found {word}"
+    assert problem(tp, f'{{"a": {word}}}') == f"$.a: {message}, found {word}"
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (list[str], '["a", NaN]', "$[1]: expected text, found NaN"),
         (list[Any], '[1, {"b": [-inf]}]', "$[1].b[0]: expected a finite number, found -Infinity"),
         (Open, '{"a": 1, "b": nan}', "$.b: expected a finite number, found NaN"),
     ],
 )
-def test_a_problem_has_the_exact_path(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_problem_has_the_exact_path(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ OTHER = "another name of NaN or Infinity"
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value", "steps"),
+    ("tp", "text", "value", "steps"),
     [
         (list[Wide], "[NaN, Infinity, -Infinity, 1]", [math.nan, math.inf, -math.inf, 1.0], [UNQUOTED]),
         (list[Wide], '["NaN", "Infinity", "-Infinity", 0.5]', [math.nan, math.inf, -math.inf, 0.5], []),
@@ -234,16 +234,14 @@ OTHER = "another name of NaN or Infinity"
         (list[Wide | str], '[NaN, "x"]', [math.nan, "x"], [UNQUOTED]),
     ],
 )
-def test_a_float_may_allow_nan_and_infinity(
-    form: Any, text: str, value: object, steps: list[str]
-) -> None:
-    reading = read(form, text)
+def test_a_float_may_allow_nan_and_infinity(tp: Any, text: str, value: object, steps: list[str]) -> None:
+    reading = read(tp, text)
     assert repr(reading.value) == repr(value)
     assert list(map(str, reading.coercions)) == steps
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Wide, "1e400", "$: expected a number that a float can hold, found 1E+400"),
         (Wide, "It is NaN", '$: expected a number, found "It is NaN"'),
@@ -256,8 +254,8 @@ def test_a_float_may_allow_nan_and_infinity(
         ),
     ],
 )
-def test_a_float_that_allows_nan_still_has_to_be_a_number(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_float_that_allows_nan_still_has_to_be_a_number(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 def test_without_leniency_nan_is_read_in_quotes_only() -> None:

@@ -1,4 +1,4 @@
-"""Dates, times and durations are read from ISO 8601, words and parts; what is unclear is refused."""
+"""Dates, times and durations are read from ISO 8601, words and parts; ambiguous ones are refused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from output_parsers import DateOrder, Leniency, OutputParsingError, parse, parser_for, read
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value", "rules"),
+    ("tp", "text", "value", "rules"),
     [
         (date, "1968-07-04", date(1968, 7, 4), []),
         (date, '"1968-07-04"', date(1968, 7, 4), []),
@@ -42,14 +42,14 @@ def problem(form: Any, text: str) -> str:
         (list[date], '["1968-07-04"]', [date(1968, 7, 4)], []),
     ],
 )
-def test_a_point_or_span_of_time_is_read(form: Any, text: str, value: object, rules: list[str]) -> None:
-    reading = read(form, text)
+def test_a_point_or_span_of_time_is_read(tp: Any, text: str, value: object, rules: list[str]) -> None:
+    reading = read(tp, text)
     assert reading.value == value
     assert [step.rule for step in reading.coercions] == rules
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (date, "", '$: expected a date (YYYY-MM-DD); the reply is empty, found ""'),
         (date, "null", "$: expected a date (YYYY-MM-DD), found null"),
@@ -87,8 +87,8 @@ def test_a_point_or_span_of_time_is_read(form: Any, text: str, value: object, ru
         (timedelta, '{"hours": 5}', "$: expected a duration (ISO 8601), found an object with hours"),
     ],
 )
-def test_a_text_that_is_not_a_time_or_could_be_two_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_text_that_is_not_a_time_or_could_be_two_is_refused(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_only_iso_8601_needs_no_coercion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "hint"),
+    ("tp", "schema", "hint"),
     [
         (date, {"type": "string", "format": "date"}, '"YYYY-MM-DD"'),
         (time, {"type": "string", "format": "time"}, '"HH:MM:SS"'),
@@ -117,6 +117,6 @@ def test_only_iso_8601_needs_no_coercion() -> None:
         ),
     ],
 )
-def test_the_hint_shows_the_format(form: Any, schema: dict[str, str], hint: str) -> None:
-    assert parser_for(form).schema == schema
-    assert parser_for(form).hint == hint
+def test_the_hint_shows_the_format(tp: Any, schema: dict[str, str], hint: str) -> None:
+    assert parser_for(tp).schema == schema
+    assert parser_for(tp).hint == hint

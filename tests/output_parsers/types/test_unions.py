@@ -1,4 +1,4 @@
-"""A union is read as the one member that fits; what fits two members in two ways is refused."""
+"""A union is read as the member that fits best; a value that fits two members in two ways is refused."""
 
 # ruff: noqa: UP007, UP045, RUF036  # both spellings of a union, in any order
 from __future__ import annotations
@@ -19,14 +19,14 @@ from output_parsers import OutputParsingError, UnsupportedTypeError, parse, pars
 T = TypeVar("T")
 
 
-def problem(form: Any, text: str) -> str:
+def problem(tp: Any, text: str) -> str:
     with pytest.raises(OutputParsingError) as error:
-        parse(form, text)
+        parse(tp, text)
     return "; ".join(map(str, error.value.problems))
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Optional[int], "null", None),
         (Optional[int], "42", 42),
@@ -60,14 +60,14 @@ def problem(form: Any, text: str) -> str:
         (int | Any, '"x"', "x"),
     ],
 )
-def test_the_member_that_fits_is_read(form: Any, text: str, value: object) -> None:
-    found = parse(form, text)
-    assert found == value
-    assert type(found) is type(value)
+def test_the_member_that_fits_is_read(tp: Any, text: str, value: object) -> None:
+    result = parse(tp, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Optional[int], "x", '$: expected an integer or null, found "x"'),
         (int | None, "4.5", "$: expected an integer or null, found 4.5"),
@@ -76,8 +76,8 @@ def test_the_member_that_fits_is_read(form: Any, text: str, value: object) -> No
         (str | int, "[1]", "$: expected text or an integer, found an array of 1"),
     ],
 )
-def test_a_value_that_fits_no_member_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_value_that_fits_no_member_is_refused(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 class Cat(BaseModel):
@@ -130,7 +130,7 @@ class Put(msgspec.Struct, tag=True):
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Cat | Dog, '{"kind": "dog", "lives": 1}', Dog(kind="dog", lives=1)),
         (Cat | Dog, '{"Kind": "DOG", "Lives": "1"}', Dog(kind="dog", lives=1)),
@@ -163,12 +163,12 @@ class Put(msgspec.Struct, tag=True):
         (list[Cat | Circle], '[{"shape": "circle", "size": 1}]', [Circle("circle", 1)]),
     ],
 )
-def test_a_tag_selects_the_member(form: Any, text: str, value: object) -> None:
-    assert parse(form, text) == value
+def test_a_tag_selects_the_member(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text) == value
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "said"),
+    ("tp", "text", "message"),
     [
         (Cat | Dog, '{"kind": "dog", "lives": "x"}', '$.lives: expected an integer, found "x"'),
         (
@@ -180,8 +180,8 @@ def test_a_tag_selects_the_member(form: Any, text: str, value: object) -> None:
         (Circle | Square, '{"shape": null, "size": 1}', '$.shape: expected "circle", found null'),
     ],
 )
-def test_a_wrong_or_missing_tag_is_refused(form: Any, text: str, said: str) -> None:
-    assert problem(form, text) == said
+def test_a_wrong_or_missing_tag_is_refused(tp: Any, text: str, message: str) -> None:
+    assert problem(tp, text) == message
 
 
 @dataclass
@@ -281,7 +281,7 @@ class Right:
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("tp", "text", "value"),
     [
         (Tree, "[1, [2, [3]], []]", [1, [2, [3]], []]),
         (Json, '{"a": [1, 0.5, null, "x", true]}', {"a": [1, 0.5, None, "x", True]}),
@@ -297,8 +297,8 @@ class Right:
         (Left, '{"a": 1, "kid": {"b": 2, "kid": {"a": 3}}}', Left(1, Right(2, Left(3)))),
     ],
 )
-def test_a_union_may_contain_itself(form: Any, text: str, value: object) -> None:
-    assert parse(form, text) == value
+def test_a_union_may_contain_itself(tp: Any, text: str, value: object) -> None:
+    assert parse(tp, text) == value
 
 
 def test_a_problem_deep_inside_a_union_has_its_path() -> None:
@@ -324,14 +324,14 @@ def test_an_alias_of_itself_is_an_unsupported_type() -> None:
 def test_members_that_contain_the_union_read_each_part_once() -> None:
     depth = 60  # asked twice on each level, it would not end
     text = '{"a": 1, "kid": ' * depth + "null" + "}" * depth
-    found: Any = parse(Left | Right, text)
+    result: Any = parse(Left | Right, text)
     for _ in range(depth - 1):
-        found = found.kid
-    assert found == Left(1)
+        result = result.kid
+    assert result == Left(1)
 
 
 @pytest.mark.parametrize(
-    ("form", "schema", "hint"),
+    ("tp", "schema", "hint"),
     [
         (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer | null"),
         (str | int, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "string | integer"),
@@ -349,6 +349,6 @@ def test_members_that_contain_the_union_read_each_part_once() -> None:
         ),
     ],
 )
-def test_the_schema_and_the_hint_show_all_members(form: Any, schema: dict[str, Any], hint: str) -> None:
-    assert parser_for(form).schema == schema
-    assert parser_for(form).hint == hint
+def test_the_schema_and_the_hint_show_all_members(tp: Any, schema: dict[str, Any], hint: str) -> None:
+    assert parser_for(tp).schema == schema
+    assert parser_for(tp).hint == hint
