@@ -1,4 +1,4 @@
-"""An SDK that keeps what it is given, and its spans as trees."""
+"""An OpenTelemetry SDK that records spans and metrics in memory, and shows its spans as a tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiservices.integrations.otel import OpenTelemetry
 
 
 class Recorded:
-    """What an SDK was given."""
+    """Records the spans and metrics that are written to its providers."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -35,13 +35,13 @@ class Recorded:
         return sorted(self._exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
 
     def named(self, name: str) -> ReadableSpan:
-        """The one span of that name."""
+        """The only span with this name."""
         (span,) = [span for span in self.spans if span.name == name]
         return span
 
     @property
     def tree(self) -> str:
-        """The names of all spans, each indented below its parent, with the type of its error."""
+        """The names of all spans as an indented tree. A failed span is followed by the type of its error."""
         return "\n".join(line for root in self._below(None) for line in self._lines(root))
 
     def _below(self, parent: ReadableSpan | None) -> list[ReadableSpan]:
@@ -56,7 +56,7 @@ class Recorded:
 
     @property
     def metrics(self) -> dict[str, list[tuple[dict[str, Any], Any]]]:
-        """The points of each metric: the attributes, and the sum of what was recorded."""
+        """The data points of each metric: their attributes and the sum of the recorded values."""
         data = self._reader.get_metrics_data()
         if data is None:
             return {}
@@ -74,5 +74,5 @@ class Recorded:
         """The buckets of a histogram."""
         data: Any = self._reader.get_metrics_data()
         metrics = data.resource_metrics[0].scope_metrics[0].metrics
-        (found,) = [metric for metric in metrics if metric.name == name]
-        return tuple(found.data.data_points[0].explicit_bounds)
+        (histogram,) = [metric for metric in metrics if metric.name == name]
+        return tuple(histogram.data.data_points[0].explicit_bounds)

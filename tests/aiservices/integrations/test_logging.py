@@ -1,4 +1,4 @@
-"""Each call leaves a line in the log, and none of what was said."""
+"""Each call is one line in the log, without texts of prompts and replies."""
 
 from __future__ import annotations
 
@@ -63,13 +63,15 @@ def counter(*script: Any, **settings: Any) -> Counter:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines with their levels, without their times."""
+    """Return the log lines with their levels, without durations."""
     timeless = re.compile(r"\d+\.\d{3} s")
     return [f"{one.levelname} {timeless.sub('… s', one.getMessage())}" for one in caplog.records]
 
 
 @pytest.mark.parametrize("kind", ["count", "acount", "grow"])
-def test_a_call_is_one_line_with_requests_tokens_and_seconds(caplog: pytest.LogCaptureFixture, kind: str) -> None:
+def test_a_call_is_one_line_with_requests_tokens_and_seconds(
+    caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
     caplog.set_level(logging.INFO, "aiservices.calls")
     service = counter("many", ChatReply(AiMessage(ONE), usage=Usage(12, 3)))
     if kind == "acount":

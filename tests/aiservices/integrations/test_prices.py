@@ -1,4 +1,4 @@
-"""Prices by the names of models: what a table gives, what it refuses, and what is published."""
+"""PriceTable and PublishedPrices."""
 
 from __future__ import annotations
 
@@ -91,9 +91,12 @@ def test_the_cost_of_a_result_includes_all_attempts() -> None:
 
 
 def test_the_cost_is_none_without_a_price_or_tokens() -> None:
-    untold = Attempt("a", ChatReply(AiMessage("x")), None, 0.1)
-    told = Attempt("b", ChatReply(AiMessage("x"), usage=Usage(1, 1)), None, 0.1)
-    assert (table({"a": OTHER}).cost([untold]), table({"a": OTHER}).cost([told])) == (None, None)
+    without_tokens = Attempt("a", ChatReply(AiMessage("x")), None, 0.1)
+    with_tokens = Attempt("b", ChatReply(AiMessage("x"), usage=Usage(1, 1)), None, 0.1)
+    assert (table({"a": OTHER}).cost([without_tokens]), table({"a": OTHER}).cost([with_tokens])) == (
+        None,
+        None,
+    )
     assert table({}).cost([]) == 0
 
 
@@ -105,7 +108,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 
 class TestPublished:
-    """What the package genai-prices says."""
+    """Prices of the package genai-prices."""
 
     @pytest.fixture(autouse=True)
     def needs_the_package(self) -> None:
@@ -146,7 +149,7 @@ class TestPublished:
     def test_an_unknown_provider_raises_an_error_with_the_known_ones(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             PublishedPrices("nobody")
-        said = (
+        message = (
             "PublishedPrices: genai-prices does not know the provider 'nobody'; it must be one of anthropic, "
         )
-        assert str(caught.value).startswith(said)
+        assert str(caught.value).startswith(message)

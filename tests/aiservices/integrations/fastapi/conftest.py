@@ -1,4 +1,4 @@
-"""A real server on the loopback interface for the applications of these tests."""
+"""Serves the applications of these tests on the loopback interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_WAIT = 20.0  # seconds; nothing in a test hangs for longer
 
 
 class Served:
-    """An application under uvicorn, in a thread of its own."""
+    """An application that uvicorn serves in a thread."""
 
     def __init__(self, app: Any) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=2048)
@@ -40,7 +40,7 @@ class Served:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Any], str]]:
-    """Gives the URL at which an application is served until the test ends."""
+    """Return a function that serves an application until the test ends and returns its URL."""
     running: list[Served] = []
 
     def start(app: Any) -> str:

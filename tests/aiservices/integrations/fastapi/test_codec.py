@@ -153,38 +153,38 @@ def names() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def echoed() -> Callable[[Any, Any], Any]:
-    """What a value is after it was written for the wire and read from there."""
+def round_trip() -> Callable[[Any, Any], Any]:
+    """Return a function that writes a value with the codec of its type and reads it back."""
     from aiservices.integrations.fastapi.codec import codec_for
 
     def echo(form: Any, value: Any) -> Any:
         codec = codec_for(form, DEFAULT_REGISTRY)
         text = codec.write(value)
-        assert "\n" not in text  # of an event it is one line
+        assert "\n" not in text  # the data of an event must be one line
         return codec.read(text)
 
     return echo
 
 
 @pytest.mark.parametrize(("form", "value"), VALUES, ids=names())
-def test_a_value_survives_a_round_trip(form: Any, value: Any, echoed: Callable[[Any, Any], Any]) -> None:
-    assert strict_equal(echoed(form, value), value)
+def test_a_value_survives_a_round_trip(form: Any, value: Any, round_trip: Callable[[Any, Any], Any]) -> None:
+    assert strict_equal(round_trip(form, value), value)
 
 
 def test_every_type_survives_a_round_trip_through_a_server(serve: Callable[[Any], str]) -> None:
     space: dict[str, Any] = {"__module__": __name__}
     for index, (form, _) in enumerate(VALUES):
 
-        def stub(self: Any, given: Any) -> Any: ...
+        def stub(self: Any, value: Any) -> Any: ...
 
-        stub.__annotations__ = {"given": form, "return": form}
+        stub.__annotations__ = {"value": form, "return": form}
         stub.__name__ = f"m{index}"
         space[stub.__name__] = stub
     interface: Any = type(Protocol)("Echo", (Protocol,), space)
 
     class Echo:
         def __getattr__(self, name: str) -> Callable[[Any], Any]:
-            return lambda given: given
+            return lambda value: value
 
     remote = client(interface, serve(app(Echo(), interface=interface)), timeout=20)
     wrong = [

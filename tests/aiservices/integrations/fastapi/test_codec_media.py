@@ -1,4 +1,4 @@
-"""Media and messages as JSON, and types under the components of a document."""
+"""Media and messages as JSON, and types in the components of an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -75,17 +75,17 @@ class Eye(Protocol):
     ],
 )
 def test_an_invalid_image_is_reported_with_its_path(picture: dict[str, str]) -> None:
-    here = TestClient(app(create(Eye, ScriptedChatModel([]))))
-    answer = here.post("/look", json={"picture": picture})
+    http = TestClient(app(create(Eye, ScriptedChatModel([]))))
+    answer = http.post("/look", json={"picture": picture})
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["path"] == "$.picture"
 
 
 def test_a_data_url_becomes_its_bytes() -> None:
     model = ScriptedChatModel(["a cat"])
-    here = TestClient(app(create(Eye, model)))
+    http = TestClient(app(create(Eye, model)))
     url = "data:image/png;base64,iVBORw0KGgo="
-    assert here.post("/look", json={"picture": {"url": url}}).json() == "a cat"
+    assert http.post("/look", json={"picture": {"url": url}}).json() == "a cat"
     message = model.requests[0].messages[-1]
     assert isinstance(message, UserMessage)
     assert Image.from_url(url) in message.contents
@@ -106,11 +106,11 @@ def test_types_of_the_same_name_have_different_components() -> None:
     own.include_router(router(create(Namesakes, ScriptedChatModel([]))))
     own.add_api_route("/other", lambda: None, response_model=other)
     document = own.openapi()
-    known = document["components"]["schemas"]
+    components = document["components"]["schemas"]
 
-    def shown(path: str, method: str) -> Any:
+    def properties_of(path: str, method: str) -> Any:
         schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
-        return list(known[schema["$ref"].rpartition("/")[2]]["properties"])
+        return list(components[schema["$ref"].rpartition("/")[2]]["properties"])
 
-    assert shown("/first", "post") == ["name"]
-    assert shown("/other", "get") == ["age"]
+    assert properties_of("/first", "post") == ["name"]
+    assert properties_of("/other", "get") == ["age"]

@@ -1,4 +1,4 @@
-"""What schemathesis makes of the OpenAPI document: no fault of the server, no answer beside the document."""
+"""Requests that schemathesis generates get responses that conform to the OpenAPI document."""
 
 from __future__ import annotations
 

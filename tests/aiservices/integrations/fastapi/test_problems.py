@@ -1,4 +1,4 @@
-"""Errors as problems: their status, and that nothing secret is in them."""
+"""Errors become problems with the right status and without secrets."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_an_error_has_its_status_and_reveals_no_secret(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     desk = create(Desk, ScriptedChatModel([error] * 4), budget=Budget(max_attempts=1))
-    here = TestClient(app(desk))
+    http = TestClient(app(desk))
     for method in ("number", "anumber", "numbers", "growing"):
-        answer = here.post(f"/{method}", json={"it": "x"})
+        answer = http.post(f"/{method}", json={"it": "x"})
         assert SECRET not in answer.text
         assert SECRET not in str(answer.headers)
         assert answer.status_code == status
@@ -115,9 +115,9 @@ def test_a_budget_exceeded_by_rate_limits_says_when_to_retry() -> None:
 
 def test_a_problem_lists_the_attempts_and_their_tokens() -> None:
     desk = create(Desk, ScriptedChatModel(["x", "y z"]), budget=Budget(max_attempts=2))
-    told = Problem.model_validate(TestClient(app(desk)).post("/number", json={"it": "x"}).json())
-    assert told.detail == "2 requests were made to models"
-    usages = [attempt.usage for attempt in told.attempts]
+    problem = Problem.model_validate(TestClient(app(desk)).post("/number", json={"it": "x"}).json())
+    assert problem.detail == "2 requests were made to models"
+    usages = [attempt.usage for attempt in problem.attempts]
     assert [usage and usage.output_tokens for usage in usages] == [1, 2]
 
 

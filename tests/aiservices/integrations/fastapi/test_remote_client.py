@@ -1,4 +1,4 @@
-"""The client: what it refuses to send, and what it makes of answers that are not those of a service."""
+"""The remote client: which arguments it rejects, and how it handles invalid responses."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class Desk(Protocol):
     def grow(self, it: str) -> Stream[list[int]]: ...
 
 
-def answering(response: Callable[[], Response]) -> httpx2.Client:
-    """A client whose requests are all answered in one way."""
+def client_with_response(response: Callable[[], Response]) -> httpx2.Client:
+    """Return an HTTP client whose requests all get the same response."""
 
     def handle(request: httpx2.Request) -> httpx2.Response:
-        made = response()
-        return httpx2.Response(made.status_code, content=bytes(made.body), headers=dict(made.headers))
+        reply = response()
+        return httpx2.Response(reply.status_code, content=bytes(reply.body), headers=dict(reply.headers))
 
     return httpx2.Client(transport=httpx2.MockTransport(handle))
 
 
-def told(events: str) -> httpx2.Client:
-    return answering(lambda: Response(events, media_type="text/event-stream"))
+def client_with_events(events: str) -> httpx2.Client:
+    return client_with_response(lambda: Response(events, media_type="text/event-stream"))
 
 
 def test_an_argument_of_the_wrong_type_is_not_sent() -> None:
@@ -81,7 +81,7 @@ def test_an_argument_of_the_wrong_type_is_not_sent() -> None:
 
 
 def test_a_response_of_another_type_is_an_invalid_reply() -> None:
-    desk = client(Desk, "http://nowhere", http=answering(lambda: Response('"x"')))
+    desk = client(Desk, "http://nowhere", http=client_with_response(lambda: Response('"x"')))
     with pytest.raises(InvalidReplyError) as caught:
         desk.number("it")
     assert str(caught.value) == (
@@ -90,7 +90,7 @@ def test_a_response_of_another_type_is_an_invalid_reply() -> None:
 
 
 def test_an_error_page_of_a_proxy_is_a_server_error() -> None:
-    desk = client(Desk, "http://nowhere/", http=answering(lambda: Response("<html>", 502)))
+    desk = client(Desk, "http://nowhere/", http=client_with_response(lambda: Response("<html>", 502)))
     with pytest.raises(ModelServerError) as caught:
         desk.number("it")
     assert str(caught.value) == (
@@ -100,7 +100,7 @@ def test_an_error_page_of_a_proxy_is_a_server_error() -> None:
 
 
 def test_a_wrong_address_raises_an_error_that_says_so() -> None:
-    desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}", 404)))
+    desk = client(Desk, "http://nowhere", http=client_with_response(lambda: Response("{}", 404)))
     with pytest.raises(ModelError) as caught:
         desk.number("it")
     assert str(caught.value) == (
@@ -112,7 +112,7 @@ def test_a_wrong_address_raises_an_error_that_says_so() -> None:
 
 
 def test_a_stream_that_is_cut_off_raises_an_error() -> None:
-    desk = client(Desk, "http://nowhere", http=told('event: text\ndata: "once"\n\n'))
+    desk = client(Desk, "http://nowhere", http=client_with_events('event: text\ndata: "once"\n\n'))
     pieces = desk.tell("it")
     assert next(pieces) == "once"
     with pytest.raises(ModelConnectionError) as caught:
@@ -121,7 +121,7 @@ def test_a_stream_that_is_cut_off_raises_an_error() -> None:
 
 
 def test_a_response_without_events_raises_an_error() -> None:
-    desk = client(Desk, "http://nowhere", http=answering(lambda: Response("{}")))
+    desk = client(Desk, "http://nowhere", http=client_with_response(lambda: Response("{}")))
     with pytest.raises(ModelConnectionError) as caught:
         list(desk.tell("it"))
     assert str(caught.value) == (
@@ -168,7 +168,9 @@ def test_the_timeout_of_a_users_own_client_is_not_in_the_message() -> None:
 
 
 def test_a_text_event_without_a_string_is_an_invalid_reply() -> None:
-    desk = client(Desk, "http://nowhere", http=told("event: text\ndata: 5\n\nevent: end\ndata: {}\n\n"))
+    desk = client(
+        Desk, "http://nowhere", http=client_with_events("event: text\ndata: 5\n\nevent: end\ndata: {}\n\n")
+    )
     with pytest.raises(InvalidReplyError) as caught:
         list(desk.tell("it"))
     assert str(caught.value) == (
@@ -178,14 +180,14 @@ def test_a_text_event_without_a_string_is_an_invalid_reply() -> None:
 
 
 def test_an_event_with_wrong_data_is_an_invalid_reply() -> None:
-    desk = client(Desk, "http://nowhere", http=told("event: attempt\ndata: {}\n\n"))
+    desk = client(Desk, "http://nowhere", http=client_with_events("event: attempt\ndata: {}\n\n"))
     with pytest.raises(InvalidReplyError):
         desk.grow("it").result()
 
 
 def test_pings_and_unknown_events_are_ignored() -> None:
-    said = ': ping\n\nevent: news\ndata: 1\n\nevent: text\ndata: "a"\n\nevent: end\ndata: {}\n\n'
-    assert list(client(Desk, "http://nowhere", http=told(said)).tell("it")) == ["a"]
+    events = ': ping\n\nevent: news\ndata: 1\n\nevent: text\ndata: "a"\n\nevent: end\ndata: {}\n\n'
+    assert list(client(Desk, "http://nowhere", http=client_with_events(events)).tell("it")) == ["a"]
 
 
 def test_headers_are_sent_with_each_request(serve: Callable[[Any], str]) -> None:
@@ -245,7 +247,7 @@ def test_other_problems_raise_remote_service_error(serve: Callable[[Any], str]) 
 class Chat(Protocol):
     def say(
         self,
-        said: str,
+        message: str,
         user: Annotated[str, ToolContext],
         options: ChatOptions | None = None,
         before: Annotated[list[Message], History] = [],  # noqa: B006
@@ -253,8 +255,8 @@ class Chat(Protocol):
 
 
 def test_server_arguments_are_not_sent(serve: Callable[[Any], str]) -> None:
-    here = create(Chat, ScriptedChatModel(["hello"]))
-    url = serve(app(here, server_arguments={"user": lambda: "ann"}))
+    local = create(Chat, ScriptedChatModel(["hello"]))
+    url = serve(app(local, server_arguments={"user": lambda: "ann"}))
     assert client(Chat, url, omit=["user"]).say("hi", user="whoever") == "hello"
 
 
@@ -282,8 +284,8 @@ class Reader(ABC, Generic[T]):
 
 
 def test_an_abc_with_a_type_variable_keeps_its_own_methods(serve: Callable[[Any], str]) -> None:
-    here = create(Reader[int], ScriptedChatModel(['{"value": 1}', '{"value": 2}']))
-    remote = client(Reader[int], serve(app(here, interface=Reader[int])))
+    local = create(Reader[int], ScriptedChatModel(['{"value": 1}', '{"value": 2}']))
+    remote = client(Reader[int], serve(app(local, interface=Reader[int])))
     assert remote.twice("it") == [1, 2]
 
 
@@ -311,10 +313,10 @@ def test_unknown_names_are_definition_problems() -> None:
 
 
 def test_a_users_own_client_can_call_an_app_without_a_network() -> None:
-    here = app(create(Waiting, ScriptedChatModel(['{"value": 1}', "once"])))
+    local = app(create(Waiting, ScriptedChatModel(['{"value": 1}', "once"])))
 
     async def ask() -> tuple[int, list[str]]:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(here)) as http:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(local)) as http:
             remote = client(Waiting, "http://here", async_http=http)
             return await remote.number("it"), [piece async for piece in remote.tell("it")]
 
@@ -367,10 +369,10 @@ class Till(Protocol):
 def test_a_reply_without_usage_differs_from_an_attempt_without_a_reply(serve: Callable[[Any], str]) -> None:
     unread = ChatReply(AiMessage("no idea"))
     down = ModelServerError("down", retryable=True)
-    here = create(
+    local = create(
         Till, ScriptedChatModel([down, unread, '{"value": 3}']), budget=Budget(max_attempts=3, first_wait=0)
     )
-    result = client(Till, serve(app(here))).total("1 + 2")
+    result = client(Till, serve(app(local))).total("1 + 2")
     replies = [attempt.reply for attempt in result.attempts]
     assert [reply and reply.usage for reply in replies] == [None, None, result.reply.usage]
     assert [reply is None for reply in replies] == [True, False, False]
@@ -383,8 +385,8 @@ def test_a_result_has_its_tool_runs(serve: Callable[[Any], str]) -> None:
         return a + b
 
     call = ChatReply(AiMessage("", (ToolCall("c1", "add", '{"a": 1, "b": 2}'),)))
-    here = create(Till, ScriptedChatModel([call, '{"value": 3}']), tools=[add])
-    result = client(Till, serve(app(here))).total("1 + 2")
+    local = create(Till, ScriptedChatModel([call, '{"value": 3}']), tools=[add])
+    result = client(Till, serve(app(local))).total("1 + 2")
     (run,) = result.tool_runs
     assert result.value == 3
     assert (run.name, run.call.arguments, run.text, run.error) == ("add", '{"a": 1, "b": 2}', "3", None)

@@ -1,4 +1,4 @@
-"""One suite for a service that is made here and one that is reached over HTTP: callers see no difference."""
+"""A remote service behaves like a local one: each test runs with both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Trip(BaseModel):
 
 @structured_prompt("Who is the {{role}} of {{place}}?")
 @dataclass
-class Asked:
+class Question:
     role: str
     place: str
 
@@ -71,10 +71,10 @@ class Clerk(Protocol):
     def person(self, *names: str) -> Person: ...
 
     @user_message("{{it}}")
-    def told(self, asked: str | Asked) -> Result[Person]: ...
+    def described(self, question: str | Question) -> Result[Person]: ...
 
     @user_message("{{it}}")
-    async def atold(self, asked: str | Asked) -> Result[Person]: ...
+    async def adescribed(self, question: str | Question) -> Result[Person]: ...
 
     @user_message("Where to from {{start}}, in {{days}} days?")
     def trip(self, start: str, days: int = 3) -> Trip: ...
@@ -102,7 +102,7 @@ class Clerk(Protocol):
 
     def chat(
         self,
-        said: str,
+        message: str,
         who: Annotated[str, UserName],
         memory: Annotated[int, MemoryId],
         before: Annotated[list[Message], History],
@@ -112,13 +112,13 @@ class Clerk(Protocol):
 Make = Callable[..., Clerk]
 
 
-@pytest.fixture(params=["here", "elsewhere"])
+@pytest.fixture(params=["local", "remote"])
 def make(request: pytest.FixtureRequest, serve: Callable[[Any], str]) -> Make:
-    def made(model: Any, **settings: Any) -> Clerk:
-        here = create(Clerk, model, **settings)
-        return here if request.param == "here" else client(Clerk, serve(app(here)), timeout=20)
+    def make_clerk(model: Any, **settings: Any) -> Clerk:
+        local = create(Clerk, model, **settings)
+        return local if request.param == "local" else client(Clerk, serve(app(local)), timeout=20)
 
-    return made
+    return make_clerk
 
 
 def test_a_method_returns_its_value(make: Make) -> None:
@@ -150,7 +150,7 @@ def test_variadic_arguments_are_sent(make: Make) -> None:
 
 def test_a_result_has_the_details_of_its_call(make: Make) -> None:
     replies = ["no person", '{"name": "Ann", "age": 3}']
-    result = make(ScriptedChatModel(replies)).told(Asked("mayor", "Rome"))
+    result = make(ScriptedChatModel(replies)).described(Question("mayor", "Rome"))
     assert result.value == Person("Ann", 3)
     assert result.text == '{"name": "Ann", "age": 3}'
     assert (result.model, result.finish_reason, result.strategy) == ("scripted", "stop", "json_schema")
@@ -162,14 +162,14 @@ def test_a_result_has_the_details_of_its_call(make: Make) -> None:
 
 def test_an_async_result_has_its_coercions(make: Make) -> None:
     clerk = make(ScriptedChatModel(['{"name": "Ann", "age": "3"}']))
-    result = asyncio.run(clerk.atold("Who?"))
+    result = asyncio.run(clerk.adescribed("Who?"))
     assert result.value == Person("Ann", 3)
     assert [str(step) for step in result.coercions] == ['$.age: number as text: "3" → 3']
 
 
 def test_a_structured_prompt_is_rendered_by_the_server(make: Make) -> None:
     model = ScriptedChatModel(['{"name": "Ann", "age": 3}'])
-    make(model).told(Asked("mayor", "Rome"))
+    make(model).described(Question("mayor", "Rome"))
     assert model.requests[0].messages[-1].text.startswith("Who is the mayor of Rome?")
 
 
@@ -213,9 +213,9 @@ def test_invalid_items_arrive_as_item_errors(make: Make) -> None:
 def test_a_stream_has_the_same_snapshots_as_a_local_one(make: Make) -> None:
     clerk = make(ScriptedChatModel(['{"firstStop": "Rome and on", "daysThere": 2}']))
     with clerk.grow("it") as stream:
-        shown = [snapshot.to_python() for snapshot in stream]
+        snapshots = [snapshot.to_python() for snapshot in stream]
         result = stream.result()
-    assert shown[-5:] == [
+    assert snapshots[-5:] == [
         {"first_stop": "Rome "},
         {"first_stop": "Rome and "},
         {"first_stop": "Rome and on"},
@@ -242,12 +242,12 @@ def test_an_async_stream_of_a_list_has_snapshots(make: Make) -> None:
 
     async def read() -> tuple[list[Any], list[int]]:
         async with clerk.agrow("it") as stream:
-            shown = [snapshot.to_python() async for snapshot in stream]
-            return shown, (await stream.result()).value
+            snapshots = [snapshot.to_python() async for snapshot in stream]
+            return snapshots, (await stream.result()).value
 
-    shown, value = asyncio.run(read())
+    snapshots, value = asyncio.run(read())
     assert value == [1, 22, 333]
-    assert shown[-2:] == [[1, 22], [1, 22, 333]]
+    assert snapshots[-2:] == [[1, 22], [1, 22, 333]]
 
 
 def test_an_image_arrives(make: Make) -> None:

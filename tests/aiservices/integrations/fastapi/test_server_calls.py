@@ -1,4 +1,4 @@
-"""How calls run: side by side, in threads or on the loop, and no longer than somebody listens."""
+"""How calls run on the server: concurrently, and only while the client is connected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Desk(Protocol):
 
 
 class Endless:
-    """A model that writes a list without an end, until it is stopped; ``stopped`` says that it was."""
+    """A model that writes an endless list until it is stopped, which sets ``stopped``."""
 
     name = "endless"
     capabilities = Capabilities(json_schema=True)
@@ -143,7 +143,7 @@ def test_blocking_methods_run_in_parallel_threads(serve: Callable[[Any], str]) -
     meeting = threading.Barrier(4)
 
     def reply(request: ChatRequest) -> str:
-        meeting.wait(LONGEST_WAIT)  # all four have to be under way
+        meeting.wait(LONGEST_WAIT)  # passes only if all four calls run at the same time
         return '{"value": 1}'
 
     desk = client(Desk, serve(app(create(Desk, ScriptedChatModel(reply)))), timeout=LONGEST_WAIT)
@@ -185,15 +185,14 @@ def test_at_most_threads_blocking_calls_run_at_once(serve: Callable[[Any], str])
 
 
 def test_five_hundred_clients_of_an_unreliable_model_all_get_a_response(serve: Callable[[Any], str]) -> None:
-    asked, lock = count(1), threading.Lock()
+    numbers, lock = count(1), threading.Lock()
 
     def reply(request: ChatRequest) -> str | Exception:
         with lock:
-            number = next(asked)
+            number = next(numbers)
         if number % 5 == 0:
             return ModelServerError("down", status=500, retryable=True)
-        said = "some text" if request.response_format is None else None
-        return said or '{"value": 1}'
+        return "some text" if request.response_format is None else '{"value": 1}'
 
     desk = create(Desk, ScriptedChatModel(reply), budget=Budget(max_attempts=1))
     url = serve(app(desk))
@@ -235,7 +234,7 @@ def test_an_unreachable_service_is_a_connection_error() -> None:
 
 
 class Silent(Endless):
-    """A model that says how it begins, and then nothing."""
+    """A model that sends one chunk and then nothing."""
 
     async def astream(self, request: ChatRequest) -> AsyncIterator[ReplyDelta]:
         self.begun.set()
@@ -252,8 +251,8 @@ def test_a_silent_model_is_stopped_when_its_client_disconnects(
 ) -> None:
     model = Silent()
     url = serve(app(create(Desk, model)))
-    said: dict[str, Any] = {"json": {"it": "x"}} if method == "POST" else {"params": {"it": "x"}}
-    with httpx2.Client().sse(f"{url}/atell", method=method, timeout=LONGEST_WAIT, **said) as source:
+    arguments: dict[str, Any] = {"json": {"it": "x"}} if method == "POST" else {"params": {"it": "x"}}
+    with httpx2.Client().sse(f"{url}/atell", method=method, timeout=LONGEST_WAIT, **arguments) as source:
         assert next(iter(source)).event == "text"
     assert model.stopped.wait(LONGEST_WAIT / 2)
 

@@ -1,4 +1,4 @@
-"""The tools of MCP servers, against a server that runs as a process of its own."""
+"""McpTools with a real server that runs as a process."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def calls(name: str, **arguments: Any) -> ChatReply:
 
 
 def listed(tools: McpTools) -> dict[str, Tool]:
-    found = tools.tools()
-    assert isinstance(found, list)
-    return {tool.name: tool for tool in found}
+    server_tools = tools.tools()
+    assert isinstance(server_tools, list)
+    return {tool.name: tool for tool in server_tools}
 
 
-def told(tools: McpTools, reply: ChatReply) -> str:
-    """What the model is told of a tool that it called."""
+def result_text(tools: McpTools, reply: ChatReply) -> str:
+    """Return the text that the model receives for its tool call."""
     model = ScriptedChatModel([reply, "done"])
     (run,) = create(Clerk, model, tools=[tools]).answer("?").tool_runs
     assert model.requests[1].messages[-1] == run.message
@@ -103,48 +103,48 @@ def test_the_model_receives_the_servers_description_of_a_tool(tools: McpTools) -
 
 
 def test_structured_content_becomes_json(tools: McpTools) -> None:
-    assert told(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
+    assert result_text(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
 
 
 def test_text_content_is_passed_on_unchanged(tools: McpTools) -> None:
-    assert told(tools, calls("joined", words=["a", "b"], by="-")) == "a-b"
+    assert result_text(tools, calls("joined", words=["a", "b"], by="-")) == "a-b"
 
 
 def test_an_omitted_argument_has_the_default_of_the_server(tools: McpTools) -> None:
-    assert told(tools, calls("joined", words=["a", "b"], by=None)) == "a b"
+    assert result_text(tools, calls("joined", words=["a", "b"], by=None)) == "a b"
 
 
 def test_an_image_is_replaced_by_a_note(tools: McpTools) -> None:
-    assert told(tools, calls("drawn")) == "A cat.\n[image left out: image/gif]"
+    assert result_text(tools, calls("drawn")) == "A cat.\n[image left out: image/gif]"
 
 
 def test_a_tool_without_content_returns_done(tools: McpTools) -> None:
-    assert told(tools, calls("nothing")) == "Done."
+    assert result_text(tools, calls("nothing")) == "Done."
 
 
 def test_the_model_receives_the_error_message_of_the_server(tools: McpTools) -> None:
-    assert told(tools, calls("broken")) == "Error executing tool broken: the shelf is empty"
+    assert result_text(tools, calls("broken")) == "Error executing tool broken: the shelf is empty"
 
 
 def test_arguments_are_checked_before_the_server_is_called(tools: McpTools) -> None:
-    assert told(tools, calls("weather", city="R")) == (
+    assert result_text(tools, calls("weather", city="R")) == (
         'The arguments cannot be read:\n- $.city: expected at least 2 characters, found "R"'
     )
 
 
 def test_characters_that_providers_reject_are_replaced_in_names(tools: McpTools) -> None:
-    assert told(tools, calls("told_of", variable="HOME")) != "unset"
+    assert result_text(tools, calls("told_of", variable="HOME")) != "unset"
 
 
 def test_the_tool_for_resources_lists_and_reads_them(tools: McpTools) -> None:
     assert listed(tools)["read_resource"].description == (
         "Reads one of these resources:\n- notes://today: What is to be done today"
     )
-    assert told(tools, calls("read_resource", uri="notes://today")) == "Water the plants."
+    assert result_text(tools, calls("read_resource", uri="notes://today")) == "Water the plants."
 
 
 def test_a_missing_resource_is_an_error_of_the_server(tools: McpTools) -> None:
-    assert told(tools, calls("read_resource", uri="notes://none")) == "Unknown resource: notes://none"
+    assert result_text(tools, calls("read_resource", uri="notes://none")) == "Unknown resource: notes://none"
 
 
 def test_an_async_method_awaits_the_tools(tools: McpTools) -> None:
@@ -193,7 +193,7 @@ def test_after_async_with_the_connection_uses_the_running_loop() -> None:
 def test_a_blocking_method_can_run_in_another_thread_than_the_loop() -> None:
     async def ask() -> str:
         async with server() as tools:
-            return await asyncio.to_thread(told, tools, calls("joined", words=["a"]))
+            return await asyncio.to_thread(result_text, tools, calls("joined", words=["a"]))
 
     assert asyncio.run(ask()) == "a"
 
@@ -216,15 +216,15 @@ def test_new_tools_of_the_server_are_available_in_the_next_call() -> None:
         assert list(listed(tools)) == ["learn"]
     with server() as tools:
         assert "learnt" not in listed(tools)
-        assert told(tools, calls("learn")) == "Learnt."
-        assert told(tools, calls("learnt")) == "42"
+        assert result_text(tools, calls("learn")) == "Learnt."
+        assert result_text(tools, calls("learnt")) == "42"
 
 
 def test_objects_without_additional_properties_are_closed() -> None:
     open_object = {"type": "object", "properties": {"a": {"type": "string"}}}
     closed_object = {**open_object, "additionalProperties": False}
     free = {"type": "object", "additionalProperties": {"type": "integer"}}
-    given = {
+    schema = {
         "type": "object",
         "properties": {
             "list": {"type": "array", "items": open_object},
@@ -234,7 +234,7 @@ def test_objects_without_additional_properties_are_closed() -> None:
         },
         "$defs": {"part": open_object},
     }
-    assert close_objects(given) == {
+    assert close_objects(schema) == {
         "type": "object",
         "properties": {
             "list": {"type": "array", "items": closed_object},
@@ -249,12 +249,12 @@ def test_objects_without_additional_properties_are_closed() -> None:
 
 def test_objects_combined_by_all_of_stay_open() -> None:
     base = {"type": "object", "properties": {"a": {"type": "string"}}}
-    given = {
+    schema = {
         "type": "object",
         "properties": {"both": {"allOf": [{"$ref": "#/$defs/Base"}]}},
         "$defs": {"Base": base},
     }
-    assert close_objects(given) == given
+    assert close_objects(schema) == schema
 
 
 def test_an_unchanged_tool_is_created_once(tools: McpTools) -> None:
@@ -264,7 +264,7 @@ def test_an_unchanged_tool_is_created_once(tools: McpTools) -> None:
 def test_only_and_prefix_select_and_rename_tools() -> None:
     with server(only=["weather", "told.of"], prefix="x_", env={"LIBRARY_TEST": "yes"}) as tools:
         assert list(listed(tools)) == ["x_weather", "x_told_of"]
-        assert told(tools, calls("x_told_of", variable="LIBRARY_TEST")) == "yes"
+        assert result_text(tools, calls("x_told_of", variable="LIBRARY_TEST")) == "yes"
 
 
 def test_an_unknown_name_in_only_raises_an_error_when_opened() -> None:
@@ -278,15 +278,15 @@ def test_an_unknown_name_in_only_raises_an_error_when_opened() -> None:
 def test_a_slow_tool_call_times_out() -> None:
     with server(timeout=2) as tools:
         began = time.monotonic()
-        assert told(tools, calls("slow")) == "The tool slow did not finish in time."
+        assert result_text(tools, calls("slow")) == "The tool slow did not finish in time."
         assert time.monotonic() - began < 10
-        assert told(tools, calls("joined", words=["still", "there"])) == "still there"
+        assert result_text(tools, calls("joined", words=["still", "there"])) == "still there"
 
 
 def test_a_crashed_server_is_reported_to_the_model_and_restarted_by_the_next_call() -> None:
     with server() as tools:
-        assert told(tools, calls("deadly")) == "The server of this tool has stopped."
-        assert told(tools, calls("joined", words=["back"])) == "back"
+        assert result_text(tools, calls("deadly")) == "The server of this tool has stopped."
+        assert result_text(tools, calls("joined", words=["back"])) == "back"
 
 
 def test_a_crashed_server_is_restarted_by_async_methods() -> None:
@@ -329,7 +329,9 @@ def test_a_server_that_exits_at_once_is_named_in_the_error() -> None:
     )
 
 
-@pytest.mark.parametrize("use", [McpTools.tools, lambda tools: told(tools, calls("weather", city="Rome"))])
+@pytest.mark.parametrize(
+    "use", [McpTools.tools, lambda tools: result_text(tools, calls("weather", city="Rome"))]
+)
 def test_using_a_closed_server_raises_an_error(use: Callable[[McpTools], object]) -> None:
     with pytest.raises(McpServerError) as caught:
         use(server())
@@ -351,7 +353,7 @@ def test_a_server_can_be_reopened_but_not_opened_twice() -> None:
             pass
         assert str(caught.value) == f"{NAME} is already open"
     with tools:
-        assert told(tools, calls("joined", words=["again"])) == "again"
+        assert result_text(tools, calls("joined", words=["again"])) == "again"
 
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,8 +370,8 @@ def test_a_server_at_a_url_receives_the_headers() -> None:
     try:
         _wait_for(port)
         with McpTools.http(f"http://127.0.0.1:{port}/mcp", headers={"X-Caller": "Ann"}, timeout=20) as tools:
-            assert told(tools, calls("caller")) == "Ann"
-            assert told(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
+            assert result_text(tools, calls("caller")) == "Ann"
+            assert result_text(tools, calls("weather", city="Rome")) == '{"city":"Rome","degrees":21.5}'
     finally:
         process.kill()
         process.wait()
@@ -404,7 +406,7 @@ def test_a_blocking_tool_raises_the_error_of_the_server(tools: McpTools) -> None
 
 def test_many_threads_share_one_server(tools: McpTools) -> None:
     with ThreadPoolExecutor(8) as pool:
-        texts = list(pool.map(lambda n: told(tools, calls("joined", words=[str(n)])), range(24)))
+        texts = list(pool.map(lambda n: result_text(tools, calls("joined", words=[str(n)])), range(24)))
     assert texts == [str(n) for n in range(24)]
 
 
@@ -424,7 +426,7 @@ def test_a_cancelled_call_leaves_the_connection_usable() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signal 0 is of POSIX")
 def test_the_process_of_a_server_ends_with_the_block() -> None:
     with server() as tools:
-        number = int(told(tools, calls("number")))
+        number = int(result_text(tools, calls("number")))
         os.kill(number, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -433,9 +435,9 @@ def test_the_process_of_a_server_ends_with_the_block() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are of POSIX")
 def test_a_server_killed_between_two_calls_is_restarted() -> None:
     with server() as tools:
-        number = int(told(tools, calls("number")))
+        number = int(result_text(tools, calls("number")))
         os.kill(number, signal.SIGKILL)
-        assert int(told(tools, calls("number"))) != number
+        assert int(result_text(tools, calls("number"))) != number
 
 
 def test_an_agent_uses_the_tools_of_a_server(tools: McpTools) -> None:

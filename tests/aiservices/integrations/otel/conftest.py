@@ -1,4 +1,4 @@
-"""An SDK for each test."""
+"""A new OpenTelemetry SDK for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said is written where it is asked for, in the JSON of the conventions, and nowhere else."""
+"""Content is written only if it is enabled, as JSON in the format of the conventions."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Counter(Protocol):
 
 
 def counted(recorded: Recorded, **settings: Any) -> None:
-    around = [recorded.telemetry(**settings)]
+    interceptors = [recorded.telemetry(**settings)]
     model = ScriptedChatModel([CALLS, "secret"])
     with pytest.raises(ServiceOutputError):
-        create(Counter, model, interceptors=around, tools=[half], retry=None).count("the secret")
+        create(Counter, model, interceptors=interceptors, tools=[half], retry=None).count("the secret")
 
 
 def content_of(recorded: Recorded) -> set[str]:
@@ -64,20 +64,20 @@ def test_content_is_not_written_by_default(recorded: Recorded) -> None:
     assert "secret" not in " ".join(span.to_json() for span in recorded.spans)
 
 
-@pytest.mark.parametrize("asked", ["span_only", "SPAN_AND_EVENT", "true"])
+@pytest.mark.parametrize("setting", ["span_only", "SPAN_AND_EVENT", "true"])
 def test_the_standard_variable_enables_content(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    monkeypatch.setenv(VARIABLE, asked)
+    monkeypatch.setenv(VARIABLE, setting)
     counted(recorded)
     assert len(content_of(recorded)) == 4
 
 
-@pytest.mark.parametrize("asked", ["", "no_content", "event_only", "false"])
+@pytest.mark.parametrize("setting", ["", "no_content", "event_only", "false"])
 def test_the_standard_variable_disables_content(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, asked: str
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    monkeypatch.setenv(VARIABLE, asked)
+    monkeypatch.setenv(VARIABLE, setting)
     counted(recorded)
     assert content_of(recorded) == set()
 
@@ -100,22 +100,22 @@ def test_an_unknown_value_of_the_variable_is_rejected(monkeypatch: pytest.Monkey
 def test_content_follows_the_conventions(recorded: Recorded) -> None:
     counted(recorded, content=True)
     call, first, run, second = (dict(span.attributes or {}) for span in recorded.spans)
-    asked = [
+    setting = [
         {"role": "system", "parts": [{"type": "text", "content": "You count."}]},
         {"role": "user", "parts": [{"type": "text", "content": "the secret"}]},
     ]
     thought = {"type": "reasoning", "content": "hm"}
     called = {"type": "tool_call", "id": "c", "name": "half", "arguments": {"of": 2}}
-    told = {"type": "tool_call_response", "id": "c", "response": "[1]"}
-    assert json.loads(first["gen_ai.input.messages"]) == asked
+    tool_response = {"type": "tool_call_response", "id": "c", "response": "[1]"}
+    assert json.loads(first["gen_ai.input.messages"]) == setting
     assert json.loads(first["gen_ai.output.messages"]) == [
         {"role": "assistant", "parts": [thought, called], "finish_reason": "tool_call"}
     ]
     assert (run["gen_ai.tool.call.arguments"], run["gen_ai.tool.call.result"]) == ('{"of": 2}', "[1]")
     assert json.loads(second["gen_ai.input.messages"]) == [
-        *asked,
+        *setting,
         {"role": "assistant", "parts": [thought, called]},
-        {"role": "tool", "parts": [told]},
+        {"role": "tool", "parts": [tool_response]},
     ]
     assert json.loads(second["gen_ai.output.messages"]) == [
         {"role": "assistant", "parts": [{"type": "text", "content": "secret"}], "finish_reason": "stop"}

@@ -1,4 +1,4 @@
-"""All services of a process are traced between instrument and uninstrument."""
+"""AiServicesInstrumentor traces all services of a process between instrument and uninstrument."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def counter(**settings: Any) -> Counter:
 
 @pytest.fixture
 def instrumentor() -> Iterator[AiServicesInstrumentor]:
-    made = AiServicesInstrumentor()
-    yield made
-    made.uninstrument()
+    instrumentor = AiServicesInstrumentor()
+    yield instrumentor
+    instrumentor.uninstrument()
 
 
 def instrument(instrumentor: AiServicesInstrumentor, recorded: Recorded) -> None:
@@ -36,9 +36,7 @@ def instrument(instrumentor: AiServicesInstrumentor, recorded: Recorded) -> None
     instrumentor.instrument(**providers, skip_dep_check=True)
 
 
-def test_existing_services_are_traced_too(
-    instrumentor: AiServicesInstrumentor, recorded: Recorded
-) -> None:
+def test_existing_services_are_traced_too(instrumentor: AiServicesInstrumentor, recorded: Recorded) -> None:
     service = counter()
     instrument(instrumentor, recorded)
     service.count("x")

@@ -1,4 +1,4 @@
-"""What is measured, under which attributes, and in which buckets."""
+"""The metrics, their attributes and their buckets."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Counter(Protocol):
 
 
 def counter(recorded: Recorded, *script: Any, prices: Any = None, **settings: Any) -> Counter:
-    around = [recorded.telemetry(content=False, prices=prices)]
+    interceptors = [recorded.telemetry(content=False, prices=prices)]
     budget = Budget(max_attempts=9, first_wait=0)
-    return create(Counter, ScriptedChatModel(script), interceptors=around, budget=budget, **settings)
+    return create(Counter, ScriptedChatModel(script), interceptors=interceptors, budget=budget, **settings)
 
 
 def measured(recorded: Recorded) -> dict[str, list[dict[str, Any]]]:
-    """The attributes of the points of each metric."""
+    """Return the attributes of the data points of each metric."""
     return {name: [point for point, _ in points] for name, points in recorded.metrics.items()}
 
 
@@ -96,8 +96,8 @@ def test_buckets_are_those_of_the_conventions(recorded: Recorded) -> None:
 
 def test_with_prices_each_request_has_its_cost(recorded: Recorded) -> None:
     counter(recorded, ANSWER, prices=PRICES).count("x")
-    asked = dict(recorded.named("chat scripted").attributes or {})
-    assert (asked["aiservices.cost"], asked["aiservices.cost.currency"]) == (0.000048, "EUR")
+    attributes = dict(recorded.named("chat scripted").attributes or {})
+    assert (attributes["aiservices.cost"], attributes["aiservices.cost.currency"]) == (0.000048, "EUR")
     assert recorded.metrics["aiservices.client.cost"] == [
         ({**ANSWERED, "aiservices.cost.currency": "EUR"}, 0.000048)
     ]
@@ -129,6 +129,6 @@ def test_the_cost_is_that_of_the_model_in_the_options(recorded: Recorded) -> Non
     table = {"small": Price(1, 1), "large": Price(100, 100)}
     prices = PriceTable(table, currency="EUR", as_of=date(2026, 11, 1))
     model = ScriptedChatModel([ANSWER], name="openai:small")
-    around = [recorded.telemetry(prices=prices)]
-    create(Counter, model, options=ChatOptions(model="large"), interceptors=around).count("x")
+    interceptors = [recorded.telemetry(prices=prices)]
+    create(Counter, model, options=ChatOptions(model="large"), interceptors=interceptors).count("x")
     assert (recorded.named("chat large").attributes or {})["aiservices.cost"] == 0.0015

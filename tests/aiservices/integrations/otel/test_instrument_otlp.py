@@ -62,8 +62,8 @@ def test_a_collector_receives_spans_and_metrics(loopback: Loopback, collected: t
         "invoke_workflow Counter.count",
     )
     assert (request.parent_span_id, request.trace_id) == (call.span_id, call.trace_id)
-    shown = {one.key: one.value.string_value for one in request.attributes if one.value.string_value}
-    assert shown["gen_ai.request.model"] == "scripted"
+    attributes = {one.key: one.value.string_value for one in request.attributes if one.value.string_value}
+    assert attributes["gen_ai.request.model"] == "scripted"
     metrics = ExportMetricsServiceRequest.FromString(by_path["/v1/metrics"])
     assert sorted(metric.name for metric in metrics.resource_metrics[0].scope_metrics[0].metrics) == [
         "gen_ai.client.operation.duration",

@@ -1,4 +1,4 @@
-"""What spans a call leaves, in every kind of call, and what stands in them."""
+"""The spans of every kind of call, and their attributes."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 def counter(
     recorded: Recorded, *script: Any, before: Any = (), content: bool = False, **settings: Any
 ) -> Counter:
-    around = [recorded.telemetry(content=content), *before]
+    interceptors = [recorded.telemetry(content=content), *before]
     settings = {"budget": Budget(max_attempts=9, first_wait=0), **settings}
-    return create(Counter, ScriptedChatModel(script), interceptors=around, **settings)
+    return create(Counter, ScriptedChatModel(script), interceptors=interceptors, **settings)
 
 
 def attributes(span: Any) -> dict[str, Any]:
@@ -166,11 +166,11 @@ def test_spans_have_the_attributes_of_the_conventions(recorded: Recorded, kind: 
 
 
 def timeless(span: Any) -> dict[str, Any]:
-    """Without the time to the first chunk, which has to be there in streams."""
-    shown = attributes(span)
-    first = shown.pop("gen_ai.response.time_to_first_chunk", None)
-    assert (first is not None and first >= 0) == shown.get("gen_ai.request.stream", False)
-    return shown
+    """Return the attributes without the time to the first chunk, which every stream must have."""
+    values = attributes(span)
+    first = values.pop("gen_ai.response.time_to_first_chunk", None)
+    assert (first is not None and first >= 0) == values.get("gen_ai.request.stream", False)
+    return values
 
 
 def test_a_method_without_tools_is_a_workflow(recorded: Recorded) -> None:
@@ -235,8 +235,8 @@ def test_a_provider_has_the_name_of_the_conventions(
 ) -> None:
     asked = ScriptedChatModel([ONE], name=name)
     create(Counter, asked, interceptors=[recorded.telemetry()]).count("x")
-    shown = attributes(recorded.named(f"chat {model}"))
-    assert (shown["gen_ai.provider.name"], shown["gen_ai.request.model"]) == (provider, model)
+    values = attributes(recorded.named(f"chat {model}"))
+    assert (values["gen_ai.provider.name"], values["gen_ai.request.model"]) == (provider, model)
 
 
 def test_the_request_model_is_the_one_in_the_options(recorded: Recorded) -> None:
@@ -293,8 +293,8 @@ def test_spans_of_async_guards_are_children_of_the_call(recorded: Recorded) -> N
         with recorded.tracer.start_as_current_span("in the guard"):
             return passed()
 
-    around = [recorded.telemetry(), InputGuardrails(check)]
-    assert asyncio.run(create(Waiting, ScriptedChatModel([ONE]), interceptors=around).count("x")) == 1
+    interceptors = [recorded.telemetry(), InputGuardrails(check)]
+    assert asyncio.run(create(Waiting, ScriptedChatModel([ONE]), interceptors=interceptors).count("x")) == 1
     assert recorded.tree == "invoke_workflow Waiting.count\n  in the guard\n  chat scripted"
 
 
@@ -356,8 +356,8 @@ def test_spans_have_the_id_of_the_conversation(recorded: Recorded) -> None:
     class Chat(Protocol):
         def chat(self, who: Annotated[str, MemoryId], text: str) -> str: ...
 
-    around = [recorded.telemetry(), ChatMemory()]
-    create(Chat, ScriptedChatModel(["Hi"]), interceptors=around).chat("ann", "Hello")
+    interceptors = [recorded.telemetry(), ChatMemory()]
+    create(Chat, ScriptedChatModel(["Hi"]), interceptors=interceptors).chat("ann", "Hello")
     assert [attributes(span)["gen_ai.conversation.id"] for span in recorded.spans] == ["ann", "ann"]
 
 
@@ -389,7 +389,7 @@ def test_a_tool_that_fails_has_the_type_of_its_error(recorded: Recorded) -> None
 
 @dataclass
 class Working:
-    """Tools that have to run at the same time, each with a span of its own."""
+    """Tools that finish only if they run at the same time. Each opens a span."""
 
     recorded: Recorded
     together: threading.Barrier
@@ -423,18 +423,18 @@ def parents(recorded: Recorded, *names: str) -> list[str]:
 
 
 def test_spans_of_async_tools_are_children_of_the_right_tool(recorded: Recorded) -> None:
-    here = asyncio.Event()
+    arrived = asyncio.Event()
 
     async def left(of: int) -> int:
         """One side."""
         with recorded.tracer.start_as_current_span("in left"):
-            await asyncio.wait_for(here.wait(), MAX_WAIT)
+            await asyncio.wait_for(arrived.wait(), MAX_WAIT)
         return 1
 
     async def right(of: int) -> int:
         """The other side."""
         with recorded.tracer.start_as_current_span("in right"):
-            here.set()
+            arrived.set()
         return 1
 
     class Waiting(Protocol):
@@ -467,7 +467,7 @@ def test_the_span_of_a_service_used_as_a_tool_is_a_child_of_the_tool(recorded: R
 
 
 class Wired(ScriptedChatModel):
-    """A model whose requests have spans of their own, as those of an instrumented HTTP client."""
+    """A model that opens spans, as an instrumented HTTP client does."""
 
     def __init__(self, recorded: Recorded, script: Any) -> None:
         super().__init__(script)
@@ -533,7 +533,7 @@ class Slow(ScriptedChatModel):
 def test_a_request_that_took_too_long_has_a_timeout_error(recorded: Recorded, kind: str) -> None:
     budget = Budget(max_attempts=1, seconds=0.05)
     service = create(Counter, Slow([]), interceptors=[recorded.telemetry()], budget=budget)
-    with pytest.raises(Exception):  # noqa: B017, PT011  # which one is told elsewhere
+    with pytest.raises(Exception):  # noqa: B017, PT011  # other tests check its class
         KINDS[kind](service)
     asked = attributes(recorded.named("chat scripted"))
     assert asked["error.type"] == f"{ModelTimeoutError.__module__}.ModelTimeoutError"

@@ -1,4 +1,4 @@
-"""What docs/telemetry.md shows is what happens, and what it names is what is written."""
+"""The programs and tables of docs/telemetry.md are correct."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def fresh_log() -> Iterator[None]:
 
 def test_each_program_of_the_page_prints_the_output_below_it(capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {"__name__": "docs"}
-    shown: list[str] = []
+    outputs: list[str] = []
     for language, text in BLOCKS:
         if language == "python":
             with fresh_log():
                 exec(compile(text, "telemetry.md", "exec", dont_inherit=True), namespace)
         else:
-            shown.append(text)
+            outputs.append(text)
             assert timeless(capsys.readouterr().out) == timeless(text)
-    assert len(shown) == 4
+    assert len(outputs) == 4
 
 
 def timeless(text: str) -> str:

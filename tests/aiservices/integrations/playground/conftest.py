@@ -1,4 +1,4 @@
-"""A browser, a server on the loopback interface, and services to try on the page."""
+"""A browser, a server on the loopback interface, and a service for the page."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Desk(Protocol):
 
     @user_message("Is this letter friendly?\n\n{{letter}}")
     def is_friendly(self, letter: str) -> bool:
-        """Whether the writer of a letter means well."""
+        """Return True if the writer of a letter means well."""
         ...
 
     @user_message("A recipe of {{dish}}, please.")
@@ -137,13 +137,13 @@ _ANSWERS = {
 
 
 class Script(ScriptedChatModel):
-    """Answers by what it is asked. In a stream it waits after the first step of a recipe for ``go_on``."""
+    """A model with a reply for each question. A streamed recipe waits for ``go_on`` after its first step."""
 
     def __init__(self) -> None:
         super().__init__(_reply)
         self.go_on = threading.Event()
         self.go_on.set()
-        self.left = threading.Event()  # a stream was left before its end
+        self.left = threading.Event()  # a stream was closed before its end
 
     def stream(self, request: ChatRequest) -> Iterator[ReplyDelta]:
         pieces = iter(super().stream(request))
@@ -160,15 +160,15 @@ class Script(ScriptedChatModel):
 
 
 def _reply(request: ChatRequest) -> ChatReply | Exception:
-    said = request.messages[-1].text
-    if "offline" in said:
+    text = request.messages[-1].text
+    if "offline" in text:
         return ModelConnectionError("no connection to https://example.org with the key sk-secret")
-    answer = next(answer for part, answer in _ANSWERS.items() if part in said)
+    answer = next(answer for part, answer in _ANSWERS.items() if part in text)
     return ChatReply(AiMessage(answer), usage=Usage(input_tokens=21, output_tokens=8), model="scripted")
 
 
 class Browser:
-    """Chromium, in a thread of its own: Playwright runs an event loop that others must not see."""
+    """Chromium in a thread of its own, because Playwright runs an event loop in its thread."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="browser")
@@ -184,7 +184,7 @@ class Browser:
         return chromium
 
     def do(self, work: Callable[[], T]) -> T:
-        """What ``work`` gives in the thread of the browser."""
+        """Run ``work`` in the thread of the browser and return its result."""
         return self._thread.submit(work).result()
 
     def close(self) -> None:
@@ -204,46 +204,46 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def look() -> dict[str, Any]:
-    """How the page is looked at; a test says otherwise by parametrizing it."""
+    """The settings of the browser context. A test can parametrize it."""
     return {"viewport": {"width": 1280, "height": 860}}
 
 
 @pytest.fixture
 def page(browser: Browser, serving: Serving, look: dict[str, Any]) -> Iterator[Any]:
-    """The page of the desk. Nothing may be asked of elsewhere, and nothing may go wrong in it."""
+    """The open page. Checks that it loads nothing from other hosts and logs no errors."""
     wrong: list[str] = []
-    asked: list[str] = []
+    requested: list[str] = []
 
     def opened() -> Any:
-        found = browser.chromium.new_context(**look).new_page()
-        found.set_default_timeout(LONGEST_WAIT * 1000)
-        found.on("pageerror", lambda error: wrong.append(str(error)))
-        found.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-        found.on("request", lambda request: asked.append(request.url))
-        found.goto(serving.url)
-        found.locator("#call").wait_for()
-        return found
+        page = browser.chromium.new_context(**look).new_page()
+        page.set_default_timeout(LONGEST_WAIT * 1000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda text: wrong.append(text.text) if text.type == "error" else None)
+        page.on("request", lambda request: requested.append(request.url))
+        page.goto(serving.url)
+        page.locator("#call").wait_for()
+        return page
 
     made = browser.do(opened)
     yield made
     browser.do(made.context.close)
-    assert [said for said in wrong if not said.startswith("Failed to load resource")] == []
-    assert [url for url in asked if not url.startswith((serving.url, "data:"))] == []
+    assert [text for text in wrong if not text.startswith("Failed to load resource")] == []
+    assert [url for url in requested if not url.startswith((serving.url, "data:"))] == []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that has the page runs in the thread of the browser."""
+    """Run tests that use the page in the thread of the browser."""
     names = pyfuncitem._fixtureinfo.argnames
     if "page" not in names:
         return None
-    given = {name: pyfuncitem.funcargs[name] for name in names}
-    pyfuncitem.funcargs["browser"].do(lambda: pyfuncitem.obj(**given))
+    fixtures = {name: pyfuncitem.funcargs[name] for name in names}
+    pyfuncitem.funcargs["browser"].do(lambda: pyfuncitem.obj(**fixtures))
     return True
 
 
 class Serving(NamedTuple):
-    """Where the desk is served, with its page, and the model that it asks."""
+    """The URL of the page and the model of its service."""
 
     url: str
     script: Script
@@ -277,7 +277,7 @@ def serving() -> Iterator[Serving]:
 
 @pytest.fixture
 def script(serving: Serving) -> Iterator[Script]:
-    """The model of the desk, as if it had not been asked yet."""
+    """The model of the service, without requests of earlier tests."""
     serving.script.requests.clear()
     serving.script.left.clear()
     serving.script.go_on.set()

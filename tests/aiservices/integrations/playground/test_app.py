@@ -1,4 +1,4 @@
-"""What the page is made of, where it lies, who may see it, and what its endpoints tell."""
+"""The playground without a browser: its files, its paths, access to it, and its endpoints."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def reader(*replies: Any) -> Reader:
 
 
 def page_of(service: object, **settings: Any) -> TestClient:
-    made = FastAPI()
-    mount(made, service, **settings)
-    return TestClient(made)
+    application = FastAPI()
+    mount(application, service, **settings)
+    return TestClient(application)
 
 
 def events(answer: Any) -> list[tuple[str, Any]]:
-    """The events of an answer, and the account without what differs from run to run."""
+    """Return the events of a response, without the durations, which differ from run to run."""
     assert answer.status_code == 200, answer.text
     blocks = [block.split("\n") for block in answer.text.strip().split("\n\n")]
-    found = [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
-    for _, said in found:
-        for timed in (said, *said.get("attempts", ())) if isinstance(said, dict) else ():
+    events = [(name[7:], json.loads(data[6:], parse_float=Decimal)) for name, data in blocks]
+    for _, message in events:
+        for timed in (message, *message.get("attempts", ())) if isinstance(message, dict) else ():
             timed.pop("seconds", None)
-    return found
+    return events
 
 
 def test_the_page_loads_nothing_from_other_hosts() -> None:
@@ -80,8 +80,8 @@ def test_the_page_loads_nothing_from_other_hosts() -> None:
         seen.add(name)
         text = client.get(f"/_page/{name}").text
         names |= set(re.findall(r'from "\./([^"]+)"', text))
-        told = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
-        assert re.findall(r"(?:https?:)?//[\w.-]+\.\w+", told) == [], name
+        without_namespace = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert re.findall(r"(?:https?:)?//[\w.-]+\.\w+", without_namespace) == [], name
     static = {file.name for file in files("aiservices.integrations.playground").joinpath("static").iterdir()}
     assert static == seen | {"index.html"}
 
@@ -112,9 +112,9 @@ def test_no_script_parses_text_as_html() -> None:
 
 
 def test_the_page_is_not_in_the_openapi_document() -> None:
-    made = app(service := reader())
-    mount(made, service)
-    assert sorted(made.openapi()["paths"]) == ["/good", "/numbers", "/price", "/tell"]
+    application = app(service := reader())
+    mount(application, service)
+    assert sorted(application.openapi()["paths"]) == ["/good", "/numbers", "/price", "/tell"]
 
 
 def test_the_page_can_have_another_path() -> None:
@@ -128,12 +128,12 @@ def test_the_page_can_have_another_path() -> None:
 
 
 def test_mounting_over_an_existing_route_raises_an_error() -> None:
-    made = FastAPI()
-    made.get("/")(lambda: "Hello")
+    application = FastAPI()
+    application.get("/")(lambda: "Hello")
     with pytest.raises(
         ValueError, match=r"^the application already has a route for GET /; pass another path for the page$"
     ):
-        mount(made, reader())
+        mount(application, reader())
 
 
 def test_services_of_the_same_name_have_different_ids() -> None:
@@ -150,11 +150,11 @@ def test_services_of_the_same_name_have_different_ids() -> None:
 
 
 def test_dependencies_restrict_access_to_the_page() -> None:
-    def known(x_user: Annotated[str, Header()] = "") -> None:
+    def check_user(x_user: Annotated[str, Header()] = "") -> None:
         if x_user != "ada":
             raise HTTPException(401)
 
-    client = page_of(reader(), dependencies=[Depends(known)])
+    client = page_of(reader(), dependencies=[Depends(check_user)])
     for path in ("/", "/_page/page.js", "/_page/services.json"):
         assert client.get(path).status_code == 401
         assert client.get(path, headers={"X-User": "ada"}).status_code == 200
@@ -258,7 +258,7 @@ def test_a_preview_contains_no_key_and_makes_no_request() -> None:
 
 class Chat(Protocol):
     @user_message("{{it}}")
-    def chat(self, said: str, user: Annotated[str, MemoryId]) -> str: ...
+    def chat(self, message: str, user: Annotated[str, MemoryId]) -> str: ...
 
 
 def test_server_arguments_cannot_be_set_on_the_page() -> None:
@@ -274,19 +274,19 @@ def test_server_arguments_cannot_be_set_on_the_page() -> None:
     service = create(Chat, ScriptedChatModel(["Hello."]), interceptors=[look])
     client = page_of(service, server_arguments={"user": logged_in})
     (described,) = client.get("/_page/services.json").json()
-    assert [one["name"] for one in described["methods"][0]["arguments"]] == ["said"]
+    assert [one["name"] for one in described["methods"][0]["arguments"]] == ["message"]
     refused = client.post(
-        "/_page/Chat/chat/run", json={"said": "Hi", "user": "eve"}, headers={"X-User": "ada"}
+        "/_page/Chat/chat/run", json={"message": "Hi", "user": "eve"}, headers={"X-User": "ada"}
     )
     assert refused.status_code == 422
-    answer = client.post("/_page/Chat/chat/run", json={"said": "Hi"}, headers={"X-User": "ada"})
+    answer = client.post("/_page/Chat/chat/run", json={"message": "Hi"}, headers={"X-User": "ada"})
     assert (events(answer)[0], seen) == (("result", {"value": "Hello."}), ["ada"])
 
 
 class Within(Protocol):
     @user_message("{{it}}")
     def ask(
-        self, said: str, limits: Annotated[dict[str, int], ToolContext], how: ChatOptions | None = None
+        self, message: str, limits: Annotated[dict[str, int], ToolContext], how: ChatOptions | None = None
     ) -> str: ...
 
 
@@ -316,12 +316,12 @@ def test_a_service_not_made_by_create_runs_without_call_details() -> None:
 
 class Bare(Protocol):
     @user_message("{{it}}")
-    def reply(self, said: str) -> ChatReply: ...
+    def reply(self, message: str) -> ChatReply: ...
 
 
 def test_a_chat_reply_is_sent_without_the_raw_response() -> None:
     service = create(Bare, ScriptedChatModel([ChatReply(AiMessage("Hello."), raw=object())]))
-    result = events(page_of(service).post("/_page/Bare/reply/run", json={"said": "Hi"}))[0]
+    result = events(page_of(service).post("/_page/Bare/reply/run", json={"message": "Hi"}))[0]
     assert result[1]["value"]["message"]["text"] == "Hello."
 
 

@@ -1,4 +1,4 @@
-"""The page in a browser: forms, values that grow, problems, prompts, history, and who can use it."""
+"""The page in a browser: forms, streams, problems, prompts, history and accessibility."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(page: Any) -> None:
 
 
 def done(page: Any) -> str:
-    """The status of a call that has come to its end."""
+    """Wait for the end of a call and return its status."""
     page.locator("#status.good, #status.bad").wait_for()
     return re.sub(r"(in|after) .*", r"\1 …", page.locator("#status").inner_text())
 
@@ -202,7 +202,7 @@ def test_a_rejected_answer_is_not_shown_as_the_value(page: Any) -> None:
         "The model's reply cannot be read as the declared type"
     )
     assert facts(page)["Attempts"] == "3"
-    assert page.get_by_text(re.compile("Burnt")).count() == 1  # in the text of an attempt, and not as a value
+    assert page.get_by_text(re.compile("Burnt")).count() == 1  # in the text of an attempt only
 
 
 def test_items_are_shown_as_records_and_invalid_items_with_the_reason(page: Any) -> None:
@@ -250,8 +250,8 @@ def test_arguments_that_the_service_rejects_show_errors_at_their_fields(page: An
     page.get_by_label("or its address").fill("ftp://host/cat.png")
     run(page)
     page.get_by_text("The arguments do not fit.").wait_for()
-    told = page.locator("fieldset", has_text="picture").locator(".error:visible")
-    assert told.all_inner_texts() == [
+    errors = page.locator("fieldset", has_text="picture").locator(".error:visible")
+    assert errors.all_inner_texts() == [
         "ImageJson refuses the values: the url of an image must begin with http:// or https://, or be a data "
         "URL, found an object with url"
     ]
@@ -280,7 +280,7 @@ def test_the_prompt_is_shown_without_a_request_to_the_model(page: Any, script: A
 def test_the_prompt_of_one_method_is_not_shown_beside_another(page: Any) -> None:
     page.get_by_role("tab", name="Prompt").click()
     page.locator(".message.user", has_text="Is this letter friendly?").wait_for()
-    page.route("**/preview", lambda route: None)  # it is never answered
+    page.route("**/preview", lambda route: None)  # never respond
     open_method(page, "recipe")
     assert page.locator("#prompt").inner_text() == ""
 
