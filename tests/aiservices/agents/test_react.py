@@ -341,7 +341,7 @@ def test_an_unknown_model_is_a_definition_error() -> None:
 
 
 class Seen:
-    """Keeps what hooks were given."""
+    """Records what hooks get."""
 
     def __init__(self, friday: ReActAgent) -> None:
         self.steps: list[str] = []
@@ -502,7 +502,7 @@ def test_types_of_every_kind_are_written_and_read(
 
 
 def _as_sent(output_type: Any, written: str, capabilities: Capabilities) -> str:
-    """The arguments as a model writes them in strict mode, or without it."""
+    """Return the arguments as a model writes them in strict mode or without it."""
     if not capabilities.strict_schema:
         return written
     parser, encoding = encode_parser(generate_response_parser(output_type), PROFILES["openai"])

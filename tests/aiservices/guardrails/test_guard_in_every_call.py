@@ -90,7 +90,7 @@ every_kind = pytest.mark.parametrize("kind", CALLS)
 
 
 def values_of(kind: str, handed: list[Any]) -> Any:
-    """The value that a kind of call gave in the end."""
+    """Return the final value of a kind of call."""
     if "Stream" in kind:
         return handed[-1].result.value
     return handed[0] if kind in ("blocking", "async") else handed

@@ -65,7 +65,7 @@ class Kinds(Protocol):
 
 
 class AsyncKinds(Protocol):
-    """What of Kinds can await a moderator."""
+    """The methods of Kinds that can await a moderator."""
 
     async def asynchronous(self, text: str) -> str: ...
 
@@ -97,7 +97,7 @@ every_kind = pytest.mark.parametrize("kind", CALLS)
 
 
 class Flagging:
-    """Flags the texts that hold a word, and keeps what it was asked."""
+    """A moderator that flags texts with a word and records the texts."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -428,7 +428,7 @@ def test_a_cancelled_call_does_not_wait_for_the_verdict() -> None:
 
 
 def moderations(*flagged: Sequence[str]) -> Reply:
-    """What the moderations API answers: the categories in which each text is flagged."""
+    """Return a response of the moderations API with the flagged categories of each text."""
     names = ("harassment/threatening", "illicit", "violence")
     results = [
         {

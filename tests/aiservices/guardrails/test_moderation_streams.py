@@ -75,7 +75,7 @@ def waited(event: threading.Event) -> None:
 
 
 class Writing:
-    """A model that writes pieces, and waits for the events between them; it tells how far it has come."""
+    """A model that writes deltas, waits for events between them, and records its progress."""
 
     name = "writing"
     capabilities = Capabilities(json_schema=True, tools=True)
@@ -138,7 +138,7 @@ class Writing:
 
 
 class Judge:
-    """Waits for an event, and flags or not; ``then`` is done before that, ``moderated`` counts the calls."""
+    """A moderator that waits for an event, calls ``then``, and returns its verdict; ``moderated`` counts calls."""
 
     def __init__(
         self, event: threading.Event, *, flags: bool = False, then: Callable[[], object] = bool
@@ -156,7 +156,7 @@ class Judge:
 
 
 class AtOnce(Judge):
-    """Gives its verdict at once."""
+    """A moderator that returns its verdict immediately."""
 
     def __init__(self, *, flags: bool = False) -> None:
         event = threading.Event()
@@ -455,7 +455,7 @@ def test_a_flagged_message_cancels_the_request_of_an_async_call() -> None:
 
 
 def moderation(*flagged: str) -> dict[str, Any]:
-    """What the moderations API answers for one text."""
+    """Return a response of the moderations API for one text."""
     result = {
         "flagged": bool(flagged),
         "categories": dict.fromkeys(flagged, True),

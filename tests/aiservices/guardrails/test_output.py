@@ -376,7 +376,7 @@ def test_a_reply_of_an_interceptor_is_rewritten_as_a_reply() -> None:
 
 
 class Grade:
-    """Something that only a parser of the user's knows to read."""
+    """A type that only a custom parser can read."""
 
     def __init__(self, said: str) -> None:
         self.said = said

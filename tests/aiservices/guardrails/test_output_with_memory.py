@@ -59,7 +59,7 @@ def called(id: str, text: str, name: str = "look") -> tuple[Message, ...]:
 
 
 class Looking:
-    """A tool that counts how often it ran."""
+    """A tool that counts its calls."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -26,7 +26,7 @@ Opened = Callable[[], ChatMemoryStore]
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis server of this test run, on a socket of its own; skips where there is none to start."""
+    """Start a Redis server on a socket for this test run; skip if none is installed."""
     pytest.importorskip("redis", reason="the extra redis is not installed")
     program = shutil.which("redis-server")
     if program is None:
@@ -49,7 +49,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=KINDS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """Opens stores that share what they keep, as those of several processes do."""
+    """Return a function that opens stores which share their conversations, like those of several processes."""
     kind, made = request.param, []
     memory = InMemoryChatMemoryStore()
     if kind == "sqlalchemy":

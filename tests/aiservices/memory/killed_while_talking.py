@@ -32,7 +32,7 @@ def look() -> str:
 
 
 def reply(request: ChatRequest) -> ChatReply:
-    """Two rounds of tools, then a text."""
+    """Return two rounds of tool calls, then a text."""
     since = [message for message in request.messages if isinstance(message, UserMessage)][-1]
     rounds = (len(request.messages) - request.messages.index(since) - 1) // 3
     if rounds < 2:
@@ -42,14 +42,14 @@ def reply(request: ChatRequest) -> ChatReply:
 
 
 class Fragile(SqliteChatMemoryStore):
-    """A store whose process is killed in the midst of a write, when a part of its messages is written."""
+    """A store whose process is killed during a write, after a part of the messages was written."""
 
     def append(self, conversation: str, expected: int, messages: Sequence[Message], /) -> int:
         return super().append(conversation, expected, Deadly(messages))
 
 
 class Deadly(list[Message]):
-    """Messages of which the sixth kills the process that asks for it."""
+    """A list whose sixth message kills the process when it is read."""
 
     def __iter__(self) -> Iterator[Message]:
         for number, message in enumerate(super().__iter__()):

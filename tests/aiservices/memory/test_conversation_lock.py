@@ -43,7 +43,7 @@ class Chat(Protocol):
 
 
 class Slow(ScriptedChatModel):
-    """Answers with the last word that it was told, after a while; an async call waits until it may."""
+    """A slow model that answers with the last word of the request; async calls wait for an event."""
 
     def __init__(self, seconds: float = 0.005) -> None:
         super().__init__(lambda request: f"re {request.messages[-1].text}")
@@ -72,7 +72,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChatMemory
 
 
 def check(memory: ChatMemory, model: ScriptedChatModel, texts: list[str]) -> None:
-    """Each call saw all that was said before it, and nothing of another that was under way."""
+    """Check that each call got all earlier exchanges and nothing of a call that was still running."""
     kept = memory.messages("a")
     asked = [message.text for message in kept[::2]]
     said: list[Message] = []
@@ -168,7 +168,7 @@ def test_a_second_call_is_refused_if_when_busy_is_refuse() -> None:
 
 
 def held(memory: ChatMemory, waiting: Callable[[Chat], Any], **settings: Any) -> Any:
-    """What a call raises that waits for one that does not end."""
+    """Return the error of a call that waits for another call which does not end."""
     model = Slow()
     chat = create(Chat, model, interceptors=[memory], **settings)
 
@@ -222,7 +222,7 @@ def test_a_cancelled_call_stores_nothing_and_the_next_call_runs(
 
 
 class Gated(InMemoryChatMemoryStore):
-    """A store whose writes block until they may go on."""
+    """A store whose writes block until an event is set."""
 
     blocks = True
 

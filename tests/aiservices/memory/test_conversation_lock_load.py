@@ -56,7 +56,7 @@ class Chat(Protocol):
 
 
 class Asking(NamedTuple):
-    """A call to make: how, and the question, whose first word is the id of its conversation."""
+    """A call: its kind, and the question, whose first word is the id of its conversation."""
 
     kind: str
     text: str
@@ -72,12 +72,12 @@ def look(key: str, id: Annotated[str, MemoryId]) -> str:
 
 
 def rounds_of(text: str) -> int:
-    """How many rounds of tools a question takes."""
+    """Return the number of tool rounds for a question."""
     return random.Random(f"rounds of {text}").choice((0, 1, 2))
 
 
 def fault_of(text: str, step: int) -> str:
-    """What goes wrong with a request: the same in each run, in whatever order the requests arrive."""
+    """Return the fault of a request, which is the same in each run, in any order of the requests."""
     return random.Random(f"fault of {text}, {step}").choices([*FAULTS], [*FAULTS.values()])[0]
 
 
@@ -87,7 +87,7 @@ def calls_of(text: str, step: int) -> tuple[ToolCall, ToolCall]:
 
 
 def exchange_of(text: str) -> Exchange:
-    """All that a conversation is to hold of a turn that succeeded."""
+    """Return the messages that a conversation must contain for a successful call."""
     said: list[Message] = [UserMessage(text)]
     for step in range(rounds_of(text)):
         calls = calls_of(text, step)
@@ -97,7 +97,7 @@ def exchange_of(text: str) -> Exchange:
 
 
 def fails(asking: Asking) -> bool:
-    """Whether a call cannot succeed: it is left early, or one of its requests comes to nothing."""
+    """Return True if a call cannot succeed: it is abandoned, or one of its requests fails for good."""
     streamed = asking.kind not in ("chat", "achat")
     deadly = {"500", "reset", "cut"} if streamed else {"500", "reset"}
     faults = {fault_of(asking.text, step) for step in range(rounds_of(asking.text) + 1)}
@@ -105,7 +105,7 @@ def fails(asking: Asking) -> bool:
 
 
 def server_script() -> Callable[[ReceivedRequest], Reply]:
-    """Answers as ``reply_to`` does, where the faults that come once have come already when they may."""
+    """Return a function that answers like ``reply_to`` and raises one-time faults only once."""
     tried: set[bytes] = set()
 
     def serve(seen: ReceivedRequest) -> Reply:
@@ -117,7 +117,7 @@ def server_script() -> Callable[[ReceivedRequest], Reply]:
 
 
 def reply_to(seen: ReceivedRequest, *, again: bool) -> Reply:
-    """Answer the last question, or call tools for it, unless something is to go wrong."""
+    """Answer the last question or call tools for it, unless the request has a fault."""
     said = seen.json["messages"]
     asked = [number for number, message in enumerate(said) if message["role"] == "user"]
     text = said[asked[-1]]["content"]
@@ -162,7 +162,7 @@ def streamed(text: str, calls: Sequence[ToolCall] | None, *, cut: bool) -> Reply
 
 
 def ask(chat: Chat, asking: Asking) -> str | None:
-    """The answer of a call that blocks; None where it failed, or was left."""
+    """Make a blocking call and return its answer, or None if it failed or was abandoned."""
     id, text = asking.id, asking.text
     try:
         if asking.kind == "chat":
@@ -182,7 +182,7 @@ def ask(chat: Chat, asking: Asking) -> str | None:
 
 
 async def aask(chat: Chat, asking: Asking) -> str | None:
-    """The answer of a call that is awaited; None where it failed, or was left."""
+    """Make an async call and return its answer, or None if it failed or was abandoned."""
     id, text = asking.id, asking.text
     try:
         if asking.kind == "achat":
@@ -204,7 +204,7 @@ ASYNC = ("achat", "atexts", "achat", "atexts", "aleft")
 
 
 def askings(kinds: Sequence[str], run: object = 0) -> list[Asking]:
-    """All calls, in the order in which they are begun: the conversations take turns."""
+    """Return all calls in the order of their start; the conversations alternate."""
     return [
         Asking(kinds[(invocation + number) % len(kinds)], f"c{number:02} asks {run}.{invocation}")
         for invocation in range(TURNS)
@@ -232,7 +232,7 @@ def in_a_loop(chat: Chat, model: OpenAiChatModel) -> Outcomes:
 
 
 def in_threads_and_a_loop(chat: Chat, model: OpenAiChatModel) -> Outcomes:
-    """Half of the turns of each conversation in threads and half in a loop, all at once."""
+    """Make half of the calls of each conversation in threads and half in an event loop, concurrently."""
     wanted = askings(BLOCKING)
     with ThreadPoolExecutor(THREADS // 2) as pool:
         blocking = [pool.submit(ask, chat, asking) for asking in wanted[::2]]
@@ -283,7 +283,7 @@ def test_each_conversation_stores_its_own_successful_calls(
 
 
 def talk(path: str, base_url: str, run: str) -> None:
-    """Make all calls, in threads and in a loop, and tell of each that succeeded."""
+    """Make all calls in threads and in an event loop, and print each one that succeeded."""
     with SqliteChatMemoryStore(path) as store, model_at(base_url) as model:
         memory = ChatMemory(store=store)
         chat = create(Chat, model, tools=[look], interceptors=[memory], budget=BUDGET)
@@ -306,7 +306,7 @@ def talk(path: str, base_url: str, run: str) -> None:
 
 
 def told_before_it_was_killed(seconds: float, path: Path, base_url: str, run: str) -> list[str]:
-    """The questions whose answers a process told of, killed so long after the first of them."""
+    """Return the questions that a process printed before it was killed, some seconds after the first."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [sys.executable, __file__, str(path), base_url, run]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -36,7 +36,7 @@ ALL: tuple[Message, ...] = (
 
 
 class Breaking(tuple[Message, ...]):
-    """Messages of which the second cannot be had."""
+    """A list whose second message raises an error when it is read."""
 
     def __iter__(self) -> Iterator[Message]:
         yield self[0]

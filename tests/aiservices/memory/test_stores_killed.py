@@ -24,7 +24,7 @@ def talking(path: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def killed_after(seconds: float, path: Path, first: int) -> int:
-    """How many turns a process told of before it was killed, so long after the first."""
+    """Return how many calls a process printed before it was killed, some seconds after the first."""
     process = talking(path, str(first))
     assert process.stdout is not None
     told = [process.stdout.readline()]

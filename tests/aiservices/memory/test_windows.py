@@ -44,7 +44,7 @@ class Chat(Protocol):
 
 
 def is_valid(messages: Sequence[Message]) -> bool:
-    """Whether a provider would take it: system?, then user, (ai with calls, all results)*, ai, and so on."""
+    """Return True if providers accept the messages: system?, then (user, (ai with calls, results)*, ai)*."""
     rest = [*messages]
     if rest and isinstance(rest[0], SystemMessage):
         rest.pop(0)

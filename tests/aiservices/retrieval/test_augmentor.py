@@ -50,7 +50,7 @@ AUGMENTED = (
 
 
 class Shelf:
-    """Finds what stands on it, whatever is looked for."""
+    """A retriever that returns its contents for every query."""
 
     def __init__(self, *contents: Content) -> None:
         self.contents = contents
@@ -62,7 +62,7 @@ class Shelf:
 
 
 class FarShelf(Shelf):
-    """The same, awaited."""
+    """An async retriever that returns its contents for every query."""
 
     async def retrieve(self, query: Query, /) -> Sequence[Content]:  # type: ignore[override]
         await asyncio.sleep(0)
@@ -273,7 +273,7 @@ def test_a_resumed_call_keeps_its_contents() -> None:
 
 
 class Gives:
-    """Gives what it was made with, whether that is a list of contents or not."""
+    """A retriever, router and fusion that returns any given value."""
 
     def __init__(self, given: Any) -> None:
         self.given = given

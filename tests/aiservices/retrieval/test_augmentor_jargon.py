@@ -111,7 +111,7 @@ def real() -> EmbeddingRetriever:
 
 
 def missed(questions: dict[str, str], find: Callable[[Query], Iterable[Content]]) -> list[str]:
-    """The questions whose passage is not among those that are found."""
+    """Return the questions whose content is not among the results."""
     return [
         question
         for question, part in questions.items()

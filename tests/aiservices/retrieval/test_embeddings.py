@@ -21,7 +21,7 @@ from aiservices.retrieval import (
 
 
 def embedded(seen: ReceivedRequest) -> Any:
-    """Each text by its length, in the wrong order."""
+    """Return a response that embeds each text by its length, in the wrong order."""
     rows = [
         {"object": "embedding", "index": index, "embedding": [float(len(text)), 1.0]}
         for index, text in enumerate(seen.json["input"])

@@ -21,7 +21,7 @@ DIRECTIONS = {"east": [2, 0], "north": [0, 3], "west": [-1, 0], "north-east": [1
 
 
 class Compass:
-    """Embeds the names of directions."""
+    """An embedding model for the names of directions."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []

@@ -39,14 +39,14 @@ Asked = Callable[[Synthesizer[Any], str, Sequence[Any]], Result[Any]]
 
 @dataclass
 class Counted:
-    """How many words were read, and where."""
+    """The number of words that were read, and the ids."""
 
     words: int
     sources: list[str]
 
 
 def counting(request: ChatRequest) -> str:
-    """Says which ids it was shown: as a record, or as text where text is wanted."""
+    """Reply with the ids in the request, as a record or as text."""
     text = request.messages[-1].text
     ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
     if request.response_format is None:
@@ -212,7 +212,7 @@ def test_each_question_has_its_own_attempts_and_the_result_has_all(ask: Asked) -
 
 @pytest.fixture
 def hasty_threads() -> Iterator[None]:
-    """Threads take turns all the time."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

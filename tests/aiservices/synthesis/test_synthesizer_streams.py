@@ -44,14 +44,14 @@ ONE_ANSWER = [mode for mode in ResponseMode if mode is not ResponseMode.ACCUMULA
 
 @dataclass
 class Counted:
-    """How many words were read, and where."""
+    """The number of words that were read, and the ids."""
 
     words: int
     sources: list[str]
 
 
 def counting(request: ChatRequest) -> str:
-    """Says which ids it was shown: as a record, or as text where text is wanted."""
+    """Reply with the ids in the request, as a record or as text."""
     text = request.messages[-1].text
     ids = re.findall(r"\[(\w+)\]", text.partition(" by ")[2] or text)
     if request.response_format is None:
@@ -163,7 +163,7 @@ def test_an_answer_is_yielded_before_the_later_ones_are_complete() -> None:
 
 
 class Waiting(ScriptedChatModel):
-    """Answers from "c" once the gate is open."""
+    """A model that answers from "c" on only after an event is set."""
 
     def __init__(self) -> None:
         super().__init__(counting)
