@@ -415,9 +415,9 @@ def make_view(state: ScanState, factory: BuilderFactory, cursor: Cursor) -> obje
 
 
 def _build_view(state: ScanState, cursor: Cursor) -> Any:
-    # from the inside out: a view needs the view of the member that is being written
     levels = _visible_levels(state, cursor)
     tail = _string_being_written(state, levels[-1]) if len(levels) == len(state.stack) else NO_TAIL
+    # from the inside out: a view needs the view of the member that is being written
     for builder, size, name in reversed(levels):
         tail = (name, builder.view(size, tail))
     return tail[1]

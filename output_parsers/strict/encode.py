@@ -4,9 +4,9 @@
 example, requires every property, so that an optional one becomes nullable::
 
     schema in:     {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-                    "required": ["name"]}
+                    "required": ["name"], "additionalProperties": false}
     schema out:    the same with "age": {"anyOf": [{"type": "integer"}, {"type": "null"}], ...} and
-                   "required": ["name", "age"], "additionalProperties": false
+                   "required": ["name", "age"]
     model writes:  {"name": "Ada", "age": null}   ->   decoded: {"name": "Ada"}
 
 If a schema cannot be sent without loss, strict mode is given up, and the findings tell why. ``encode_parser``

@@ -3,9 +3,10 @@
 ``SchemaDocument`` resolves references and rewrites older drafts as draft 2020-12. ``merge_constraints``
 collects everything that holds of one value, so that the encoding sees one flat schema::
 
-    {"$ref": "#/$defs/Base", "allOf": [{"minimum": 3}, {"minimum": 5}]}  ->  {"type": "integer", "minimum": 5}
+    {"$ref": "#/$defs/Base", "allOf": [{"minimum": 3}, {"minimum": 5}]}      where Base is an integer
+    ->  {"type": ["integer"], "minimum": 5}
 
-The rest of the file are small functions about keywords, JSON types, patterns and size limits.
+The other functions are about JSON types, patterns, shapes and size limits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Encodes unions as ``anyOf``, and wraps branches that could be mistaken for one another.
 
 Decoding tries every branch. That is only safe if no encoded value fits two branches and means something
-different in each. Two branches that encode as strings, for example, are ambiguous::
+different in each. A list and a dict, for example, are both sent as arrays, so the dict gets a wrapper::
 
-    branches:     any JSON (sent as JSON text in a string) | a string
-    schema sent:  {"anyOf": [{"properties": {"option_1": {"type": "string"}}, ...}, {"type": "string"}]}
+    branches:     list[int] | dict[str, int]
+    schema sent:  {"anyOf": [{"type": "array", "items": {"type": "integer"}},
+                             {"type": "object", "properties": {"option_2": {"type": "array", ...}}, ...}]}
 
 ``make_union`` builds the codec of a union. ``disambiguate_unions`` adds the wrappers when the whole schema is
 known.
