@@ -69,11 +69,11 @@ def jargon_file(model: EmbeddingModel | None = None) -> EmbeddingRetriever:
 
 def cites_found_passages(answer: Answer, invocation: Invocation) -> Verdict:
     """Reject an answer that cites a passage which the tool did not find in this call."""
-    found = contents_by_id(invocation.state.tool_runs)
-    invented = [number for number in answer.sources if str(number) not in found]
+    passages_by_id = contents_by_id(invocation.state.tool_runs)
+    invented = [number for number in answer.sources if str(number) not in passages_by_id]
     if not invented:
         return passed()
-    return reprompt(f"No passage {invented[0]} was found. These were: {', '.join(found) or 'none'}.")
+    return reprompt(f"No passage {invented[0]} was found. These were: {', '.join(passages_by_id) or 'none'}.")
 
 
 # The questions, the answers of a good model, and a part of the passage that supports the answer.
@@ -114,10 +114,10 @@ def main(model: ChatModel | str | None = None, embeddings: EmbeddingModel | None
     for question in SCRIPT:
         result = guide.answer(question)
         print(f"{question} {result.value.answer}")
-        found = contents_by_id(result.tool_runs)
-        print(f"  found: {', '.join(found)}; requests: {len(result.attempts)}")
+        passages_by_id = contents_by_id(result.tool_runs)
+        print(f"  found: {', '.join(passages_by_id)}; requests: {len(result.attempts)}")
         for number in result.value.sources:
-            heading, _, text = found[str(number)].text.partition("\n")
+            heading, _, text = passages_by_id[str(number)].text.partition("\n")
             print(f"  [{number}] {heading}: {' '.join(text.split())[:60].rstrip()}…")
 
 

@@ -105,16 +105,16 @@ def show_row(row: Row) -> Outcome:
         answer = row.call()
     except AiServiceError as error:
         outcome = Outcome(error, None if row.expected is None else False)
-        shown, type_name, note = f"{type(error).__name__}: {error}", "error", "✗ no value"
+        text, type_name, note = f"{type(error).__name__}: {error}", "error", "✗ no value"
     else:
         value = answer.value if isinstance(answer, Result) else answer
-        shown, type_name = describe(value), type(value).__name__
+        text, type_name = describe(value), type(value).__name__
         right, note = compare(row, value)
         outcome = Outcome(answer, right)
     mark, colour = MARKS[outcome.right]
     seconds = f"{perf_counter() - start:.1f}"
-    given, shown = shortened(row.given, WIDTHS[2]), shortened(shown, MAX_VALUE_WIDTH)
-    print_row((mark, row.method, given, shown, type_name, seconds), WIDTHS, first=colour)
+    argument, text = shortened(row.argument, WIDTHS[2]), shortened(text, MAX_VALUE_WIDTH)
+    print_row((mark, row.method, argument, text, type_name, seconds), WIDTHS, first=colour)
     if note:
         print_row(("", "", "", note, "", ""), WIDTHS, colour)
     return outcome

@@ -29,14 +29,14 @@ class Row:
 
     Attributes:
         method: The name of the method.
-        given: The input, for the table.
+        argument: The argument, for the table.
         call: Calls the method.
         expected: The right value; None if several values are right.
         problem: Returns what is wrong with a value, or "", if several values are right.
     """
 
     method: str
-    given: str
+    argument: str
     call: Callable[[], object]
     expected: object = None
     problem: Callable[[object], str] = lambda value: ""
@@ -55,8 +55,8 @@ def _rows_with_one_answer(model: ChatModel | str) -> list[Row]:
     desk = create(async_calls.Desk, model)
     books = create(custom_parser.Bookkeeper, model, parsers=[custom_parser.money])
 
-    def row(method: Callable[[str], object], given: str, expected: object) -> Row:
-        return Row(method.__name__, given, lambda: method(given), expected)
+    def row(method: Callable[[str], object], argument: str, expected: object) -> Row:
+        return Row(method.__name__, argument, lambda: method(argument), expected)
 
     def topics() -> object:
         return asyncio.run(async_calls.topics_of(desk, async_calls.TICKETS))

@@ -95,7 +95,7 @@ class Attempt(NamedTuple):
         reply: The reply, or None if none arrived.
         error: Why the attempt failed: an error of the model, or one of reading the reply. None on success.
         seconds: How long the request took.
-        strategy: How structured output was requested; None if the model was not asked for a value.
+        strategy: How structured output was requested; None if no value was requested.
         purpose: Why the request was made.
     """
 

@@ -1,4 +1,4 @@
-"""Images, audio and files that a user message can contain beside its text."""
+"""Images, audio and files that a user message can contain in addition to text."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def interleave(text: str, contents: Sequence[str | Media]) -> Iterator[str | Med
 
     The strings in ``contents`` together are the original text, and show where the media belong in it. Without
     strings, all media follow the text. ``text`` may differ from the original, because interceptors can change
-    it: media stay beside text that is unchanged, and follow text that was replaced.
+    it: media keep their place next to unchanged text, and follow text that was replaced.
     """
     original = "".join(part for part in contents if isinstance(part, str))
     new_position = _position_mapping(original, text) if original else lambda position: len(text)

@@ -41,7 +41,7 @@ class UserMessage:
     @property
     def parts(self) -> tuple[str | Media, ...]:
         """The text and the media in the order in which they are sent, without blank pieces of text."""
-        # The line breaks beside an image in a template are layout, and some providers reject blank pieces of
+        # The line breaks around an image in a template are layout, and some providers reject blank pieces of
         # text.
         pieces = interleave(self.text, self.contents)
         trimmed = (part.strip("\n") if isinstance(part, str) else part for part in pieces)

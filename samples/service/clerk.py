@@ -29,7 +29,7 @@ PATHS = {
     "recipe_from": "/recipe",
     "recipe": "/recipe2",
     "most_popular": "/film",
-    "growing_recipe": "/recipe/growing",
+    "stream_recipe": "/recipe/stream",
 }
 
 
@@ -126,7 +126,7 @@ class Clerk(Protocol):
         ...
 
     @user_message("Create a recipe of a {{dish}}.")
-    def growing_recipe(self, dish: str) -> Stream[Recipe]:
+    def stream_recipe(self, dish: str) -> Stream[Recipe]:
         """Stream a recipe while the model writes it, as events."""
         ...
 

@@ -67,12 +67,12 @@ def test_each_request_in_the_file_has_the_right_response(
     plain = path.partition("?")[0]
     if plain in EXPECTED:
         assert answer.json() == EXPECTED[plain]
-    if plain.startswith("/recipe") and "growing" not in plain:
+    if plain.startswith("/recipe") and "stream" not in plain:
         assert answer.json()["title"] == "Greek Salad"
     if plain == "/film":
         assert answer.json()["value"]["title"] == "Hero"
         assert answer.json()["account"]["usage"]["output_tokens"] > 0
-    if plain in ("/recipe/growing", "/story"):
+    if plain in ("/recipe/stream", "/story"):
         last = answer.text.strip().split("\n\n")[-1]
         assert last.startswith(("event: result\n", "event: end\n"))
 

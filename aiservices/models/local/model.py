@@ -31,7 +31,7 @@ _TOO_SMALL_FOR_TOOLS = ("smollm2",)
 
 
 class LocalChatModel:
-    """A chat model that runs in this process. It constrains every reply to the type that is asked for.
+    """A chat model that runs in this process. Every reply is constrained to the requested type.
 
     Args:
         weights: The name of known weights, the path of a GGUF file, or "" for the default: the weights that
@@ -233,7 +233,7 @@ _jobs_lock = threading.Lock()
 @atexit.register
 def _stop_all_jobs() -> None:
     """Stop all running jobs and wait for their threads, when the interpreter exits."""
-    # llama.cpp must not run while the interpreter is taken apart.
+    # llama.cpp must not run while the interpreter shuts down.
     with _jobs_lock:
         jobs = list(_running_jobs)
     for job in jobs:
