@@ -138,7 +138,7 @@ class Writing:
 
 
 class Judge:
-    """A moderator that waits for an event, calls ``then``, and returns its verdict; ``moderated`` counts calls."""
+    """A moderator that waits for an event and calls ``then`` before its verdict; it counts its calls."""
 
     def __init__(
         self, event: threading.Event, *, flags: bool = False, then: Callable[[], object] = bool

@@ -49,7 +49,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=KINDS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """Return a function that opens stores which share their conversations, like those of several processes."""
+    """Return a function that opens stores with shared conversations, like those of several processes."""
     kind, made = request.param, []
     memory = InMemoryChatMemoryStore()
     if kind == "sqlalchemy":
