@@ -50,7 +50,7 @@ from ..fastapi.responses import (
 from ..fastapi.server import DEFAULT_THREADS, Endpoints, Provider, ServiceRoute, contract_of_provider
 from ..fastapi.sse import EventName, ItemEncoder, SseEvent, StreamEncoder, StreamMode, error_event
 
-_STATIC = files(__package__) / "static"
+_STATIC = files("aiservices.integrations.playground") / "static"
 _SUBPATH = "_page"  # everything but the page itself is below it
 _INDEX = "index.html"
 _DESCRIPTION = "services.json"
