@@ -160,7 +160,7 @@ class SchemaCheck:
             raise InvalidSchemaError(self.name, pointer, f"{shorten(reference)!r} is not a schema")
 
     def of(self, part: JsonSchema) -> SchemaCheck:
-        """Return a check of a part of the schema, whose references are still resolved in the whole."""
+        """Return a check for a part of the schema; references still refer to the whole schema."""
         other = copy(self)
         other._validator = self._validator.evolve(schema=part)
         other._exact = self._exact.evolve(schema=part)
@@ -344,7 +344,7 @@ def _plain_number(data: Decimal, cursor: Cursor) -> int | float:
 
 
 def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Cursor) -> object:
-    """Return data that is valid without changes, and convert other data with ``align``.
+    """Return valid data unchanged, and convert other data with ``align``.
 
     A valid 3.0 in the place of an integer becomes 3, unless aligning fails.
     """
@@ -362,7 +362,7 @@ def valid_or_aligned(check: SchemaCheck, align: Align, data: Json, cursor: Curso
 
 
 class JsonNode(AnyNode):
-    """A part that is not aligned, because its schema uses keywords that nodes do not have.
+    """Reads any JSON, for parts of a schema with keywords that no other node can express.
 
     The whole value is validated at the end, this part included.
     """
@@ -456,7 +456,7 @@ class AlternativesNode(UnionNode):
 
 
 class LimitsNode(ConstrainedNode):
-    """A part whose values must obey the limits of its schema: lengths, bounds, a pattern."""
+    """Checks values by the limits of their schema: lengths, bounds, a pattern."""
 
     def __init__(self, inner: Node[object], limits: JsonSchema, check: SchemaCheck) -> None:
         shown = {key: limit for key, limit in limits.items() if not isinstance(limit, bool)}
@@ -519,7 +519,7 @@ class SchemaTree:
         return shared.node
 
     def _not_in_hint(self) -> Node[object]:
-        """Return a node that does not align, for a part whose schema a hint cannot express."""
+        """Return a node that accepts any JSON, for a part of the schema that a hint cannot express."""
         self.hint_is_complete = False
         return JsonNode()
 

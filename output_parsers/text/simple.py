@@ -277,7 +277,7 @@ def _csv_items(text: str) -> list[str]:
 
 
 def _item(text: str, position: int, index: int) -> tuple[str, bool, int]:
-    """Return the item that begins at a position, whether it is quoted, and the position after it."""
+    """Return the CSV item at a position, whether it is quoted, and the position after it."""
     start = _end(_SPACE, text, position)
     if text.startswith('"', start):
         quoted = _QUOTED.match(text, start)
@@ -511,6 +511,8 @@ class DictParser(TextParser[dict[str, Any]]):
         keys_to_memory: The part for the memory of an agent.
         keys_to_content: The part that is shown to others.
         keys_to_metadata: The part for the metadata of a message.
+
+    With ``allow_missing=True`` the methods omit keys that the parsed dict does not have.
     """
 
     keys_to_memory: Keys = True
@@ -531,15 +533,15 @@ class DictParser(TextParser[dict[str, Any]]):
         return super().parse(text)
 
     def to_memory(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """Return the part for the memory. Raises ValueError if a key is missing, unless that is allowed."""
+        """Return the part of a parsed dict for the memory. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
     def to_content(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """Return the part for others. Raises ValueError if a key is missing, unless that is allowed."""
+        """Return the part of a parsed dict to show to others. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
     def to_metadata(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
-        """Return the part for the metadata. Raises ValueError if a key is missing, unless that is allowed."""
+        """Return the part of a parsed dict for the metadata. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 

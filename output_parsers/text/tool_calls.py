@@ -208,7 +208,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     @abstractmethod
     def _call_value(self, name: str, id: str | None, args: Any) -> Any:
-        """Return what represents one call in the value."""
+        """Return the value of a single call."""
 
     def _result(self, values: list[Any]) -> R_co:
         first = values[0] if values else None
@@ -242,7 +242,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
-    """Return the part of incomplete arguments that is certain."""
+    """Return the part of incomplete arguments that later text cannot change."""
     reader: PartialReader[Any] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()

@@ -183,7 +183,7 @@ class XmlOutputParser(TextParser[XmlElement]):
         return elements
 
     def _start(self, text: str, position: int) -> int | None:
-        """Return where to look for the next outermost element; None if there is no further root tag."""
+        """Return the position to search for the next outermost element; None after the last root tag."""
         if self.root is None:
             return position
         opening = re.compile(rf"<{re.escape(self.root)}(?=[\s/>])").search(text, position)

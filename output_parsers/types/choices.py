@@ -233,7 +233,7 @@ def _json_type(value: Json) -> str:
 
 
 def choice_node(target: Target) -> Node[object] | None:
-    """Return the node of bool, an Enum, a Flag or a Literal, or None for other types."""
+    """Return the node for bool, an Enum, a Flag or a Literal, or None for other types."""
     tp = target.type
     if tp is bool:
         return BoolNode()

@@ -49,7 +49,7 @@ _ERASED: dict[object, object] = {
 
 
 class ConstrainedNode(Node[object]):
-    """A part whose values must satisfy the constraints of Annotated or Field.
+    """Checks values of a type with the constraints of Annotated or Field.
 
     Attributes:
         inner: The node without the constraints.

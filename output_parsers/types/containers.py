@@ -178,7 +178,7 @@ class TupleNode(Node[tuple[object, ...]]):
 
 
 def sequence_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node of a list, set or tuple, or None for other types.
+    """Return the node for a list, set or tuple, or None for other types.
 
     Without type arguments the items can be any JSON.
     """
@@ -303,7 +303,7 @@ def _key_readings(key: str) -> list[Json]:
 
 
 def mapping_node(target: Target, build: Callable[[Target], Node[object]]) -> Node[object] | None:
-    """Return the node of a dict, or None for other types. Without type arguments it maps text to any JSON."""
+    """Return the node for a dict, or None for other types. Without arguments it maps text to any JSON."""
     if target.origin not in _MAPPINGS:
         return None
     key, value = target.args or (str, Any)

@@ -31,12 +31,12 @@ _SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset
 
 
 def has_plain_dataclass(node: Node[object]) -> bool:
-    """Return True if a standard dataclass that pydantic-core can build is anywhere in a type."""
+    """Return True if a type contains a standard dataclass that pydantic-core can create."""
     return any(isinstance(part, ObjectNode) and part.spec.plain_dataclass for part in walk(node))
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return the schema with which pydantic-core reads what ``node`` reads from exact JSON.
+    """Return a pydantic-core schema that reads the same values from exact JSON as a node.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """

@@ -24,10 +24,10 @@ _TENTH = Decimal("0.1")
 
 
 class Node(ABC, Generic[T_co]):
-    """One part of a type: ``list[int]`` is a ListNode that contains an IntNode.
+    """Reads, writes and describes the values of one part of a type.
 
-    A type is analyzed once, into a tree of nodes. Its JSON Schema, its hint for prompts, and the reading and
-    writing of values all come from this tree.
+    A type is analyzed once, into a tree of nodes: ``list[int]`` is a ListNode that contains an IntNode. Its
+    JSON Schema, its hint for prompts, and the reading and writing of values all come from this tree.
 
     Attributes:
         kind: What is expected, in words for error messages (``an integer``).
@@ -95,7 +95,7 @@ class Node(ABC, Generic[T_co]):
 
 
 def _with_decimals(data: Any) -> Json:
-    """Replace the floats in plain JSON data by decimals, as ``Json`` has them."""
+    """Replace the floats in JSON data by decimals, as in data that was read from a text."""
     if isinstance(data, float):
         number = Decimal(repr(data))
         # 1e16 is Decimal("1E+16"), but a decimal without a fraction would be written as an integer
@@ -122,7 +122,7 @@ class RecursiveNode(Node[T_co]):
 
     @property
     def target(self) -> Node[T_co]:
-        """The node of the recursive type."""
+        """The node of the recursive type that this node refers to."""
         assert self.node is not None, "a recursive type is used before its node is built"
         return self.node
 
@@ -292,7 +292,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """A part that a user's own OutputParser reads.
+    """Reads a part of a type with a user's own OutputParser.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

@@ -263,7 +263,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """Describe the fields of a class by its annotations; a field without annotation accepts any JSON."""
+    """Describe the fields of a class by its annotations; without annotation a field accepts any JSON."""
     docs = attribute_docs(target.origin)
     hints = class_hints(target.type, target.namespace)
     names = [*required, *optional]
@@ -301,7 +301,7 @@ def _dataclass(target: Target) -> RecordSpec:
 
 
 def _is_plain_dataclass(target: Target, fields: Collection[str]) -> bool:
-    """Return True if an instance is nothing but its fields, so that pydantic-core may build it.
+    """Return True if creating an instance only sets its fields, so that pydantic-core may do it.
 
     pydantic-core sets the attributes without calling the constructor. Everything that could run or intervene
     during ``cls(**values)`` excludes a class: its own ``__init__``, ``__new__``, ``__post_init__`` or
@@ -403,7 +403,7 @@ def _struct(target: Target) -> RecordSpec:
 
 
 class RawNode(Node[object]):
-    """A field whose unchanged JSON is passed to a validator of its class."""
+    """Passes the unchanged JSON of a field to a validator of its class."""
 
     def __init__(self, inner: Node[object]) -> None:
         self._inner = inner
@@ -427,7 +427,7 @@ class RawNode(Node[object]):
 
 
 class RootModelNode(Node[object]):
-    """A pydantic RootModel: reads the value that it wraps."""
+    """Reads a pydantic RootModel from the JSON of the value that it wraps."""
 
     def __init__(self, cls: type[BaseModel], inner: Node[object]) -> None:
         self._cls = cls
@@ -459,7 +459,7 @@ class RootModelNode(Node[object]):
         return self._inner.write(model.root)
 
     def check(self, value: object, cursor: Cursor) -> object:
-        """Return the model with a value that was read. Raises ValidationFailure if the model rejects it."""
+        """Wrap a value in the root model. Raises ValidationFailure if the model rejects it."""
         try:
             return self._cls.model_validate(value)
         except ValidationError as error:
@@ -470,7 +470,7 @@ Build = Callable[[Target], Node[object]]
 
 
 class ObjectNode(Node[object]):
-    """A record: each field is read by its own node, then the class is created from the values.
+    """Reads a record: each field with its own node, then creates an instance from the values.
 
     Attributes:
         spec: The description of the class.
@@ -647,7 +647,7 @@ class ObjectNode(Node[object]):
     def _make_with_validators(
         self, adapter: TypeAdapter[Any], values: dict[str, object], data: Json, cursor: Cursor
     ) -> object:
-        """Create a record some of whose validators receive JSON; a lenient conversion by them is recorded."""
+        """Create a record whose field validators receive unchanged JSON, and record their conversions."""
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:
@@ -671,7 +671,7 @@ class ObjectNode(Node[object]):
         return data
 
     def _field_values(self, value: Any) -> dict[str, object]:
-        """Return the values of a record by field name, with extra values by their own names."""
+        """Return the field values of an instance by name, including extra values."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")
         if isinstance(value, dict):
@@ -724,7 +724,7 @@ def normalize_key(key: str) -> str:
 def object_node(
     target: Target, build: Build, register: Callable[[Node[object]], None]
 ) -> Node[object] | None:
-    """Return the node of a record class, or None for all other types.
+    """Return the node for a record class, or None for all other types.
 
     ``register`` is called with the node before its fields are built: a field may refer to its own class.
     """
@@ -752,7 +752,7 @@ T = TypeVar("T")
 
 
 class EnvelopeNode(Node[T]):
-    """A value inside an object with one field, such as ``{"value": …}``.
+    """Reads a value inside an object with one field, such as ``{"value": …}``.
 
     Providers require an object at the root of a schema. A reply without the envelope is accepted too.
 

@@ -59,7 +59,7 @@ class StringNode(Node[T]):
 
 
 def string_node(target: Target) -> Node[object] | None:
-    """Return the node of bytes, UUID or a path, or None for other types."""
+    """Return the node for bytes, UUID or a path, or None for other types."""
     tp = target.type
     if tp is bytes:
         return StringNode("text for bytes", "string", _encode, {"type": "string"})
@@ -351,7 +351,7 @@ _PLAIN: dict[Any, Callable[[], Node[object]]] = {
 
 
 def scalar_node(target: Target) -> Node[object] | None:
-    """Return the node of a scalar type, or None for other types."""
+    """Return the node for a scalar type, or None for other types."""
     make = _PLAIN.get(target.type)
     return string_node(target) if make is None else make()
 
@@ -436,7 +436,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def temporal_node(target: Target) -> Node[object] | None:
-    """Return the node of a date, time, datetime or timedelta, or None for other types.
+    """Return the node for a date, time, datetime or timedelta, or None for other types.
 
     A DateOrder in Annotated decides whether 01/02/2024 is in January or in February.
     """

@@ -200,7 +200,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The name of its alias, if it has one, else the type as it is written in source code."""
+        """The name of the type alias, if there is one, else the type as it is written in source code."""
         return self.alias or type_name(self.type)
 
     @property

@@ -27,7 +27,7 @@ class _Fit(NamedTuple):
 
 
 class UnionNode(Node[object]):
-    """One of several types.
+    """Reads a value of one of several types.
 
     Attributes:
         options: The nodes of the members, in the order of their declaration.
@@ -230,7 +230,7 @@ def _can_read(node: Node[object] | None, value: Json, cursor: Cursor) -> bool:
 
 
 def union_node(target: Target, build: Build) -> Node[object] | None:
-    """Return the node of a union, ``Optional`` included, or None for other types."""
+    """Return the node for a union, ``Optional`` included, or None for other types."""
     if target.origin not in (Union, types.UnionType):
         return None
     discriminators = (getattr(item, "discriminator", None) for item in target.metadata)
