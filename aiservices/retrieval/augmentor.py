@@ -167,7 +167,7 @@ class RetrievalAugmentor:
     def __call__(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
         data = invocation.state.interceptor_data
         query = None if invocation.is_resumed else Query.from_invocation(invocation)
-        if query is None:  # of a resumed call: its request already has the contents
+        if query is None:  # the request of a resumed call already has the contents
             contents = tuple(Content(**fields) for fields in data.get(_STATE_KEY, ()))
         else:
             contents = tuple((yield from self.retrieve(query)))

@@ -70,7 +70,7 @@ async def agrown(stream: AsyncStream[Any]) -> list[Any]:
     return [event async for event in stream.events()]
 
 
-# Each gives all that a caller is handed over.
+# Each function returns everything that a caller gets.
 TYPED: dict[str, Callable[[Kinds], list[Any]]] = {
     "blocking": lambda kinds: [kinds.blocking("x")],
     "async": lambda kinds: [asyncio.run(kinds.asynchronous("x"))],

@@ -273,7 +273,7 @@ def test_gathered_requests_are_checked_concurrently(at_once: int | None) -> None
     assert (service.chat("x").value, said, moderator.asked) == ("a", [["a", 1, "a"]], [["x"]])
     with pytest.raises(ModerationError):
         service.chat("bad")
-    assert len(said) == 2  # told what came, so that it is in its account, and no further
+    assert len(said) == 2  # the flow gets the event that records the request, and nothing after it
 
 
 def test_two_moderators_both_block() -> None:

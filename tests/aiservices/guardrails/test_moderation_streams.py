@@ -205,7 +205,7 @@ def test_a_message_flagged_while_the_model_writes_cancels_the_request(kind: str)
     failure = refused(model, Judge(model.silent, flags=True), kind)
     where = failure.__notes__[0].removeprefix("in ")
     assert str(failure) == f"{where}: the user message is flagged by moderation: rude"
-    never.set()  # a stream that blocks is closed when it says something again
+    never.set()  # a blocking stream is closed after its next delta
     waited(model.closed)
     assert not model.written.is_set()
 

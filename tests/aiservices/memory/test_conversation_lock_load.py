@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[3]
 CONVERSATIONS, TURNS, THREADS = 20, 10, 40
 SECONDS_OF_SLOWNESS = 0.03
 FAULTS = {"500": 4, "reset": 4, "cut": 6, "500 once": 4, "reset once": 4, "slow": 10, "": 68}
-# A call makes three requests at most, each of which may fail once.
+# A call makes at most three requests, each of which may fail once.
 BUDGET = Budget(max_attempts=6, first_wait=0.005)
 
 
@@ -176,7 +176,7 @@ def ask(chat: Chat, asking: Asking) -> str | None:
             next(texts)
     except ModelError:
         pass
-    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+    except AiServiceError as error:  # the comparison of the outcomes reports other exceptions
         return repr(error)
     return None
 
@@ -194,7 +194,7 @@ async def aask(chat: Chat, asking: Asking) -> str | None:
             await anext(texts)
     except ModelError:
         pass
-    except AiServiceError as error:  # none is to be expected; it shows where outcomes are compared
+    except AiServiceError as error:  # the comparison of the outcomes reports other exceptions
         return repr(error)
     return None
 
@@ -341,7 +341,7 @@ def test_a_process_killed_during_many_conversations_leaves_complete_exchanges(
             found += [exchange[0].text for exchange in exchanges]
     assert [text for text, times in Counter(found).items() if times > 1] == []
     assert set(told) <= set(found) <= may_be_kept
-    assert len(found) < len(may_be_kept)  # it was in mid-flight
+    assert len(found) < len(may_be_kept)  # the call was running when the process was killed
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def test_a_write_that_fails_halfway_stores_nothing(opened: Opened) -> None:
     store.append("a", version, X)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads of other tests are no matter here
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # threads of other tests may still run
 def test_a_fork_opens_the_file_for_itself(tmp_path: Path) -> None:
     with SqliteChatMemoryStore(tmp_path / "m.db") as store:
         version = store.append("a", 0, X)

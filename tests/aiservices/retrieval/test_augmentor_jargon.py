@@ -22,9 +22,8 @@ pytest.importorskip(
     reason='semantic-text-splitter is not installed: pip install "aiservices[retrieval]"',
 )
 
-# Questions in plain words, each with a part of the passage that answers it. All 60 were written before
-# anything was measured, and none was left out because the model misses it. The size of the passages was
-# chosen by these 40.
+# Questions in plain words, each with a part of the content that answers it. All 60 were written before any
+# measurement, and none was removed because the model misses it. These 40 determined the content size.
 QUESTIONS = {
     "Why do grown-ups play with words less than children do?": "educational system bludgeons",
     "Since when has the dictionary been collected?": "since the early 1970s",
@@ -67,7 +66,7 @@ QUESTIONS = {
     "How much jargon should one use in talking?": "overuse of jargon",
     "What can a C programmer write to show that part of a mail is an outburst?": "conditional compilation",
 }
-# Each third question, laid aside before anything was measured: nothing was chosen by these.
+# Every third question, set apart before anything was measured: nothing was tuned with these.
 FRESH = {
     "Why do insiders use words that outsiders do not understand?": "slang in this threefold way",
     "May I skip the parts that are too technical for me?": "can safely ignore them",
@@ -90,10 +89,10 @@ FRESH = {
     "Do they look for the simple solution first?": "most technically complicated angle",
     "What does a dollar sign in front of a word in capitals mean?": "Pointy-Haired Boss",
 }
-# How many are answered among the passages that the tool gives, ten of 77; one less than what is found, as
-# other machines may round otherwise.
+# How many questions are answered by the ten of 77 contents that the tool returns. One less than measured,
+# because other machines may round differently.
 BY_MEANING = [(QUESTIONS, 36), (FRESH, 18)]  # 37 of 40 and 19 of 20 are found
-# And among the first four of both. Keywords help little: the questions are in other words than the passages.
+# And by the first four of both. Keywords help little: the questions use other words than the contents.
 WITH_KEYWORDS = [(QUESTIONS, 34), (FRESH, 15)]  # 36 and 16; by meaning alone 35 and 15
 
 

@@ -71,7 +71,7 @@ async def listed(items: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in items]
 
 
-# How the pieces, the events and the result come, in each kind of call.
+# How to get the parts, the events and the result in each kind of call.
 PIECES: dict[str, Callable[[Any], list[Any]]] = {
     "blocking": lambda s: list(s.iterate("how?", PARTS)),
     "awaited": lambda s: asyncio.run(listed(s.aiterate("how?", PARTS))),
@@ -197,7 +197,7 @@ def test_closing_an_async_iterator_early_cancels_running_questions() -> None:
         answers = made(model, "accumulate", str).aiterate("how?", PARTS)
         await anext(answers)
         await answers.aclose()
-        for _ in range(10):  # what is cancelled ends at its next turns
+        for _ in range(10):  # cancelled tasks end when the event loop runs them again
             await asyncio.sleep(0)
         return model.cancelled
 
