@@ -1,4 +1,4 @@
-"""mypy --strict and pyright accept what is right about services, and refuse what is wrong."""
+"""mypy --strict and pyright accept correct uses of services and reject wrong ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def expected(which: int) -> list[tuple[int, str]]:
     return [(number, mark[1 + which]) for number, mark in marks if mark]
 
 
-def test_mypy_accepts_what_is_right(by_mypy: Errors) -> None:
+def test_mypy_accepts_correct_uses(by_mypy: Errors) -> None:
     assert by_mypy["services.py"] == []
 
 
@@ -79,7 +79,7 @@ def test_mypy_refuses_each_wrong_line(by_mypy: Errors) -> None:
     assert sorted(set(by_mypy["wrong.py"])) == expected(0)
 
 
-def test_pyright_accepts_what_is_right(by_pyright: Errors) -> None:
+def test_pyright_accepts_correct_uses(by_pyright: Errors) -> None:
     assert by_pyright["services.py"] == []
 
 

@@ -472,7 +472,7 @@ def generate_response_parser(output_type: Any) -> TypeParser[GeneratedResponse]:
     return _GenerateResponseParser(_GenerateResponseNode(node))
 
 
-def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks[Any]:
+def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFallbacks:
     """Return the strategies for an answer of an agent. For a typed value the tool is preferred."""
     strategies = select_strategies(parser, model.capabilities, None, model.name)
     if parser.schema is not None and model.capabilities.tools:
@@ -484,8 +484,8 @@ def _agent_strategies(parser: TypeParser[Any], model: ChatModel) -> StrategyFall
 
 
 def _make_format(
-    strategies: StrategyFallbacks[Any], option: StrategyOption, reasons: tuple[str, ...]
-) -> OutputFormat[Any]:
+    strategies: StrategyFallbacks, option: StrategyOption, reasons: tuple[str, ...]
+) -> OutputFormat:
     output_format = strategies.output_format(option)
     return output_format._replace(reasons=(*reasons[:-1], *output_format.reasons))
 

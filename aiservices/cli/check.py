@@ -19,9 +19,8 @@ from ..models.base import Capabilities
 from ..models.errors import DefinitionError
 from ..models.scripted import ScriptedChatModel
 from ..models.strategy import Strategy
-from ..service.compile import MethodPlan
+from ..service.compile import MethodPlan, ReturnShape
 from ..service.create import plan_of
-from ..service.compile import ReturnShape
 from .console import count_text, print_table
 from .errors import UsageError, suggestion
 from .services import (

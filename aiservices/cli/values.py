@@ -22,8 +22,7 @@ from ..integrations.fastapi.codec import Codec
 from ..integrations.fastapi.contract import Argument, Method
 from ..integrations.fastapi.problems import wrong_parts
 from ..interface.parameters import Parameter, Role
-from ..interface.templates import render_value
-from ..interface.templates import field_names, record_prompt
+from ..interface.templates import field_names, record_prompt, render_value
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
 from ..service.compile import MethodPlan

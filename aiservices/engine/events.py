@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..models.errors import ServiceOutputError
 from ..models.messages import ChatReply, ToolCall
@@ -34,7 +34,7 @@ class AttemptStarted(NamedTuple):
 
     number: int
     model: str
-    output_format: OutputFormat[Any]
+    output_format: OutputFormat
 
     @property
     def strategy(self) -> Strategy:

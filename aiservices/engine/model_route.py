@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..models.base import Capabilities, ChatModel
@@ -72,7 +72,7 @@ class ModelRoute:
     provider refused only this schema.
     """
 
-    def __init__(self, model: ChatModel, strategies: StrategyFallbacks[Any]) -> None:
+    def __init__(self, model: ChatModel, strategies: StrategyFallbacks) -> None:
         self.model = model
         self.strategies = strategies
         self._strict_tools_refused = False
@@ -105,7 +105,7 @@ class ModelRoute:
         reasons = [refused[option.name] for option in better if option.name in refused]
         return chosen, reasons[-1] if reasons else ""
 
-    def output_format(self, model_name: str | None = None) -> OutputFormat[Any]:
+    def output_format(self, model_name: str | None = None) -> OutputFormat:
         """Return the output format that a request would have now."""
         return self.strategies.output_format(*self.best_option(model_name))
 
@@ -169,7 +169,7 @@ class ModelState:
         self.ready_at = 0.0
         self._refusals: list[UnsupportedFeature] = []
 
-    def choose_format(self) -> OutputFormat[Any]:
+    def choose_format(self) -> OutputFormat:
         """Return the output format for the next request."""
         # After a refusal in this call the option stays, even if other calls learn of more refusals meanwhile.
         if self._refusals:
@@ -294,11 +294,11 @@ def _one_line(error: ModelError) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def _sends_the_same(first: OutputFormat[Any], second: OutputFormat[Any]) -> bool:
+def _sends_the_same(first: OutputFormat, second: OutputFormat) -> bool:
     return first.strategy is second.strategy and _is_strict(first) == _is_strict(second)
 
 
-def _is_strict(output_format: OutputFormat[Any]) -> bool:
+def _is_strict(output_format: OutputFormat) -> bool:
     response_format = output_format.response_format
     tools = () if output_format.tooling is None else output_format.tooling.tools
     return (isinstance(response_format, JsonSchemaFormat) and response_format.strict) or any(

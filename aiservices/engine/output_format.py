@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import OutputParsingError, Problem, shorten
@@ -39,8 +39,6 @@ from ..models.requests import (
 )
 from ..models.strategy import Strategy
 
-T = TypeVar("T")
-
 _LONGEST_DESCRIPTION = 1024  # characters that providers accept for a tool; the schema has the full text
 
 # A rendered prompt has this mark where the template has {{format_instructions}}, because the strategy is only
@@ -57,10 +55,10 @@ class FewShotExample(NamedTuple):
     """
 
     text: str
-    value: Any
+    value: object
 
 
-class ObjectSchema(NamedTuple, Generic[T]):
+class ObjectSchema(NamedTuple):
     """A type as a JSON object.
 
     Attributes:
@@ -69,12 +67,12 @@ class ObjectSchema(NamedTuple, Generic[T]):
         strict: True to have the provider enforce the schema.
     """
 
-    parser: TypeParser[T]
+    parser: TypeParser[Any]
     schema: Mapping[str, Any]
     strict: bool
 
 
-class OutputFormat(NamedTuple, Generic[T]):
+class OutputFormat(NamedTuple):
     """How one type is requested from a model, and how the reply is read.
 
     Attributes:
@@ -91,8 +89,8 @@ class OutputFormat(NamedTuple, Generic[T]):
 
     strategy: Strategy
     reasons: tuple[str, ...]
-    parser: TypeParser[T] | None
-    read: Callable[[ChatReply], Reading[T]]
+    parser: TypeParser[Any] | None
+    read: Callable[[ChatReply], Reading[Any]]
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     instructions: str = ""
@@ -175,27 +173,27 @@ class OutputFormat(NamedTuple, Generic[T]):
         return replace(message, text=message.text.replace(INSTRUCTIONS_MARK, self.instructions))
 
 
-def text_format(parser: OutputParser[T], reason: str) -> OutputFormat[T]:
+def text_format(parser: OutputParser[Any], reason: str) -> OutputFormat:
     """Return the format of a type that is plain text: the reply itself is read."""
     typed = parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser)
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.TEXT, (reason,), typed, _text_reader(parser), instructions=instructions)
 
 
-def reply_format(read: Callable[[ChatReply], T]) -> OutputFormat[T]:
+def reply_format(read: Callable[[ChatReply], object]) -> OutputFormat:
     """Return the format of a method that returns the reply itself, or a part of it."""
     reason = "the method returns the reply itself"
     return OutputFormat(Strategy.TEXT, (reason,), None, lambda reply: Reading(read(reply)))
 
 
-def schema_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+def schema_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
     """Return the format that sends a JSON Schema to the provider."""
     response_format = JsonSchemaFormat(_schema_name(name), schema.schema, strict=schema.strict)
     read = _text_reader(schema.parser)
     return OutputFormat(Strategy.JSON_SCHEMA, reasons, schema.parser, read, response_format)
 
 
-def tool_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+def tool_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
     """Return the format that has the model call a tool whose parameters are the schema."""
     description = schema.schema.get("description") or "Gives the answer. Call it once, with the whole answer."
     tool = ToolSpecification(
@@ -206,7 +204,7 @@ def tool_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) ->
     return OutputFormat(Strategy.OUTPUT_TOOL, reasons, schema.parser, read, tooling=tooling)
 
 
-def grammar_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...]) -> OutputFormat[T]:
+def grammar_format(schema: ObjectSchema, name: str, reasons: tuple[str, ...]) -> OutputFormat:
     """Return the format that constrains decoding by the schema and hints at it in the prompt."""
     reasons = (*reasons, "the prompt has a hint, because the model does not see the schema")
     parser = schema.parser
@@ -215,33 +213,33 @@ def grammar_format(schema: ObjectSchema[T], name: str, reasons: tuple[str, ...])
     return OutputFormat(Strategy.GRAMMAR, reasons, parser, read, response_format, None, _hint(parser))
 
 
-def json_mode_format(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
+def json_mode_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
     """Return the format that asks for JSON and describes it in the prompt."""
     mode = JsonObjectFormat()
     return OutputFormat(Strategy.JSON_MODE, reasons, parser, _text_reader(parser), mode, None, _hint(parser))
 
 
-def prompt_format(parser: TypeParser[T], reasons: tuple[str, ...]) -> OutputFormat[T]:
+def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFormat:
     """Return the format that only describes the type in the prompt."""
     instructions = parser.format_instructions()
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
-def _text_reader(parser: OutputParser[T]) -> Callable[[ChatReply], Reading[T]]:
+def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[Any]]:
     if isinstance(parser, TypeParser):
         read = parser.read
         return lambda reply: read(reply.message.text)
     return lambda reply: Reading(parser.parse(reply.message.text))
 
 
-def _tool_call_reader(parser: TypeParser[T], name: str) -> Callable[[ChatReply], Reading[T]]:
+def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[Any]]:
     """Return a function that reads the arguments of a call of the tool ``name``.
 
     Several calls with the same value are accepted, and so is text instead of a call; both are recorded as
     coercions.
     """
 
-    def read(reply: ChatReply) -> Reading[T]:
+    def read(reply: ChatReply) -> Reading[Any]:
         calls = reply.message.tool_calls
         if len(calls) == 1 and calls[0].name == name:
             return parser.read(calls[0].arguments)
@@ -252,7 +250,7 @@ def _tool_call_reader(parser: TypeParser[T], name: str) -> Callable[[ChatReply],
     return read
 
 
-def _read_several_calls(parser: TypeParser[T], calls: tuple[ToolCall, ...], name: str) -> Reading[T]:
+def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], name: str) -> Reading[Any]:
     text = "\n".join(call.arguments for call in calls)
     others = [call.name for call in calls if call.name != name]
     if others:
@@ -267,7 +265,7 @@ def _read_several_calls(parser: TypeParser[T], calls: tuple[ToolCall, ...], name
     return _with_coercion(first, f"{len(calls)} equal calls of {name}")
 
 
-def _with_coercion(reading: Reading[T], rule: str) -> Reading[T]:
+def _with_coercion(reading: Reading[Any], rule: str) -> Reading[Any]:
     return replace(reading, coercions=(Coercion("$", rule, "", ""), *reading.coercions))
 
 

@@ -56,7 +56,7 @@ class CallPlan(NamedTuple):
         return self.routes[0].model
 
     @property
-    def output_format(self) -> OutputFormat[Any]:
+    def output_format(self) -> OutputFormat:
         """The output format that the first model would get now."""
         return self.routes[0].output_format(self.options.model)
 
@@ -92,7 +92,7 @@ class CallState:
     started_at: float = field(default_factory=time.monotonic)
     attempts: list[Attempt] = field(default_factory=list)
     text_shown: bool = False
-    output_format: OutputFormat[Any] | None = None
+    output_format: OutputFormat | None = None
     route: ModelRoute | None = None
     failovers: dict[tuple[ModelRoute, ...], ModelFailover] = field(default_factory=dict)
     tool_messages: list[Message] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import OutputParser
@@ -21,8 +21,6 @@ from .output_format import (
     text_format,
     tool_format,
 )
-
-T = TypeVar("T")
 
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
@@ -47,19 +45,19 @@ class StrategyOption(NamedTuple):
         return f"{self.strategy} in strict mode" if self.strict else str(self.strategy)
 
 
-class StrategyFallbacks(Generic[T]):
+class StrategyFallbacks:
     """The strategy options of one type for one model, in order. Output formats are made when first used."""
 
     def __init__(
         self,
         options: tuple[StrategyOption, ...],
-        make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat[T]],
+        make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat],
     ) -> None:
         self.options = options
         self._make = make
-        self._formats: dict[tuple[StrategyOption, str], OutputFormat[T]] = {}
+        self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
 
-    def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat[T]:
+    def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
         """Return the output format of an option. ``refusal`` is the reason why a better one is not used."""
         output_format = self._formats.get((option, refusal))
         if output_format is None:
@@ -77,21 +75,21 @@ class StrategyFallbacks(Generic[T]):
         self.output_format(self.options[0])
 
 
-def only_format(output_format: OutputFormat[T]) -> StrategyFallbacks[T]:
+def only_format(output_format: OutputFormat) -> StrategyFallbacks:
     """Return the fallbacks of a method that can be requested in one way only."""
     option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
     return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 def select_strategies(
-    parser: OutputParser[T],
+    parser: OutputParser[Any],
     capabilities: Capabilities,
     requested: Strategy | None,
     model_name: str,
     *,
     partial_values: bool = False,
     is_streamed: bool = True,
-) -> StrategyFallbacks[T]:
+) -> StrategyFallbacks:
     """Return the strategies for a type and a model, the most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
@@ -169,22 +167,22 @@ def _all_options(
     return [*options, StrategyOption(Strategy.PROMPT, False, "every model understands a prompt")]
 
 
-class _FormatFactory(Generic[T]):
+class _FormatFactory:
     """Makes the output formats of one type for one model."""
 
     def __init__(
-        self, parser: TypeParser[T], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
+        self, parser: TypeParser[Any], capabilities: Capabilities, *, partial_values: bool, is_streamed: bool
     ) -> None:
         self._parser = parser
         self._capabilities = capabilities
         self._partial_values = partial_values
         self._is_streamed = is_streamed
 
-    def make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
+    def make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
         output_format = self._make(option, reasons)
         return output_format if self._is_streamed else output_format._replace(is_streamed=False)
 
-    def _make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[T]:
+    def _make(self, option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
         if option.strategy is Strategy.PROMPT:
             return prompt_format(self._parser, reasons)
         parser, name = self._object_parser, self._parser.name
@@ -204,20 +202,20 @@ class _FormatFactory(Generic[T]):
         return tool_format(schema, name, reasons)._replace(accepts_text=self._parser.node.any_text)
 
     @cached_property
-    def _object_parser(self) -> TypeParser[T]:
+    def _object_parser(self) -> TypeParser[Any]:
         """The parser itself if its schema is an object, else one that reads the value inside an object."""
         is_object = (self._parser.schema or {}).get("type") == "object"
         return self._parser if is_object else self._parser.with_envelope()
 
     @cached_property
-    def _constrained_schema(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
+    def _constrained_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
         """The schema for constrained decoding, and what was changed for it."""
         if self._capabilities.profile == "openai":  # the default: nothing is known of the server's limits
             return ObjectSchema(self._object_parser, self._object_parser.schema or {}, True), ()
         return self._strict_schema
 
     @cached_property
-    def _strict_schema(self) -> tuple[ObjectSchema[T], tuple[str, ...]]:
+    def _strict_schema(self) -> tuple[ObjectSchema, tuple[str, ...]]:
         """The schema for strict mode, and what was changed for it."""
         from output_parsers.strict import encode_parser  # not every model has a strict mode
         from output_parsers.strict.profiles import PROFILES

@@ -87,7 +87,7 @@ class StreamState(Generic[T]):
         self.result = self._make_result(event.answer)
         return not strict_equal(self._last_value, self.result.value)
 
-    def _start(self, output_format: OutputFormat[T]) -> None:
+    def _start(self, output_format: OutputFormat) -> None:
         from output_parsers.streaming import PartialReader
 
         self._text_of = output_format.text_extractor()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..interface.parameters import ToolDefinitionError
 from ..models.errors import (
@@ -42,7 +42,7 @@ class ModelResponse(NamedTuple):
     """A reply, and the output format by which it is read."""
 
     reply: ChatReply
-    output_format: OutputFormat[Any]
+    output_format: OutputFormat
 
 
 class ToolLoopResult(NamedTuple):
@@ -55,7 +55,7 @@ class ToolLoopResult(NamedTuple):
     """
 
     reply: ChatReply
-    output_format: OutputFormat[Any]
+    output_format: OutputFormat
     tool_run: ToolRun | None = None
 
 

@@ -213,7 +213,7 @@ def _with_value(answer: Answer, value: Any, invocation: Invocation) -> Answer:
     return _answer_with(answer, reply, text, Reading(value, answer.coercions))
 
 
-def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | None:
+def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat | None:
     """Return the format that reads the reply as the value, or None if the value has another origin."""
     output_format = invocation.state.output_format
     if output_format is None or (answer.messages and isinstance(answer.messages[-1], ToolMessage)):
@@ -224,7 +224,7 @@ def _format_of(answer: Answer, invocation: Invocation) -> OutputFormat[Any] | No
         return None
 
 
-def _is_tool_call(reply: ChatReply, output_format: OutputFormat[Any] | None) -> bool:
+def _is_tool_call(reply: ChatReply, output_format: OutputFormat | None) -> bool:
     """Return True if the answer is a call of the output tool."""
     return output_format is not None and output_format.tooling is not None and bool(reply.message.tool_calls)
 

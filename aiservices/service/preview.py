@@ -97,7 +97,7 @@ def _content_lines(message: Message) -> list[str]:
     return [message.text, *call_lines] if message.text or not call_lines else call_lines
 
 
-def _schema(request: ChatRequest, output_format: OutputFormat[Any]) -> tuple[Mapping[str, Any] | None, bool]:
+def _schema(request: ChatRequest, output_format: OutputFormat) -> tuple[Mapping[str, Any] | None, bool]:
     """Return the schema of the answer, or of the tool that gives it, and whether the provider enforces it."""
     response_format = request.response_format
     if isinstance(response_format, JsonSchemaFormat):

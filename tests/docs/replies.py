@@ -1,4 +1,4 @@
-"""What the models of each page reply, in the order in which the page asks."""
+"""The scripted replies of the models of each page, in the order of the requests."""
 
 from __future__ import annotations
 

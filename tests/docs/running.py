@@ -1,4 +1,4 @@
-"""Runs a page of the documents: its programs in their order, on replies that are given, as a reader would."""
+"""Runs the programs of a documentation page in order, with scripted replies, and collects their output."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ DOCS = ROOT / "docs"
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _INSTALLED = any("aiservices" in point.value for point in entry_points(group="pytest11"))
 _PLUGIN = () if _INSTALLED else ("-p", "aiservices.testing.plugin")
-_WEIGHTS = "qwen2.5-coder-1.5b"  # what the pages tell the reader to pull
+_WEIGHTS = "qwen2.5-coder-1.5b"  # the weights that the pages tell the reader to download
 _LOCAL = Capabilities(json_schema=True, json_mode=True, constrained=True, tools=True)
 
 Reply = str | ChatReply | Exception
 
 
 class Block(NamedTuple):
-    """What stands in a fence: its language, its title ("" without one), its text."""
+    """A fenced code block.
+
+    Attributes:
+        language: The language after the fence.
+        title: The title; "" if there is none.
+        text: The content.
+    """
 
     language: str
     title: str
@@ -40,19 +46,30 @@ class Block(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What the page says that is printed, and what was."""
+    """One output block of a page.
 
-    shown: str
+    Attributes:
+        expected: The output that the page shows.
+        printed: The output of the programs before it.
+    """
+
+    expected: str
     printed: str
 
 
 @dataclass
-class Ran:
-    """What came of a page: what it showed and printed, and what its models were asked."""
+class PageRun:
+    """The result of running a page.
+
+    Attributes:
+        outputs: The expected and the real outputs.
+        requests: The requests to models.
+        unused_replies: The number of scripted replies that were not requested.
+    """
 
     outputs: list[Printed] = field(default_factory=list)
     requests: list[ChatRequest] = field(default_factory=list)
-    left: int = 0
+    unused_replies: int = 0
 
 
 def path_of(page: str) -> Path:
@@ -60,8 +77,8 @@ def path_of(page: str) -> Path:
 
 
 def blocks_of(page: str) -> list[Block]:
-    found = _FENCE.findall(path_of(page).read_text("utf-8"))
-    return [Block(language, title, text) for language, title, text in found]
+    blocks = _FENCE.findall(path_of(page).read_text("utf-8"))
+    return [Block(language, title, text) for language, title, text in blocks]
 
 
 def run_page(
@@ -70,11 +87,11 @@ def run_page(
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
     foreign: Sequence[str] = (),
-) -> Ran:
-    """Run the blocks of a page in ``folder``; titles that are ``foreign`` belong to other libraries."""
-    ran = Ran()
+) -> PageRun:
+    """Run the blocks of a page in ``folder``, except those whose title is in ``foreign`` (other libraries)."""
+    page_run = PageRun()
     script = iter(replies)
-    _answer_with(script, ran, monkeypatch)
+    _answer_with(script, page_run, monkeypatch)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     module = ModuleType(re.sub(r"\W", "_", f"docs_{page}"))
@@ -84,52 +101,52 @@ def run_page(
         if block.title in foreign and block.title:
             continue
         if block.language == "text":
-            ran.outputs.append(Printed(block.text, printed))
+            page_run.outputs.append(Printed(block.text, printed))
             printed = ""
             continue
-        assert printed == "", f"{page} does not show what is printed: {printed}"
+        assert printed == "", f"{page} does not show the output: {printed}"
         printed = _run(block, module, page, folder)
-    assert printed == "", f"{page} does not show what is printed at its end: {printed}"
-    ran.left = sum(1 for _ in script)
-    return ran
+    assert printed == "", f"{page} does not show its last output: {printed}"
+    page_run.unused_replies = sum(1 for _ in script)
+    return page_run
 
 
-def _answer_with(script: Iterator[Reply], ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each model that a page names take its replies from one script, in the order of the requests."""
+def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace all models that a page names by scripted ones that share one script."""
     find = base._find_factory
 
     def answer(request: ChatRequest) -> Reply:
-        ran.requests.append(request)
+        page_run.requests.append(request)
         reply = next(script, None)
         assert reply is not None, f"no reply is left for: {request.messages[-1].text}"
         return reply
 
-    def factory(provider: str, asked: str) -> Callable[[str], ChatModel]:
-        def made(name: str) -> ChatModel:
+    def factory(provider: str, name_in_page: str) -> Callable[[str], ChatModel]:
+        def create_model(name: str) -> ChatModel:
             if provider == "local":
                 return ScriptedChatModel(answer, name=f"local:{name or _WEIGHTS}", capabilities=_LOCAL)
-            real = find(provider, asked)(name)
+            real = find(provider, name_in_page)(name)
             return ScriptedChatModel(answer, name=real.name, capabilities=real.capabilities)
 
-        return made
+        return create_model
 
     monkeypatch.setattr(base, "_find_factory", factory)
     monkeypatch.setattr(base, "_embedded_model", lambda: "local")
 
 
 def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:
-    """What a block prints, be it a program or commands; an error as the last line of its traceback."""
+    """Run a program or commands and return the output; an error is the last line of its traceback."""
     if block.title.endswith(".py"):
         (folder / block.title).write_text(block.text, "utf-8")
         return ""
     if block.language == "python":
-        return _executed(block.text, page, vars(module))
+        return _execute(block.text, page, vars(module))
     if block.language == "console":
         return "".join(_command(line, folder) for line in block.text.splitlines())
     raise AssertionError(f"{page}: a block of {block.language} is not run by any test")
 
 
-def _executed(code: str, name: str, namespace: dict[str, Any]) -> str:
+def _execute(code: str, name: str, namespace: dict[str, Any]) -> str:
     with redirect_stdout(io.StringIO()) as out:
         try:
             exec(compile(code, name, "exec", dont_inherit=True), namespace)
@@ -141,22 +158,22 @@ def _executed(code: str, name: str, namespace: dict[str, Any]) -> str:
 
 
 def _command(line: str, folder: Path) -> str:
-    """Run a command for the programs of a page; of other commands only look whether they exist."""
+    """Run a command that runs a program or the tests of a page; ignore other commands."""
     words = line.split()
     if words[0] == "python" and words[1].endswith(".py"):
         path = folder / words[1]
         for name in {file.stem for file in folder.glob("*.py")}:
             sys.modules.pop(name, None)
-        return _executed(path.read_text("utf-8"), str(path), {"__name__": "__main__"})
+        return _execute(path.read_text("utf-8"), str(path), {"__name__": "__main__"})
     if words[0] == "pytest":
-        return _tests(words, folder)
+        return _run_pytest(words, folder)
     return ""
 
 
-def _tests(words: list[str], folder: Path) -> str:
-    quiet = [sys.executable, "-m", *words, "-p", "no:cacheprovider", *_PLUGIN]
+def _run_pytest(words: list[str], folder: Path) -> str:
+    command = [sys.executable, "-m", *words, "-p", "no:cacheprovider", *_PLUGIN]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     done = subprocess.run(
-        quiet, cwd=folder, capture_output=True, text=True, env=environment, timeout=100, check=False
+        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=100, check=False
     )
     return re.sub(r" in \d+\.\d+s", " in 0.30s", done.stdout)

@@ -1,4 +1,4 @@
-"""What the pages show is what happens: each program is run, and what it prints stands below it."""
+"""The pages of the documentation: each program is run, and its output must be the one that the page shows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from docs.replies import REPLIES
-from docs.running import DOCS, ROOT, Ran, blocks_of, path_of, run_page
-from docs.stand_ins import stand_in
+from docs.running import DOCS, ROOT, PageRun, blocks_of, path_of, run_page
+from docs.stand_ins import provide_for
 from loopback import Loopback, Reply, error
 from typer.main import get_command
 
@@ -24,28 +24,28 @@ HOW_TO = sorted(page for page in REPLIES if page.startswith("how-to/"))
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
-def ran(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Ran:
-    stand_in(page, monkeypatch, folder)
+def run_with_replies(page: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> PageRun:
+    provide_for(page, monkeypatch, folder)
     return run_page(page, REPLIES[page], monkeypatch, folder, FOREIGN)
 
 
 @pytest.mark.parametrize("page", REPLIES)
-def test_each_program_prints_what_stands_below_it(
+def test_each_program_prints_the_output_that_the_page_shows(
     page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    result = ran(page, monkeypatch, tmp_path)
-    for shown, printed in result.outputs:
-        assert printed == shown
-    assert result.left == 0
+    result = run_with_replies(page, monkeypatch, tmp_path)
+    for expected, printed in result.outputs:
+        assert printed == expected
+    assert result.unused_replies == 0
 
 
-def test_each_page_with_programs_is_run_by_some_test() -> None:
+def test_each_page_with_programs_is_run_by_a_test() -> None:
     tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
     programs = [page for page in PAGES if blocks_of(page) and page not in REPLIES]
     assert [page for page in programs if f'"{page.rpartition("/")[2]}"' not in tests] == []
 
 
-def test_programs_of_other_libraries_are_marked_and_are_python() -> None:
+def test_programs_of_other_libraries_have_titles_and_are_valid_python() -> None:
     titles = {block.title for block in blocks_of("coming-from.md")}
     assert titles == {*FOREIGN, "aiservices", ""}
     for block in blocks_of("coming-from.md"):
@@ -53,7 +53,7 @@ def test_programs_of_other_libraries_are_marked_and_are_python() -> None:
             ast.parse(block.text)
 
 
-def test_each_how_to_page_is_in_its_list() -> None:
+def test_each_how_to_page_is_in_the_index() -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", path_of("how-to/index.md").read_text("utf-8"))
     assert sorted(f"how-to/{name}" for name in listed) == HOW_TO
 
@@ -67,17 +67,17 @@ COMMANDS = sorted(
         for line in block.text.splitlines()
     }
 )
-OF_THE_SHELL = ("cd", "export", "mkdir", "pytest", "source")
+SHELL_COMMANDS = ("cd", "export", "mkdir", "pytest", "source")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_is_there(command: str) -> None:
+def test_each_command_exists(command: str) -> None:
     program, *arguments = command.split()
-    if program in OF_THE_SHELL or (program == "python" and arguments[0].endswith(".py")):
+    if program in SHELL_COMMANDS or (program == "python" and arguments[0].endswith(".py")):
         return  # the latter are run with their page
     if program == "pip":
-        wanted = re.findall(r"\[([\w,]+)\]", command)
-        assert {extra for group in wanted for extra in group.split(",")} <= extras()
+        groups = re.findall(r"\[([\w,]+)\]", command)
+        assert {extra for group in groups for extra in group.split(",")} <= extras()
     elif program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     elif program == "aiservices":
@@ -102,19 +102,19 @@ def test_the_extras_are_those_of_the_package() -> None:
     assert set(named) == extras() - {"dev", "bench"}
 
 
-def test_the_errors_are_all_in_their_index() -> None:
+def test_the_error_page_lists_all_errors() -> None:
     for module in ("guardrails", "integrations.mcp", "memory", "models.local.download", "moderation"):
         import_module(f"aiservices.{module}")
     import_module("aiservices.integrations.fastapi.remote_client")
-    shown = set(re.findall(r"[├└]── (\w+)", path_of("errors.md").read_text("utf-8")))
-    assert shown == {
+    listed = set(re.findall(r"[├└]── (\w+)", path_of("errors.md").read_text("utf-8")))
+    assert listed == {
         kind.__name__
         for kind in kinds_of(AiServiceError)
         if kind.__name__.endswith("Error") and kind.__name__[0] != "_"
     }
 
 
-SAID = {
+ERROR_REPLIES = {
     "AuthenticationError": [error(401, "…"), error(403, "…")],
     "ModelNotFoundError": [error(404, "…")],
     "RateLimitError": [error(429, "…")],
@@ -123,36 +123,36 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("kind", "reply"), [(kind, reply) for kind in SAID for reply in SAID[kind]])
-def test_errors_of_providers_say_what_stands_in_their_index(
+@pytest.mark.parametrize(
+    ("kind", "reply"), [(kind, reply) for kind in ERROR_REPLIES for reply in ERROR_REPLIES[kind]]
+)
+def test_the_error_page_shows_the_messages_of_provider_errors(
     kind: str, reply: Reply, loopback: Loopback
 ) -> None:
     loopback.reply(reply)
     model = OpenAiChatModel("gpt-5-mini", base_url=loopback.base_url, api_key="k")
     with pytest.raises(ModelError) as caught:
         model.complete(ChatRequest((UserMessage("Hello"),)))
-    said = str(caught.value).removeprefix(f"openai:gpt-5-mini at {loopback.base_url}: ")
-    assert f"| `{kind}` | {said} |" in path_of("errors.md").read_text("utf-8")
+    message = str(caught.value).removeprefix(f"openai:gpt-5-mini at {loopback.base_url}: ")
+    assert f"| `{kind}` | {message} |" in path_of("errors.md").read_text("utf-8")
 
 
 def kinds_of(error: type[Exception]) -> set[type[Exception]]:
-    of_library = {kind for kind in error.__subclasses__() if kind.__module__.startswith("aiservices")}
-    return of_library.union(*map(kinds_of, of_library))
+    own_errors = {kind for kind in error.__subclasses__() if kind.__module__.startswith("aiservices")}
+    return own_errors.union(*map(kinds_of, own_errors))
 
 
 def test_a_call_of_the_first_example_sends_its_prompt(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (request,) = ran("README.md", monkeypatch, tmp_path).requests
+    (request,) = run_with_replies("README.md", monkeypatch, tmp_path).requests
     assert request.messages[0].text.startswith(
         "Extract the person from this text.\n\nText: John Doe was born on the fourth of July 1968."
     )
 
 
-def test_the_tools_are_told_to_the_model_with_their_results(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    requests = ran("how-to/tools.md", monkeypatch, tmp_path).requests
+def test_the_model_receives_the_results_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    requests = run_with_replies("how-to/tools.md", monkeypatch, tmp_path).requests
     assert [message.text for message in requests[2].messages] == [
         "Please keep two lamps for me.",
         "",
@@ -163,23 +163,25 @@ def test_the_tools_are_told_to_the_model_with_their_results(
     assert requests[4].messages[-1].text == "The call was not approved: we are closed today."
 
 
-def test_the_memory_shows_each_visitor_the_own_past(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    requests = ran("how-to/memory.md", monkeypatch, tmp_path).requests
+def test_the_memory_keeps_the_messages_of_visitors_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    requests = run_with_replies("how-to/memory.md", monkeypatch, tmp_path).requests
     assert [len(request.messages) for request in requests] == [1, 3, 1, 1, 3, 3]
 
 
-def test_what_was_retrieved_is_in_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    requests = ran("how-to/retrieval.md", monkeypatch, tmp_path).requests
+def test_retrieved_passages_are_in_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    requests = run_with_replies("how-to/retrieval.md", monkeypatch, tmp_path).requests
     assert requests[0].messages[0].text == (
         "When does the shop open?\n\n"
         "Answer using the following information:\n[rule-1]\nThe shop opens at nine."
     )
 
 
-def test_the_guards_mask_what_is_said_and_tell_the_model_why_not(
+def test_the_guards_mask_the_message_and_explain_the_rejection(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    requests = ran("how-to/guardrails.md", monkeypatch, tmp_path).requests
+    requests = run_with_replies("how-to/guardrails.md", monkeypatch, tmp_path).requests
     assert [message.text for message in requests[1].messages] == [
         "Make an offer. The customer says: My password is ***. Is there tea?",
         '{"product": "tea", "discount": 90}',
@@ -187,8 +189,8 @@ def test_the_guards_mask_what_is_said_and_tell_the_model_why_not(
     ]
 
 
-def test_the_image_stands_where_the_prompt_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (request,) = ran("how-to/files.md", monkeypatch, tmp_path).requests
+def test_the_image_is_at_its_position_in_the_prompt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (request,) = run_with_replies("how-to/files.md", monkeypatch, tmp_path).requests
     assert request.messages[0].parts == (
         "What is the total of this receipt: ",
         Image(b"\x89PNG\r\n\x1a\n", "image/png", name="receipt.png"),

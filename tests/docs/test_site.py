@@ -1,4 +1,4 @@
-"""The site is built without a warning, asks no other host, and shows every public name."""
+"""The site builds without warnings, loads nothing from other hosts, and has every public name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from docs.running import DOCS, ROOT
 
-DOORS = """
+PUBLIC_MODULES = """
 aiservices aiservices.agents aiservices.call_log aiservices.guardrails aiservices.integrations.fastapi
 aiservices.integrations.mcp aiservices.integrations.otel aiservices.memory aiservices.moderation
 aiservices.prices aiservices.retrieval aiservices.structured aiservices.synthesis aiservices.testing
@@ -22,8 +22,8 @@ FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=
 QUOTED_EXAMPLE = re.compile(r"<blockquote>\s*<blockquote>")
 
 
-def test_the_site_has_each_page_and_name_and_asks_no_other_host(tmp_path: Path) -> None:
-    """One test, since building it takes most of the time."""
+def test_the_site_has_each_page_and_name_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+    """A single test, because building the site takes most of the time."""
     pytest.importorskip("mkdocstrings")
     pytest.importorskip("material")
     build(tmp_path)
@@ -36,11 +36,11 @@ def test_the_site_has_each_page_and_name_and_asks_no_other_host(tmp_path: Path) 
     assert list(tmp_path.rglob("*.py")) == []
     reference = "".join(text for path, text in pages.items() if path.parts[0] == "reference")
     assert QUOTED_EXAMPLE.findall(reference) == []
-    assert sorted(offered() - set(re.findall(r'<h3 id="([\w.]+)"', reference))) == []
+    assert sorted(public_names() - set(re.findall(r'<h3 id="([\w.]+)"', reference))) == []
 
 
 def build(folder: Path) -> None:
-    """What ``make docs`` does, into a folder: a warning ends it with an error."""
+    """Build the site into a folder, as ``make docs`` does. A warning is an error."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(
@@ -49,8 +49,10 @@ def build(folder: Path) -> None:
     assert built.returncode == 0, built.stderr
 
 
-def offered() -> set[str]:
-    """The public names; what both packages have is described with the one that defines it."""
-    names = {f"{door}.{name}" for door in DOORS for name in importlib.import_module(door).__all__}
+def public_names() -> set[str]:
+    """Return the public names; a name of both packages is documented in the package that defines it."""
+    names = {
+        f"{module}.{name}" for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__
+    }
     shared = set(importlib.import_module("output_parsers").__all__) - {"Description"}
     return names - {f"aiservices.{name}" for name in shared}

@@ -1,4 +1,4 @@
-"""What type checkers know of services: this file is checked by mypy and pyright, and never run."""
+"""The types that type checkers infer for services. Mypy and pyright check this file; it is never run."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Ints(Extractor[int], Protocol): ...
 
 model: ChatModel = ScriptedChatModel(["true"])
 
-# A service is its interface.
+# A service has the type of its interface.
 judge = create(Judge, model)
 assert_type(judge, Judge)
 assert_type(create(Judge), Judge)
@@ -93,7 +93,7 @@ assert_type(create(Extractor[Person], model), Extractor[Person])
 assert_type(create(Extractor[list[int]], model), Extractor[list[int]])
 assert_type(create(Ints, model), Ints)
 
-# Its methods return what they say.
+# Its methods have the declared return types.
 assert_type(judge.good("x", strict=True), bool)
 assert_type(judge.write("x"), Iterator[str])
 assert_type(judge.awrite("x"), AsyncIterator[str])
@@ -109,12 +109,12 @@ async def awaited() -> None:
         assert_type(piece, str)
 
 
-# A result of a narrower type is one of a wider type.
+# Result is covariant.
 def widened(narrow: Result[bool]) -> Result[int]:
     return narrow
 
 
-# A plain class with the same methods is a fake, without us.
+# A plain class with the same methods can replace a service in tests.
 class FakeJudge:
     def good(self, text: str, *, strict: bool = False) -> bool:
         return True
@@ -146,7 +146,7 @@ use(judge, create(Extractor[int], model))
 use(judge, create(Ints, model))
 
 
-# Decorators keep what they decorate.
+# Decorators keep the signature.
 @user_message("{{a}} {{b}}")
 @system_message(lambda a: str(a))
 @options(temperature=0, stop=["."], strategy="prompt")
@@ -169,7 +169,7 @@ assert_type(Recipe("soup").dish, str)
 # A preview takes the arguments of the method.
 assert_type(preview(judge.good, "x", strict=True), Preview)
 
-# Parsers give what they are asked for.
+# Parsers return the requested type.
 assert_type(parse(int, "7"), int)
 assert_type(parse(int | str, "7"), int | str)
 assert_type(parse(list[int], "[7]"), list[int])
@@ -196,8 +196,8 @@ parser: OutputParser[str] = Backwards()
 assert_type(parser.parse("x"), str)
 
 
-# What is shown while it is written is of the type that the method says.
-class Teller(Protocol):
+# A streamed value has the declared type.
+class Reporter(Protocol):
     @example("It's awful!", returns=Person("Ann"))
     def person(self, text: str) -> Stream[Person]: ...
 
@@ -208,19 +208,19 @@ class Teller(Protocol):
     def aeach(self, text: str) -> AsyncIterator[Person]: ...
 
 
-teller = create(Teller, model, retry=Retry(2, mode="fields"))
-assert_type(create(Teller, model, retry=None), Teller)
-assert_type(teller.person("x"), Stream[Person])
-assert_type(teller.person("x").result(), Result[Person])
-assert_type(teller.person("x").result().value, Person)
+reporter = create(Reporter, model, retry=Retry(2, mode="fields"))
+assert_type(create(Reporter, model, retry=None), Reporter)
+assert_type(reporter.person("x"), Stream[Person])
+assert_type(reporter.person("x").result(), Result[Person])
+assert_type(reporter.person("x").result().value, Person)
 
 
-def shown() -> None:
-    with teller.person("x") as stream:
+def streamed() -> None:
+    with reporter.person("x") as stream:
         assert_type(stream, Stream[Person])
         for snapshot in stream:
             assert_type(snapshot.done, bool)
-    for item in teller.each("x"):
+    for item in reporter.each("x"):
         assert_type(item, Person | ItemError)
         if isinstance(item, ItemError):
             assert_type(item.index, int)
@@ -228,22 +228,22 @@ def shown() -> None:
             assert_type(item, Person)
 
 
-async def ashown() -> None:
-    async with teller.aperson("x") as stream:
+async def streamed_async() -> None:
+    async with reporter.aperson("x") as stream:
         assert_type(stream, AsyncStream[Person])
         async for snapshot in stream:
             assert_type(snapshot.done, bool)
     assert_type((await stream.result()).value, Person)
-    async for item in teller.aeach("x"):
+    async for item in reporter.aeach("x"):
         assert_type(item, Person)
 
 
-# A stream of a narrower type is one of a wider type.
+# Stream is covariant.
 def widened_stream(narrow: Stream[bool]) -> Stream[int]:
     return narrow
 
 
-# An example keeps what it decorates.
+# The decorator example keeps the signature.
 @example("x", 1, b="y", returns=False)
 @user_message("{{a}} {{b}}")
 def with_example(self: object, a: int, *, b: str = "") -> bool:
@@ -253,7 +253,7 @@ def with_example(self: object, a: int, *, b: str = "") -> bool:
 assert_type(with_example(object(), 1, b="x"), bool)
 
 
-# Structured answers are of the type of the schema.
+# Structured answers have the type of the schema.
 class Table(TypedDict):
     name: str
 
@@ -282,7 +282,7 @@ async def structured_awaited() -> None:
     assert_type(await structured(model, int, include_raw=True).ainvoke("x"), Structured[int])
 
 
-# Several models are one, and a budget knows what they cost.
+# A fallback of several models is a model, and a budget has prices.
 several = FallbackChatModel("openai:gpt-x", model)
 assert_type(several.members, tuple[ChatModel, ...])
 assert_type(FallbackChatModel(several, model), FallbackChatModel)

@@ -1,4 +1,4 @@
-"""What type checkers know of the events of a stream: checked by mypy and pyright, and never run."""
+"""The types that type checkers infer for the events of a stream. This file is never run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from aiservices import (
 )
 
 
-class Teller(Protocol):
+class Reporter(Protocol):
     def lengths(self, text: str) -> Stream[list[int]]: ...
 
     def alengths(self, text: str) -> AsyncStream[list[int]]: ...
 
 
-teller = create(Teller, ScriptedChatModel([]))
+reporter = create(Reporter, ScriptedChatModel([]))
 
 
-def shown() -> None:
-    for event in teller.lengths("x").events():
+def events() -> None:
+    for event in reporter.lengths("x").events():
         match event:
             case AttemptStarted():
                 assert_type(event.number, int)
@@ -50,8 +50,8 @@ def shown() -> None:
                 assert_never(event)
 
 
-async def ashown() -> None:
-    async for event in teller.alengths("x").events():
+async def events_async() -> None:
+    async for event in reporter.alengths("x").events():
         if isinstance(event, ToolStarted):
             assert_type(event.call, ToolCall)
         elif isinstance(event, ToolFinished):

@@ -1,5 +1,5 @@
 # type: ignore
-"""What type checkers refuse: each line with an ``E`` is an error for mypy and pyright, and no other is."""
+"""Lines that type checkers must reject: exactly those with an ``E`` comment are errors."""
 
 from __future__ import annotations
 
@@ -66,35 +66,35 @@ def decorated(self: object, text: str) -> bool:
 decorated(object(), 5)  # E: arg-type reportArgumentType
 
 
-class Teller(Protocol):
+class Reporter(Protocol):
     def number(self, text: str) -> Stream[int]: ...
 
     def each(self, text: str) -> Iterator[int | ItemError]: ...
 
 
-teller = create(Teller, ScriptedChatModel([]))
-ready: int = teller.number("x")  # E: assignment reportAssignmentType
-word: str = teller.number("x").result().value  # E: assignment reportAssignmentType
-numbers: Iterator[int] = teller.each("x")  # E: assignment reportAssignmentType
-wider: Stream[int] = create(Teller, ScriptedChatModel([])).number("x")
+reporter = create(Reporter, ScriptedChatModel([]))
+ready: int = reporter.number("x")  # E: assignment reportAssignmentType
+word: str = reporter.number("x").result().value  # E: assignment reportAssignmentType
+numbers: Iterator[int] = reporter.each("x")  # E: assignment reportAssignmentType
+wider: Stream[int] = create(Reporter, ScriptedChatModel([])).number("x")
 narrower: Stream[bool] = wider  # E: assignment reportAssignmentType
 example("x")  # E: call-arg reportCallIssue
 example("x", returns=1)(5)  # E: type-var reportArgumentType
 Retry("two")  # E: arg-type reportArgumentType
 Retry(mode="parts")  # E: arg-type reportArgumentType
-create(Teller, ScriptedChatModel([]), retry=3)  # E: call-overload reportArgumentType
+create(Reporter, ScriptedChatModel([]), retry=3)  # E: call-overload reportArgumentType
 FallbackChatModel()  # E: call-arg reportCallIssue
 FallbackChatModel(None)  # E: arg-type reportArgumentType
 FallbackChatModel(ScriptedChatModel([]), 5)  # E: arg-type reportArgumentType
 Price(1)  # E: call-arg reportCallIssue
 Price("1", 2)  # E: arg-type reportArgumentType
 Budget(prices={"m": 1})  # E: dict-item reportArgumentType
-made = structured(ScriptedChatModel([]), int)
-said: str = made.invoke("x")  # E: assignment reportAssignmentType
+structured_model = structured(ScriptedChatModel([]), int)
+answer: str = structured_model.invoke("x")  # E: assignment reportAssignmentType
 with_raw = structured(ScriptedChatModel([]), int, include_raw=True)
 raw: int = with_raw.invoke("x")  # E: assignment reportAssignmentType
-made.invoke(5)  # E: arg-type reportArgumentType
-made.invoke("x", temperature=0)  # E: call-arg reportCallIssue
+structured_model.invoke(5)  # E: arg-type reportArgumentType
+structured_model.invoke("x", temperature=0)  # E: call-arg reportCallIssue
 structured(5, int)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]), int, strategy=5)  # E: call-overload reportArgumentType
 structured(ScriptedChatModel([]), int, include_raw=1)  # E: call-overload reportArgumentType

@@ -34,7 +34,7 @@ PERSON_SCHEMA = {
 }
 
 
-def output_format(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat[Any]:
+def output_format(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> OutputFormat:
     strategies = select_strategies(parser_for(form), capabilities, asked, "tiny")
     return strategies.output_format(strategies.options[0])
 
@@ -43,7 +43,7 @@ def reply(text: str) -> ChatReply:
     return ChatReply(AiMessage(text))
 
 
-def schema_sent(output_format: OutputFormat[Any]) -> JsonSchemaFormat:
+def schema_sent(output_format: OutputFormat) -> JsonSchemaFormat:
     assert isinstance(output_format.response_format, JsonSchemaFormat)
     return output_format.response_format
 

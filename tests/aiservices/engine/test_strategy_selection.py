@@ -39,9 +39,7 @@ class Person:
     age: int
 
 
-def strategies_for(
-    form: Any, capabilities: Capabilities, asked: Strategy | None = None
-) -> StrategyFallbacks[Any]:
+def strategies_for(form: Any, capabilities: Capabilities, asked: Strategy | None = None) -> StrategyFallbacks:
     return select_strategies(parser_for(form), capabilities, asked, "tiny")
 
 
@@ -214,7 +212,7 @@ def test_no_output_format_is_made_before_it_is_needed() -> None:
     parser = parser_for(Person)
     assert isinstance(parser, TypeParser)
 
-    def make(strategy_option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat[Any]:
+    def make(strategy_option: StrategyOption, reasons: tuple[str, ...]) -> OutputFormat:
         asked.append(strategy_option)
         return OutputFormat(strategy_option.strategy, reasons, parser, lambda reply: parser.read(reply.text))
 

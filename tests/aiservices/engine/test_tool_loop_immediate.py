@@ -108,4 +108,4 @@ def test_an_immediate_tool_that_gives_nothing_has_no_answer() -> None:
         text_service(
             strict_provider(tool_calls_reply(("now", "{}"))), immediate("immediate", "now", None)
         ).ask("x")
-    assert str(caught.value) == "Asks.ask: the result of now is not of type str: None"
+    assert str(caught.value) == "TextService.ask: the result of now is not of type str: None"
