@@ -55,7 +55,7 @@ class InputGuardrails:
                 break
             verdict = yield from run_guard(guard, user_text.text, "input", invocation)
             if isinstance(verdict, Rewritten) and isinstance(verdict.new, str):
-                invocation = user_text.replaced_by(verdict.new, invocation)
+                invocation = user_text.replace_text(verdict.new, invocation)
             elif isinstance(verdict, Rewritten):
                 error = TypeError(f"it rewrote a text as {type(verdict.new).__name__}")
                 raise guard_failure(guard_name(guard), "input", invocation, error)
@@ -88,7 +88,7 @@ class UserText(NamedTuple):
     position: int
     placeholder: str
 
-    def replaced_by(self, text: str, invocation: Invocation) -> Invocation:
+    def replace_text(self, text: str, invocation: Invocation) -> Invocation:
         """Return the invocation with another text in this message. Images and files stay."""
         if self.placeholder:
             text = text.replace(self.placeholder, INSTRUCTIONS_MARK)

@@ -91,7 +91,7 @@ class OutputGuardrails:
             rejected += 1
             self._check_limits(outcome, rejected, invocation)
             text = answer_text(answer, invocation)
-            invocation = _reprompted(invocation, already_sent, answer, text, outcome.verdict.message)
+            invocation = _request_again(invocation, already_sent, answer, text, outcome.verdict.message)
             # the rejected answer leaves the record of the call, so that a memory does not store it
             tool_messages[:] = _tool_rounds(answer.messages)
             already_sent = len(tool_messages)
@@ -127,7 +127,7 @@ class OutputGuardrails:
         raise error
 
 
-def _reprompted(
+def _request_again(
     invocation: Invocation, already_sent: int, answer: Answer, text: str, message: str | None
 ) -> Invocation:
     """Return the invocation that asks for another answer.

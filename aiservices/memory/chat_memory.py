@@ -111,7 +111,7 @@ class ChatMemory:
             answer = yield from proceed(recorder.watch(invocation) if self._as_sent else invocation)
             # without a request, as when an interceptor answers, nothing was recorded
             exchange = exchange_of(recorder.message or user_message, answer)
-            yield Run(ticket.finishing(partial(write, exchange)), in_thread=self._in_thread)
+            yield Run(ticket.release_after(partial(write, exchange)), in_thread=self._in_thread)
             return answer
         finally:
             ticket.release()

@@ -79,7 +79,7 @@ class Ticket:
         """Record that the code that runs from here on holds the lock, to detect nested calls."""
         _HELD_TICKETS.set((*(ticket for ticket in _HELD_TICKETS.get() if ticket.is_first), self))
 
-    def finishing(self, work: Callable[[], T]) -> Callable[[], T | None]:
+    def release_after(self, work: Callable[[], T]) -> Callable[[], T | None]:
         """Wrap the last work of a call in a function that runs it and then releases the ticket.
 
         The function may run in a thread, and cancelling a call does not stop its thread. So the work does
@@ -100,7 +100,7 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Leave the queue. Does nothing if already released, or while the last work runs (see finishing)."""
+        """Leave the queue. Does nothing if already released, or while ``release_after`` runs the last work."""
         with self._locks.lock:
             if self._released or self._finishing:
                 return

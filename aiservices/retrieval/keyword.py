@@ -79,8 +79,8 @@ class KeywordRetriever:
         """Return the contents that share words with the query, best first, each with its BM25 score."""
         metadata = self._filter(query) if callable(self._filter) else self._filter
         # filtered lazily after the ranking: the scores of BM25 depend on all contents
-        ranked = self._documents.ranked(self._words(query.text))
-        results = (content for content in ranked if matches_filter(content, metadata or {}))
+        ranking = self._documents.rank(self._words(query.text))
+        results = (content for content in ranking if matches_filter(content, metadata or {}))
         return list(islice(results, self._max_results))
 
     def _words(self, text: str) -> list[str]:
@@ -104,7 +104,7 @@ class _Documents:
         index.index(list(self.words.values()), show_progress=False)
         return index
 
-    def ranked(self, words: list[str]) -> Iterator[Content]:
+    def rank(self, words: list[str]) -> Iterator[Content]:
         """Yield the contents that contain some of the words, best first, with their scores."""
         if self.index is None or not words:
             return

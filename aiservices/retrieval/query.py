@@ -219,9 +219,9 @@ class ReciprocalRankFusion:
 
     def __call__(self, query: Query, rankings: Rankings, /) -> Flow[Sequence[Content]]:
         yield from ()
-        return self.fused(rankings)[: self.max_results]
+        return self.fuse(rankings)[: self.max_results]
 
-    def fused(self, rankings: Rankings) -> list[Content]:
+    def fuse(self, rankings: Rankings) -> list[Content]:
         """Return all contents, each once, best first."""
         non_empty = [ranking for ranking in rankings if ranking]
         if len(non_empty) < 2:

@@ -195,7 +195,7 @@ class TextLimit:
         """
         return [piece for content in contents for piece in self._cut(content)]
 
-    def packed(self, contents: Sequence[Content]) -> list[str]:
+    def pack(self, contents: Sequence[Content]) -> list[str]:
         """Return texts with as many contents as fit, in their order."""
         packs: list[str] = []
         for piece in self.pieces(contents):
@@ -206,7 +206,7 @@ class TextLimit:
                 packs.append(piece)
         return packs
 
-    def truncated(self, contents: Sequence[Content]) -> str:
+    def truncate(self, contents: Sequence[Content]) -> str:
         """Return one text with all contents, or with the beginning of each if they do not fit."""
         whole = format_contents(contents)
         if self.measure(whole) <= self.limit:

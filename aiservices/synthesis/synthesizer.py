@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, overload
 
 from typing_extensions import TypeForm
 
@@ -181,13 +181,13 @@ class Synthesizer(Generic[T]):
         The Result has all requests in ``attempts``, the last one in ``reply``, and the contents in
         ``sources``. Raises ValueError if there are no chunks, and the errors of a service method.
         """
-        work = self._start(question, chunks, ThreadedFlows, self._questions)
-        return self._result(work, run(_synthesis(self._mode, work)))
+        synthesis = self._start(question, chunks, ThreadedFlows, self._questions)
+        return self._result(synthesis, run(_run_mode(self._mode, synthesis)))
 
     async def asynthesize(self, question: str, chunks: Chunks) -> Result[T]:
         """Answer a question like ``synthesize``, in an event loop."""
-        work = self._start(question, chunks, TaskFlows, self._questions)
-        return self._result(work, await arun(_synthesis(self._mode, work)))
+        synthesis = self._start(question, chunks, TaskFlows, self._questions)
+        return self._result(synthesis, await arun(_run_mode(self._mode, synthesis)))
 
     def stream(self, question: str, chunks: Chunks) -> Stream[T]:
         """Answer a question and stream the last request, which returns the answer.
@@ -195,13 +195,13 @@ class Synthesizer(Generic[T]):
         With ACCUMULATE the stream has the answers as PartAnswered events. Raises DefinitionError if values of
         the output type cannot be shown while they are written, such as ChatReply.
         """
-        work = self._start(question, chunks, ThreadedFlows, self._stream_questions)
-        return Stream(stream(self._emit_answer(work)), partial(self._result, work))
+        synthesis = self._start(question, chunks, ThreadedFlows, self._stream_questions)
+        return Stream(stream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     def astream(self, question: str, chunks: Chunks) -> AsyncStream[T]:
         """Answer a question like ``stream``, in an event loop."""
-        work = self._start(question, chunks, TaskFlows, self._stream_questions)
-        return AsyncStream(astream(self._emit_answer(work)), partial(self._result, work))
+        synthesis = self._start(question, chunks, TaskFlows, self._stream_questions)
+        return AsyncStream(astream(self._emit_answer(synthesis)), partial(self._result, synthesis))
 
     @overload
     def iterate(self: Synthesizer[str], question: str, chunks: Chunks) -> Generator[str, None, None]: ...
@@ -214,8 +214,8 @@ class Synthesizer(Generic[T]):
         """
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
-        work = self._start(question, chunks, ThreadedFlows, questions, parts.start)
-        return iterate(self._emit_answer(work), parts)
+        synthesis = self._start(question, chunks, ThreadedFlows, questions, parts.start)
+        return iterate(self._emit_answer(synthesis), parts)
 
     @overload
     def aiterate(self: Synthesizer[str], question: str, chunks: Chunks) -> AsyncGenerator[str, None]: ...
@@ -225,8 +225,8 @@ class Synthesizer(Generic[T]):
         """Yield the answer in parts like ``iterate``, in an event loop."""
         chunk_source, questions = self._iterator_plan
         parts = AnswerParts(chunk_source)
-        work = self._start(question, chunks, TaskFlows, questions, parts.start)
-        return aiterate(self._emit_answer(work), parts)
+        synthesis = self._start(question, chunks, TaskFlows, questions, parts.start)
+        return aiterate(self._emit_answer(synthesis), parts)
 
     @cached_property
     def _stream_questions(self) -> SynthesisQuestions:
@@ -278,24 +278,15 @@ class Synthesizer(Generic[T]):
             on_last_question,
         )
 
-    def _emit_answer(self, work: SynthesisRun) -> Flow[None]:
+    def _emit_answer(self, synthesis: SynthesisRun) -> Flow[None]:
         """Run a synthesis and emit its answer as the last event, since a stream only passes on events."""
-        flow = _synthesis(self._mode, work)
-        answer = yield from hold_back(flow) if work.last_questions.pipeline.blocks_streaming else flow
+        flow = _run_mode(self._mode, synthesis)
+        answer = yield from hold_back(flow) if synthesis.last_questions.pipeline.blocks_streaming else flow
         yield Emit(Accepted(answer))
 
-    def _result(self, work: SynthesisRun, answer: Answer) -> Result[T]:
-        return Result(
-            cast("T", answer.value),
-            answer.reply,
-            answer.strategy,
-            answer.coercions,
-            tuple(work.budget.attempts),
-            work.budget.seconds,
-            answer.reasons,
-            answer.tool_runs,
-            tuple(work.contents),
-        )
+    def _result(self, synthesis: SynthesisRun, answer: Answer) -> Result[T]:
+        answer = replace(answer, sources=tuple(synthesis.contents))
+        return answer.result(synthesis.budget.attempts, synthesis.budget.seconds)
 
 
 def _definition_error(problem: str) -> DefinitionError:
@@ -397,56 +388,62 @@ class SynthesisRun:
         return self.budget.invocation(plan, arguments)
 
 
-def _synthesis(mode: ResponseMode, work: SynthesisRun) -> Flow[Answer]:
+def _run_mode(mode: ResponseMode, synthesis: SynthesisRun) -> Flow[Answer]:
     """Answer the question in a mode. AiServiceErrors get all attempts of the synthesis."""
     try:
-        answer: Answer = yield from _MODES[mode](work)
+        answer: Answer = yield from _MODES[mode](synthesis)
     except AiServiceError as error:
-        error.attempts = tuple(work.budget.attempts)
+        error.attempts = tuple(synthesis.budget.attempts)
         raise
     return answer
 
 
-def _refine(work: SynthesisRun) -> Flow[Answer]:
-    return (yield from _refine_texts(work, work.limit.pieces(work.contents)))
+def _refine(synthesis: SynthesisRun) -> Flow[Answer]:
+    return (yield from _refine_texts(synthesis, synthesis.limit.pieces(synthesis.contents)))
 
 
-def _compact(work: SynthesisRun) -> Flow[Answer]:
-    return (yield from _refine_texts(work, work.limit.packed(work.contents)))
+def _compact(synthesis: SynthesisRun) -> Flow[Answer]:
+    return (yield from _refine_texts(synthesis, synthesis.limit.pack(synthesis.contents)))
 
 
-def _refine_texts(work: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
+def _refine_texts(synthesis: SynthesisRun, texts: Sequence[str]) -> Flow[Answer]:
     """Get an answer from the first text and refine it with each of the others."""
     if len(texts) == 1:
-        return (yield from work.ask_last(work.last_questions.answer, texts[0]))
-    answer = yield from work.ask(work.questions.answer, texts[0])
+        return (yield from synthesis.ask_last(synthesis.last_questions.answer, texts[0]))
+    answer = yield from synthesis.ask(synthesis.questions.answer, texts[0])
     for text in texts[1:-1]:
-        existing = work.questions.write(answer.value)
-        answer = yield from work.ask(work.questions.refine, text, existing=existing)
-    existing = work.questions.write(answer.value)
-    return (yield from work.ask_last(work.last_questions.refine, texts[-1], existing=existing))
+        existing = synthesis.questions.write(answer.value)
+        answer = yield from synthesis.ask(synthesis.questions.refine, text, existing=existing)
+    existing = synthesis.questions.write(answer.value)
+    return (yield from synthesis.ask_last(synthesis.last_questions.refine, texts[-1], existing=existing))
 
 
-def _tree_summarize(work: SynthesisRun) -> Flow[Answer]:
-    texts = work.limit.packed(work.contents)
+def _tree_summarize(synthesis: SynthesisRun) -> Flow[Answer]:
+    texts = synthesis.limit.pack(synthesis.contents)
     while len(texts) > 1:
-        answers = yield from hide_from_stream(work.ask_each(work.questions.summarize, texts))
-        summaries = work.limit.packed([Content(answer.value) for answer in answers])
+        answers = yield from hide_from_stream(synthesis.ask_each(synthesis.questions.summarize, texts))
+        summaries = synthesis.limit.pack([Content(answer.value) for answer in answers])
         if len(summaries) >= len(texts):  # summaries that do not get shorter would be summarized forever
-            return (yield from _refine_texts(work, summaries))
+            return (yield from _refine_texts(synthesis, summaries))
         texts = summaries
-    return (yield from work.ask_last(work.last_questions.combine, texts[0]))
+    return (yield from synthesis.ask_last(synthesis.last_questions.combine, texts[0]))
 
 
-def _accumulate(work: SynthesisRun) -> Flow[Answer]:
-    answers = yield from work.ask_each(work.questions.answer, work.limit.pieces(work.contents))
+def _accumulate(synthesis: SynthesisRun) -> Flow[Answer]:
+    answers = yield from synthesis.ask_each(
+        synthesis.questions.answer, synthesis.limit.pieces(synthesis.contents)
+    )
     # the reply and the strategy of the result are those of the last answer
     coercions = tuple(coercion for answer in answers for coercion in answer.coercions)
     return replace(answers[-1], value=[answer.value for answer in answers], coercions=coercions)
 
 
-def _simple_summarize(work: SynthesisRun) -> Flow[Answer]:
-    return (yield from work.ask_last(work.last_questions.answer, work.limit.truncated(work.contents)))
+def _simple_summarize(synthesis: SynthesisRun) -> Flow[Answer]:
+    return (
+        yield from synthesis.ask_last(
+            synthesis.last_questions.answer, synthesis.limit.truncate(synthesis.contents)
+        )
+    )
 
 
 _MODES: Mapping[ResponseMode, Callable[[SynthesisRun], Flow[Answer]]] = {

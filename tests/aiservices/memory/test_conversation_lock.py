@@ -259,7 +259,7 @@ def test_a_call_that_is_cancelled_while_it_writes_is_stored_before_the_next_call
 def test_the_last_work_does_not_run_after_the_ticket_was_released() -> None:
     locks, written = ConversationLocks(), []
     ticket = locks.enqueue("a")
-    finish = ticket.finishing(lambda: written.append("x"))
+    finish = ticket.release_after(lambda: written.append("x"))
     ticket.release()
     assert (finish(), written, locks.queues) == (None, [], {})
 

@@ -139,7 +139,7 @@ def test_keywords_and_embeddings_together_find_about_as_many(
     words.add(passages(TEXT.read_text("utf-8")))
 
     def found(query: Query) -> list[Content]:
-        return fusion.fused([real.retrieve(query)[:4], words.retrieve(query)])
+        return fusion.fuse([real.retrieve(query)[:4], words.retrieve(query)])
 
     wrong = missed(questions, found)
     assert len(questions) - len(wrong) >= least, wrong

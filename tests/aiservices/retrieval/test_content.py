@@ -46,17 +46,17 @@ def test_contents_of_converts_texts_and_documents() -> None:
 
 
 def test_contents_high_in_several_rankings_come_first() -> None:
-    fused = ReciprocalRankFusion().fused([[A, B, C], [B, C], [B]])
+    fused = ReciprocalRankFusion().fuse([[A, B, C], [B, C], [B]])
     assert ids(fused) == ["b", "c", "a"]
     assert [content.score for content in fused] == [1 / 62 + 1 / 61 + 1 / 61, 1 / 63 + 1 / 62, 1 / 61]
 
 
 def test_a_content_counts_once_in_a_list_and_equal_ranks_keep_their_order() -> None:
-    assert ids(ReciprocalRankFusion(k=1).fused([[A, A, A], [B]])) == ["a", "b"]
+    assert ids(ReciprocalRankFusion(k=1).fuse([[A, A, A], [B]])) == ["a", "b"]
 
 
 def test_contents_without_ids_are_the_same_when_their_texts_are() -> None:
-    fused = ReciprocalRankFusion().fused([[Content("x")], [Content("y"), Content("x")]])
+    fused = ReciprocalRankFusion().fuse([[Content("x")], [Content("y"), Content("x")]])
     assert [content.text for content in fused] == ["x", "y"]
 
 

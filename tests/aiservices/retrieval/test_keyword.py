@@ -148,7 +148,7 @@ def test_a_content_of_both_retrievers_appears_once_and_first(retriever: KeywordR
     by_meaning = [Content(NOTE.text, "note", NOTE.metadata, 0.9), Content(VALVE.text, "valve", score=0.8)]
     by_words = retriever.retrieve(Query("water pipe"))
     assert ids(by_words) == ["valve", "pump"]
-    assert ids(ReciprocalRankFusion().fused([by_meaning, by_words])) == ["valve", "note", "pump"]
+    assert ids(ReciprocalRankFusion().fuse([by_meaning, by_words])) == ["valve", "note", "pump"]
 
 
 def test_contents_can_be_added_and_searched_in_several_threads() -> None:
