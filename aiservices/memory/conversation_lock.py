@@ -100,7 +100,7 @@ class Ticket:
         return finish
 
     def release(self) -> None:
-        """Leave the queue. Does nothing if already released, or while ``release_after`` runs the last work."""
+        """Leave the queue. Does nothing if already released, or while ``release_after`` runs its work."""
         with self._locks.lock:
             if self._released or self._finishing:
                 return
