@@ -66,7 +66,7 @@ class SchemaNode(ConstrainedNode):
             return super().read_text(text, cursor)
         return plain if self._check.is_valid(plain) else super().read_text(text, cursor)
 
-    def check(self, value: Any, cursor: Cursor) -> object:
+    def check(self, value: object, cursor: Cursor) -> object:
         problems = self._check.problems(value, cursor)
         if problems:
             raise ValidationFailure(*problems)
@@ -89,7 +89,7 @@ class JsonSchemaParser(TypeParser[Any]):
         return self._user_schema
 
 
-def schema_parser(schema: Mapping[str, Any], *, name: str | None = None) -> TypeParser[Any]:
+def schema_parser(schema: Mapping[str, object], *, name: str | None = None) -> TypeParser[Any]:
     """Return a parser for plain JSON (dict, list, str, int, float, bool, None) by a JSON Schema.
 
     ``$schema`` decides the draft; the default is 2020-12. A valid reply is returned unchanged. Another reply
@@ -113,7 +113,7 @@ def schema_parser(schema: Mapping[str, Any], *, name: str | None = None) -> Type
         raise InvalidSchemaError(name, "#", "it is nested too deeply") from error
 
 
-def is_function(schema: Mapping[str, Any]) -> bool:
+def is_function(schema: Mapping[str, object]) -> bool:
     """Return True if a dict is a function in one of OpenAI's formats, and not a JSON Schema itself."""
     if schema.get("type") == "function":
         return True
@@ -148,7 +148,7 @@ def function_schema(function: Mapping[str, Any]) -> tuple[str, str | None, Mappi
     return name, _description(inner), parameters
 
 
-def _description(schema: Mapping[str, Any]) -> str | None:
+def _description(schema: Mapping[str, object]) -> str | None:
     description = schema.get("description")
     return description if isinstance(description, str) else None
 

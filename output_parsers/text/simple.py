@@ -407,7 +407,7 @@ class _TypeBasedParser(Generic[T]):
         """Return the value of a reply together with the coercions that were necessary."""
         return self._parser.read(text, leniency)
 
-    def _use_type(self, output_type: Any) -> None:
+    def _use_type(self, output_type: TypeForm[T]) -> None:
         object.__setattr__(self, "_parser", parser_for(output_type))
 
 
@@ -497,7 +497,7 @@ class TextResponse:
 
     text: str
     parsed: dict[str, Any] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -532,21 +532,21 @@ class DictParser(TextParser[dict[str, Any]]):
             return replace(text, parsed=super().parse(text.text))
         return super().parse(text)
 
-    def to_memory(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
+    def to_memory(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
         """Return the part of a parsed dict for the memory. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_memory, "keys_to_memory", allow_missing)
 
-    def to_content(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
+    def to_content(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
         """Return the part of a parsed dict to show to others. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_content, "keys_to_content", allow_missing)
 
-    def to_metadata(self, parsed: Mapping[str, Any], *, allow_missing: bool = False) -> Any:
+    def to_metadata(self, parsed: Mapping[str, object], *, allow_missing: bool = False) -> Any:
         """Return the part of a parsed dict for the metadata. Raises ValueError if a key is missing."""
         return _select(parsed, self.keys_to_metadata, "keys_to_metadata", allow_missing)
 
 
 # A missing key is an error by default, because a silent gap in an agent's memory is hard to find.
-def _select(parsed: Mapping[str, Any], keys: Keys, option: str, allow_missing: bool) -> Any:
+def _select(parsed: Mapping[str, object], keys: Keys, option: str, allow_missing: bool) -> Any:
     if keys is None or isinstance(keys, bool):
         return dict(parsed) if keys else None
     wanted = (keys,) if isinstance(keys, str) else keys

@@ -88,10 +88,10 @@ class ToolCallsParser(ABC, Generic[R_co]):
 
     def _set(
         self,
-        output_type: Any,
+        output_type: object,
         parsers: Mapping[str, TypeParser[Any]],
         others: TypeParser[Any] | None,
-        **options: Any,
+        **options: object,
     ) -> None:
         """Set the type of a call that is written as text, and the parsers of arguments by tool.
 
@@ -168,7 +168,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
         """Return the same value as ``parse_calls``, together with the coercions that were necessary."""
         every = list(calls)
         wanted = [(index, call) for index, call in enumerate(every) if self._wants(call.name)]
-        values: list[Any] = []
+        values: list[object] = []
         coercions: list[Coercion] = []
         failures: list[ValidationFailure] = []
         for index, call in wanted[:1] if self.first_tool_only else wanted:
@@ -190,7 +190,7 @@ class ToolCallsParser(ABC, Generic[R_co]):
             raise OutputParsingError(text, problems) from failures[0]
         return Reading(self._result(values), tuple(coercions))
 
-    def _read_call(self, call: ToolCallLike, index: int, leniency: Leniency) -> Reading[Any]:
+    def _read_call(self, call: ToolCallLike, index: int, leniency: Leniency) -> Reading[object]:
         parser = self._parsers.get(call.name, self._others)
         if parser is None:
             raise ValidationFailure(self._unknown_tool(call.name, index))
@@ -207,20 +207,20 @@ class ToolCallsParser(ABC, Generic[R_co]):
         return True
 
     @abstractmethod
-    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: object) -> object:
         """Return the value of a single call."""
 
-    def _result(self, values: list[Any]) -> R_co:
+    def _result(self, values: list[object]) -> R_co:
         first = values[0] if values else None
         return cast(R_co, first if self.first_tool_only else values)
 
 
-def call_type(name: Any, arguments: Any) -> type:
+def call_type(name: object, arguments: object) -> type:
     """Return the type of a call that is written as text, from the types of its name and arguments."""
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+    fields: list[tuple[str, object] | tuple[str, object, object]] = [
         ("name", name),
         ("arguments", arguments),
-        ("id", cast(Any, str | None), None),
+        ("id", str | None, None),
     ]
     return make_dataclass("ToolCall", fields, frozen=True)
 
@@ -243,7 +243,7 @@ def _is_complete(arguments: str) -> bool:
 
 def _certain_arguments(parser: TypeParser[Any], arguments: str, leniency: Leniency) -> dict[str, Any]:
     """Return the part of incomplete arguments that later text cannot change."""
-    reader: PartialReader[Any] = PartialReader(parser, leniency=leniency)
+    reader: PartialReader[object] = PartialReader(parser, leniency=leniency)
     reader.feed(arguments)
     arguments_so_far = reader.snapshot().to_python()
     return arguments_so_far if isinstance(arguments_so_far, dict) else {}
@@ -288,7 +288,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
         first_tool_only: The value is that of the first call, or None without one; other calls are not read.
     """
 
-    tools: tuple[Any, ...]
+    tools: tuple[object, ...]
 
     @overload
     def __init__(
@@ -308,7 +308,7 @@ class PydanticToolsParser(ToolCallsParser[R_co]):
         output_type = cast(Any, Union)[tuple(call_types)]
         self._set(output_type, parsers, None, tools=tuple(tools), first_tool_only=first_tool_only)
 
-    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: object) -> object:
         return args
 
 
@@ -347,7 +347,7 @@ class JsonOutputToolsParser(ToolCallsParser[R_co]):
     def __init__(self, first_tool_only: bool = False, return_id: bool = False) -> None:
         self._set(AnyToolCall, {}, parser_for(Args), first_tool_only=first_tool_only, return_id=return_id)
 
-    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: object) -> object:
         return {"type": name, "args": args, "id": id} if self.return_id else {"type": name, "args": args}
 
 
@@ -406,10 +406,10 @@ class JsonOutputKeyToolsParser(ToolCallsParser[R_co]):
     def _wants(self, name: str) -> bool:
         return name == self.key_name
 
-    def _call_value(self, name: str, id: str | None, args: Any) -> Any:
+    def _call_value(self, name: str, id: str | None, args: object) -> object:
         return {"type": name, "args": args, "id": id} if self.return_id else args
 
 
-def _tool_name(tool: Any) -> str:
+def _tool_name(tool: object) -> str:
     title = getattr(tool, "model_config", {}).get("title")
     return title if isinstance(title, str) else Target.of(tool).name

@@ -248,7 +248,7 @@ def choice_node(target: Target) -> Node[object] | None:
     return None
 
 
-def _literal(values: tuple[Any, ...]) -> Node[object]:
+def _literal(values: tuple[object, ...]) -> Node[object]:
     choices = []
     for value in values:
         label = value.name if isinstance(value, Enum) else _as_hint(Choice(str(value), value)).strip('"')

@@ -120,7 +120,7 @@ class ConstrainedNode(Node[object]):
     def fixed_keys(self) -> int | None:
         return self.inner.fixed_keys()
 
-    def count_keys(self, value: Any) -> int:
+    def count_keys(self, value: object) -> int:
         return self.inner.count_keys(value)
 
 

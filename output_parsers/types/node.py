@@ -82,7 +82,7 @@ class Node(ABC, Generic[T_co]):
         except USER_CODE_ERRORS as error:  # raised by the ``__str__`` of a user's class, for instance
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}") from error
 
-    def count_keys(self, value: Any) -> int:
+    def count_keys(self, value: object) -> int:
         """Return how many JSON keys the text of a value has, if it was exact JSON.
 
         The fast path compares this number with the keys in a text to detect unknown and repeated keys.
@@ -94,7 +94,7 @@ class Node(ABC, Generic[T_co]):
         return None if self.parts else 0
 
 
-def _with_decimals(data: Any) -> Json:
+def _with_decimals(data: object) -> Json:
     """Replace the floats in JSON data by decimals, as in data that was read from a text."""
     if isinstance(data, float):
         number = Decimal(repr(data))
@@ -148,7 +148,7 @@ class RecursiveNode(Node[T_co]):
     def write(self, value: object) -> Json:
         return self.target.write(value)
 
-    def count_keys(self, value: Any) -> int:
+    def count_keys(self, value: object) -> int:
         return self.target.count_keys(value)
 
 

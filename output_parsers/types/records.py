@@ -42,10 +42,10 @@ from .scalars import AnyNode
 from .target import Target, TypeExpression, attribute_docs, class_hints, type_name
 
 
-def resolve_self_references(tp: TypeExpression, cls: Any) -> Any:
+def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
     """Replace pydantic's placeholder for a generic model inside its own definition by the model ``cls``."""
 
-    def resolve(part: Any) -> Any:
+    def resolve(part: object) -> Any:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")
@@ -670,7 +670,7 @@ class ObjectNode(Node[object]):
             data |= {name: AnyNode().write(other) for name, other in values.items()}
         return data
 
-    def _field_values(self, value: Any) -> dict[str, object]:
+    def _field_values(self, value: object) -> dict[str, object]:
         """Return the field values of an instance by name, including extra values."""
         if not isinstance(value, dict if is_typeddict(self.spec.cls) else self.spec.cls):
             raise ValueError(f"expected {self.kind}, found {value!r}")

@@ -84,7 +84,7 @@ def base_classes(cls: Any) -> list[Any]:
     return [*(above for base in bases if is_typeddict(base) for above in base_classes(base)), cls]
 
 
-def _own_annotations(cls: Any) -> list[str]:
+def _own_annotations(cls: object) -> list[str]:
     """Return the names that a class annotates itself; a TypedDict lists inherited ones as its own."""
     inherited = {
         name for base in base_classes(cls)[:-1] for name in get_annotations(base, format=Format.FORWARDREF)

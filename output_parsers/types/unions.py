@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple, Union
+from typing import NamedTuple, Union
 
 from ..result.errors import USER_CODE_ERRORS, Problem
 from ..result.reading import Ambiguity, Coercion, Cursor, Json, ValidationFailure, strict_equal
@@ -173,7 +173,7 @@ class UnionNode(Node[object]):
                 return data
         raise ValueError(f"expected {self.kind}, found {value!r}")
 
-    def count_keys(self, value: Any) -> int:
+    def count_keys(self, value: object) -> int:
         rest = [option for option in self.options if not isinstance(option, NoneNode)]
         return 0 if value is None else rest[0].count_keys(value)
 
