@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from output_parsers.result.errors import OutputParsingError, shorten
 
-from ..integrations.fastapi.codec import Codec
+from ..integrations.fastapi.codec import JsonCodec
 from ..integrations.fastapi.contract import Argument, Method
 from ..integrations.fastapi.problems import wrong_parts
 from ..interface.parameters import Parameter, Role
@@ -75,6 +75,7 @@ def read_arguments(typed: Sequence[str], method: Method, *, allow_missing: bool 
     if not allow_missing:
         problems += _missing(method, given)
     if problems:
+        # The same problem may be found for each of several values.
         signature = signature_text(method.qualname, method.signature)
         raise UsageError("\n  - ".join([signature, *dict.fromkeys(problems)]))
     return values
@@ -197,6 +198,7 @@ def _value_problem(argument: Argument, given: Sequence[_TypedValue], error: Valu
         f"{part.path}: {part.message}{f', found {part.found}' if part.found else ''}"
         for part in wrong_parts(error, argument.name)
     ]
+    # A hint for records and lists that were typed as plain text.
     schema = json.dumps(argument.codec.schema)
     needs_json = ('"object"' in schema or '"array"' in schema) and not all(
         _is_json(one.text) for one in given
@@ -222,7 +224,7 @@ def _value_syntax(argument: Argument) -> str:
 # --- Displaying values ---
 
 
-def display_text(value: Any, codec: Codec[Any], *, indent: int | None = 2) -> str:
+def display_text(value: Any, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
     """Return a value as text for people: as in a prompt, but records and lists as JSON.
 
     ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.
@@ -318,7 +320,7 @@ def placeholder_arguments(
     kwargs: dict[str, Any] = {}
     has_placeholders = False
     for name, parameter in plan.prompt.signature.parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
+        if parameter.kind is parameter.VAR_KEYWORD:  # no template can name its values
             continue
         if name in given:
             value = given[name]

@@ -1,6 +1,6 @@
 """JSON text of every type that a method takes or returns.
 
-``Codec`` writes and reads one type. Media, messages and ``Result`` have a JSON form of their own, defined
+``JsonCodec`` writes and reads one type. Media, messages and ``Result`` have a JSON form of their own, defined
 here as the records ``ImageJson``, ``UserMessageJson``, ``AccountJson`` and so on. This module needs neither
 FastAPI nor httpx2.
 """
@@ -53,7 +53,7 @@ _CLOCK = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):
 _TIME_PATTERNS = {"time": f"^{_CLOCK}$", "date-time": rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_CLOCK}$"}
 
 
-class Codec(Generic[T]):
+class JsonCodec(Generic[T]):
     """Writes values of one type as JSON text, and reads the text back as equal values.
 
     Attributes:
@@ -110,10 +110,12 @@ def _outside_envelope(problem: Problem) -> Problem:
     return Problem(path, problem.message, problem.found)
 
 
-def codec_for(tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None) -> Codec[Any]:
+def codec_for(
+    tp: Any, registry: ParserRegistry, namespace: Mapping[str, object] | None = None
+) -> JsonCodec[Any]:
     """Return the codec of a type. Raises UnsupportedTypeError if no parser reads the type."""
     parser: OutputParser[Any] = registry.parser_for(tp, namespace=namespace)
-    return Codec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)))
+    return JsonCodec(parser if isinstance(parser, TypeParser) else TypeParser.wrap(parser, type_name(tp)))
 
 
 def typed_dict(name: str, fields: dict[str, Any]) -> Any:
@@ -368,14 +370,16 @@ class AccountJson(_FrozenModel):
     """The retrieved contents, as plain JSON."""
 
 
-def result_codec(tp: Any, name: str, registry: ParserRegistry, namespace: Mapping[str, object]) -> Codec[Any]:
+def result_codec(
+    tp: Any, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
+) -> JsonCodec[Any]:
     """Return the codec of ``Result[tp]`` as a dict with the keys ``value`` and ``account``."""
     title = "".join(character for character in name if character.isalnum())
     record = typed_dict(f"{title}Result", {"value": tp, "account": AccountJson})
     return codec_for(record, registry, namespace)
 
 
-def write_result(result: Result[Any], value_codec: Codec[Any]) -> str:
+def write_result(result: Result[Any], value_codec: JsonCodec[Any]) -> str:
     """Return the JSON text of a Result. Raises ValueError if its value cannot be written."""
     reply = result.reply
     account = AccountJson(
@@ -394,7 +398,7 @@ def write_result(result: Result[Any], value_codec: Codec[Any]) -> str:
     return f'{{"value": {value_codec.write(result.value)}, "account": {account.model_dump_json()}}}'
 
 
-def read_result(text: str, codec: Codec[Any]) -> Result[Any]:
+def read_result(text: str, codec: JsonCodec[Any]) -> Result[Any]:
     """Return the Result that ``write_result`` wrote as JSON text. Raises OutputParsingError for other texts.
 
     Some parts are lost on the way: sources become plain data, tool runs have a text but no result, and the

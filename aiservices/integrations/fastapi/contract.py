@@ -22,7 +22,15 @@ from ...interface.parameters import Parameter, Role, RoleError, method_parameter
 from ...interface.stubs import enclosing_names, is_stub, methods_of
 from ...models.errors import DefinitionError, DefinitionProblem
 from ...service.compile import ReturnShape, ReturnType, ReturnTypeError, parse_return_type
-from .codec import Codec, codec_for, from_json_records, json_type, result_codec, to_json_records, typed_dict
+from .codec import (
+    JsonCodec,
+    codec_for,
+    from_json_records,
+    json_type,
+    result_codec,
+    to_json_records,
+    typed_dict,
+)
 
 # The model never sees these arguments, and they control what a call may do. A remote caller must not set
 # them.
@@ -45,7 +53,7 @@ class Argument(NamedTuple):
     name: str
     annotation: str
     role: Role | None
-    codec: Codec[Any]
+    codec: JsonCodec[Any]
     required: bool
     variadic: bool
 
@@ -100,9 +108,9 @@ class Method:
         returns: ReturnType,
         arguments: tuple[Argument, ...],
         server_parameters: tuple[str, ...],
-        value_codec: Codec[Any],
-        result_codec: Codec[Any],
-        arguments_codec: Codec[dict[str, Any]],
+        value_codec: JsonCodec[Any],
+        result_codec: JsonCodec[Any],
+        arguments_codec: JsonCodec[dict[str, Any]],
     ) -> None:
         self.qualname = qualname
         self.service, self.name = qualname.split(".")
@@ -132,7 +140,7 @@ class Method:
         return ("POST", "GET") if fits_in_query else ("POST",)
 
     @property
-    def return_codec(self) -> Codec[Any]:
+    def return_codec(self) -> JsonCodec[Any]:
         """The codec of the JSON body of a response."""
         return self.result_codec if self.returns.shape is ReturnShape.RESULT else self.value_codec
 

@@ -222,7 +222,7 @@ def _read_response(method: Method, text: str) -> Any:
 
 
 def _iterate(method: Method, path: str, transport: Transport, body: str) -> Generator[Any, None, None]:
-    decoder = EventDecoder(method)
+    decoder = RemoteEventDecoder(method)
     deltas = method.returns.shape is ReturnShape.STREAM
     with closing(transport.events(method.qualname, path, body, deltas=deltas)) as events:
         for event in events:
@@ -231,7 +231,7 @@ def _iterate(method: Method, path: str, transport: Transport, body: str) -> Gene
 
 
 async def _aiterate(method: Method, path: str, transport: Transport, body: str) -> AsyncGenerator[Any, None]:
-    decoder = EventDecoder(method)
+    decoder = RemoteEventDecoder(method)
     deltas = method.returns.shape is ReturnShape.STREAM
     async with aclosing(transport.aevents(method.qualname, path, body, deltas=deltas)) as events:
         async for event in events:
@@ -372,7 +372,7 @@ def _abandon(client: httpx2.AsyncClient) -> None:
 # --- events ---
 
 
-class EventDecoder:
+class RemoteEventDecoder:
     """Turns server-sent events into the items of an iterator or the events of a Stream."""
 
     def __init__(self, method: Method) -> None:

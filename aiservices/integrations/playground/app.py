@@ -36,7 +36,7 @@ from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
 from ...service.create import ServiceMethod, is_service_method, service_method_of
 from ...service.preview import Preview, preview
-from ..fastapi.codec import Codec, JsonObject, attempts_to_json
+from ..fastapi.codec import JsonCodec, JsonObject, attempts_to_json
 from ..fastapi.contract import Contract, Method
 from ..fastapi.openapi import description_of
 from ..fastapi.responses import (
@@ -299,7 +299,7 @@ class PlaygroundRun:
         self._invocation = plan.invocation(self._args, self._kwargs, budget)
         return begin(self._invocation)
 
-    def result_json(self, outcome: Any, codec: Codec[Any]) -> str:
+    def result_json(self, outcome: Any, codec: JsonCodec[Any]) -> str:
         """Return the JSON text of the outcome of the call. Raises ValueError if it cannot be written."""
         self._outcome = outcome
         value = outcome.value if isinstance(outcome, Result) else outcome
