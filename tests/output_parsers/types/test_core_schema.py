@@ -367,6 +367,24 @@ def test_names_in_annotations_mean_what_the_namespace_says() -> None:
     assert (value.item, value.inner) == (Inner(1), Item("x", 1.0))
 
 
+class Shout:
+    schema = None
+
+    def format_instructions(self) -> str:
+        return ""
+
+    def parse(self, text: str) -> str:
+        return text.upper()
+
+
+def test_a_field_with_a_parser_of_the_user_is_left_to_the_nodes() -> None:
+    registry = ParserRegistry((lambda target, _: Shout() if target.type is str else None,))
+    parser = registry.parser_for(Item)
+    assert isinstance(parser, TypeParser)
+    assert parser.fast_reader is None
+    assert parser.parse('{"name": "x", "price": 1}') == Item("X", 1.0)
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 SCALARS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (int, st.integers()),
