@@ -91,7 +91,7 @@ def _count(case: str, call: Callable[[], object]) -> CallFunctions:
         if event == "call" and code.co_filename.startswith(_PACKAGES):
             called.add((code.co_filename.removeprefix(_ROOT + "/"), code.co_firstlineno, code.co_name))
 
-    call()
+    call()  # warm up: plans, parsers and connections are created once
     sys.setprofile(record)
     try:
         call()

@@ -96,7 +96,7 @@ def cpu_only(pairs: Pairs) -> Pairs:
 def _calls_for(work: Work, seconds: float) -> int:
     """Return how many calls fill a block. Calls ``work``, which also warms it up."""
     one = measure(work).wall
-    if one < 5 * seconds:
+    if one < 5 * seconds:  # a first call may be slow: take the best of two more
         one = min(measure(work).wall, measure(work).wall)
     return max(1, min(_MAX_CALLS, int(seconds / one)))
 

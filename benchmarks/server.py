@@ -97,6 +97,7 @@ def _pieces_of(request: dict[str, Any]) -> list[str]:
     return [text[start:end] for start, end in pairwise(cuts)]
 
 
+# Cached, so that the server costs next to nothing and its core is not the bottleneck.
 @cache
 def _answer(body: bytes) -> bytes:
     request = json.loads(body)

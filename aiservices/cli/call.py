@@ -46,6 +46,7 @@ def call(target_name: str, model: str | None, typed: Sequence[str], *, verbose: 
         raise UsageError(f"name a method, as {target_name}.METHOD: {', '.join(names)}")
     method = contract_of(target.interface_of(service)).methods[names[0]]
     args, kwargs = method.bind_arguments(read_arguments(typed, method))
+    # One event loop for the call and its stream: connections belong to the loop that opened them.
     with asyncio.Runner() as runner:
         printer = _AnswerPrinter(method, details, runner, verbose, as_json)
         printer.print_answer(getattr(service, names[0])(*args, **kwargs))

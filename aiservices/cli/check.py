@@ -79,6 +79,7 @@ def check(targets: Sequence[str], profile: str, *, strict: bool, as_json: bool) 
     if not checked:
         others = f"; skipped, because they have no prompts: {', '.join(skipped)}" if skipped else ""
         raise UsageError(f"there is no service in {', '.join(targets)}{others}")
+    # Without --strict a lost strict mode is only a note: the value is still validated when it is read.
     passes = not any(one.problems or (strict and not one.is_strict) for one in checked)
     if as_json:
         print(json.dumps(_as_dict(checked, skipped, profile, passes=passes), indent=2))

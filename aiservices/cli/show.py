@@ -106,8 +106,8 @@ def _preview_method(
         if not has_placeholders:
             raise
         raise UsageError(
-            f"{plan.call.qualname} cannot be shown with placeholders, because its prompt needs real arguments "
-            f"({error}); give values: {' '.join(f'{p.name}=…' for p in plan.prompt.parameters)}"
+            f"{plan.call.qualname} cannot be shown with placeholders, because its prompt needs real "
+            f"arguments ({error}); give values: {' '.join(f'{p.name}=…' for p in plan.prompt.parameters)}"
         ) from error
     doc = summary_of(inspect.getdoc(method) or "")
     has_branches = has_placeholders and _has_branches(plan)

@@ -187,14 +187,14 @@ def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
     )
 
 
-def _get(data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+def _get(data: Mapping[str, object], name: str, kind: type[T]) -> T:
     value = data[name]
     if not isinstance(value, kind):
         raise TypeError(f"{name} is {value!r}")
     return value
 
 
-def _mapping_to_dict(value: Any) -> Any:
+def _mapping_to_dict(value: object) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -26,7 +26,7 @@ _END = object()
 class ChunkSource(Protocol):
     """Turns the events of a call into the chunks that its iterator yields."""
 
-    def chunks(self, event: Any) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[Any]:
         """Yield the chunks that an event completes."""
 
 
@@ -36,7 +36,7 @@ class TextChunks:
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
 
-    def chunks(self, event: Any) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[Any]:
         if type(event) is ReplyDelta and event.text:
             self._state.text_shown = True
             yield event.text
@@ -59,7 +59,7 @@ class ItemStream:
         self._answers_by_tool = False
         self._item_count = 0
 
-    def chunks(self, event: Any) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[Any]:
         """Yield the items that an event completes. Raises _ItemError after those before an invalid item."""
         if type(event) is AttemptStarted:
             output_format = event.output_format

@@ -137,7 +137,7 @@ def notify(flow: Flow[Answer], invocation: Invocation, listeners: Sequence[Liste
     return answer
 
 
-def _notify_all(event: Any, listeners: Sequence[Listener]) -> Flow[None]:
+def _notify_all(event: object, listeners: Sequence[Listener]) -> Flow[None]:
     for listener in listeners:
         try:
             awaitable = listener(event)

@@ -71,7 +71,7 @@ class StreamState(Generic[T]):
         self.error: BaseException | None = None
         self.result: Result[T] | None = None
 
-    def update(self, event: Any) -> bool:
+    def update(self, event: object) -> bool:
         """Process an event. Return True if there is a new snapshot to show."""
         if type(event) is ReplyDelta:
             text = self._text_of(event)
@@ -144,19 +144,19 @@ class StreamState(Generic[T]):
         return self.result
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     from output_parsers.streaming import PartialList
 
     return isinstance(value, (PartialList, list, tuple)) and not hasattr(value, "_fields")  # a NamedTuple
 
 
-def _is_partial(value: Any) -> bool:
+def _is_partial(value: object) -> bool:
     from output_parsers.streaming import PartialList, PartialObject
 
     return isinstance(value, (PartialList, PartialObject))
 
 
-def _is_complete(value: Any, part: str | int) -> bool:
+def _is_complete(value: object, part: str | int) -> bool:
     done = getattr(value, "done", None)
     return not _is_partial(value) or bool(done is not None and done(part))
 

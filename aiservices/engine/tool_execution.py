@@ -25,7 +25,7 @@ def tool_effect(
     call: ToolCall,
     tools: Mapping[str, Tool],
     parsers: Mapping[str, TypeParser[dict[str, Any]]],
-    injected: Mapping[str, Any],
+    injected: Mapping[str, object],
     errors: ToolErrors,
     timeout: float | None,
 ) -> Run:
@@ -75,7 +75,7 @@ def limit_text(run: ToolRun, max_characters: int | None) -> ToolRun:
 
 def _failed(
     call: ToolCall,
-    arguments: Mapping[str, Any] | None,
+    arguments: Mapping[str, object] | None,
     text: str,
     error: Exception,
     formatter: ErrorFormatter,
@@ -102,14 +102,14 @@ def _with_error_text(run: ToolRun, formatter: ErrorFormatter) -> ToolRun:
 def _run(
     call: ToolCall,
     tool: Tool,
-    arguments: Mapping[str, Any],
-    context: Mapping[str, Any],
+    arguments: Mapping[str, object],
+    context: Mapping[str, object],
     formatter: ErrorFormatter,
     timeout: float | None,
 ) -> Run:
     function = tool.function
 
-    def succeeded(result: Any, started_at: float) -> ToolRun:
+    def succeeded(result: object, started_at: float) -> ToolRun:
         return ToolRun(call, arguments, result, _result_text(result), None, time.monotonic() - started_at)
 
     def failed(error: Exception, started_at: float) -> ToolRun:
@@ -161,7 +161,7 @@ def _from_cancellation(error: BaseException) -> Exception:
     return failure
 
 
-def _call_with_timeout(timeout: float, function: Callable[[], Any]) -> Any:
+def _call_with_timeout(timeout: float, function: Callable[[], object]) -> Any:
     """Call a function. Raises TimeoutError if it takes too long; it then continues in its thread."""
     outcome: list[Any] = []
 
@@ -191,7 +191,7 @@ def _error_text(tool: Tool, error: Exception) -> str:
     return f"The tool {tool.name} failed."
 
 
-def _result_text(result: Any) -> str:
+def _result_text(result: object) -> str:
     """Return a result as text for the model: text as it is, None as "Done.", everything else as JSON."""
     if result is None:
         return "Done."

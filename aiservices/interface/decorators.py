@@ -143,7 +143,7 @@ def options(
     seed: int | None = None,
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None,
     timeout: float | None = None,
-    extra_body: Mapping[str, Any] | None = None,
+    extra_body: Mapping[str, object] | None = None,
     extra_headers: Mapping[str, str] | None = None,
 ) -> Callable[[Decorated], Decorated]:
     """Set options for one method, or for all methods of an interface. See ``ChatOptions`` for most of them.
@@ -169,7 +169,7 @@ def options(
     return _declare(options=chosen, model=model, strategy=strategy, tools=given)
 
 
-def example(*args: Any, returns: Any, **kwargs: Any) -> Callable[[F], F]:
+def example(*args: object, returns: object, **kwargs: object) -> Callable[[F], F]:
     """Show the model an example of a call: ``@example("It's awful!", returns=False)``.
 
     Examples are put before the question, in the order in which they are written and in the requested output

@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
     types: tuple[Any, ...]
 
 
-def method_parameters(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def method_parameters(signature: inspect.Signature, hints: Mapping[str, object]) -> tuple[Parameter, ...]:
     """Return the parameters of a method except the first. Raises RoleError."""
     problems = []
     parameters = []
@@ -81,7 +81,7 @@ def method_parameters(signature: inspect.Signature, hints: Mapping[str, Any]) ->
     return tuple(parameters)
 
 
-def _roles(hint: Any) -> list[Role]:
+def _roles(hint: object) -> list[Role]:
     marks = [item if isinstance(item, type) else type(item) for item in _metadata(hint)]
     roles = [_MARKERS[mark] for mark in marks if mark in _MARKERS]
     types = _types(hint)
@@ -94,7 +94,7 @@ def _roles(hint: Any) -> list[Role]:
     return roles
 
 
-def _parts(hint: Any) -> Iterator[Any]:
+def _parts(hint: object) -> Iterator[Any]:
     """Yield the types in a hint. Those with type arguments are followed by these."""
     for target in _members(hint):
         if target.origin is Union:
@@ -107,7 +107,7 @@ def _parts(hint: Any) -> Iterator[Any]:
                 yield from _parts(arg)
 
 
-def _media_problems(name: str, hint: Any, kind: Any) -> Iterator[str]:
+def _media_problems(name: str, hint: object, kind: object) -> Iterator[str]:
     if kind is inspect.Parameter.VAR_KEYWORD:
         yield f"the parameter **{name} takes media by any name; declare each one, or take *{name}"
     if not all(part is None or part in _MEDIA for part in _parts(hint)):
@@ -115,7 +115,7 @@ def _media_problems(name: str, hint: Any, kind: Any) -> Iterator[str]:
         yield f"the parameter {name} takes media and something else; it can take {forms}"
 
 
-def _members(hint: Any) -> tuple[Target, ...]:
+def _members(hint: object) -> tuple[Target, ...]:
     """Return a type without aliases and Annotated, and the members if it is a union."""
     target = Target.of(hint)
     if target.origin is not Union:
@@ -123,12 +123,12 @@ def _members(hint: Any) -> tuple[Target, ...]:
     return (target, *(member for arg in target.args for member in _members(arg)))
 
 
-def _metadata(hint: Any) -> tuple[Any, ...]:
+def _metadata(hint: object) -> tuple[Any, ...]:
     """Return the metadata of Annotated, also in unions such as ``Annotated[str, UserName] | None``."""
     return tuple(item for target in _members(hint) for item in target.metadata)
 
 
-def _types(hint: Any) -> tuple[Any, ...]:
+def _types(hint: object) -> tuple[Any, ...]:
     return tuple(target.type for target in _members(hint) if target.origin is not Union)
 
 
@@ -160,13 +160,13 @@ def unwrapped(function: Any) -> Any:
         function = inner
 
 
-def function_name(function: Any) -> str:
+def function_name(function: object) -> str:
     """Return the name of a function, or of the class of a callable object."""
     said = getattr(function, "__name__", "__call__")
     return said if said != "__call__" else type(getattr(function, "__self__", function)).__name__
 
 
-def is_async(function: Any) -> bool:
+def is_async(function: object) -> bool:
     """Return True if a function, a partial of one or a callable object certainly returns an awaitable."""
     called = function if inspect.isroutine(function) else type(function).__call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
@@ -178,7 +178,7 @@ def summary_of(docs: str) -> str:
 
 
 def tool_parameters(
-    function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]
+    function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, type]]:
     """Return the parameters of a tool: the types of those that the model writes, and the roles of the others.
 
@@ -221,7 +221,7 @@ def _signature(function: Any, name: str) -> inspect.Signature:
         raise ToolDefinitionError(f"the signature of the tool {name} is unknown: {error}") from error
 
 
-def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
+def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict[str, Any]:
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         return get_type_hints(target, localns=dict(namespace), include_extras=True)
@@ -229,7 +229,7 @@ def _hints(function: Any, name: str, namespace: Mapping[str, Any]) -> dict[str, 
         raise ToolDefinitionError(f"an annotation of the tool {name} cannot be resolved: {error}") from error
 
 
-def _marks(hint: Any) -> Iterator[type]:
+def _marks(hint: object) -> Iterator[type]:
     """Yield the class of a type and the classes of its Annotated metadata, also for members of a union."""
     target = Target.of(hint)
     yield from (mark if isinstance(mark, type) else type(mark) for mark in target.metadata)
@@ -240,7 +240,7 @@ def _marks(hint: Any) -> Iterator[type]:
         yield target.type
 
 
-def _described(hint: Any, parameter: inspect.Parameter, documented: str | None) -> Any:
+def _described(hint: object, parameter: inspect.Parameter, documented: str | None) -> Any:
     """Return the type of an argument with its description; with a default it may be left out."""
     description = Target.of(hint).description or documented
     default = parameter.default

@@ -60,7 +60,7 @@ class Prompt:
     variables: frozenset[str]
     _render: Callable[[Mapping[str, Any]], str]
 
-    def render(self, values: Mapping[str, Any], qualname: str) -> str:
+    def render(self, values: Mapping[str, object], qualname: str) -> str:
         """Return the text with the values filled in. Values are data: ``{{`` in them has no meaning.
 
         Raises DefinitionError if the template uses something that a value does not have.
@@ -102,7 +102,7 @@ def record_prompt(cls: type) -> Prompt | None:
     return prompt
 
 
-def field_names(cls: Any) -> list[str]:
+def field_names(cls: object) -> list[str]:
     """Return the names that the template of a structured prompt class may use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)
@@ -111,7 +111,7 @@ def field_names(cls: Any) -> list[str]:
     return list(get_type_hints(cls))
 
 
-def render_argument(value: Any) -> str:
+def render_argument(value: object) -> str:
     """Return an argument as prompt text: a structured prompt by its template, all else as a value."""
     prompt = None
     if not isinstance(value, str):
@@ -183,7 +183,7 @@ def _error_position(environment: SandboxedEnvironment, text: str, error: Any) ->
 _LISTS = (list, tuple, set, frozenset)
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """Return a value as prompt text.
 
     - Text as it is; None as ``none``; booleans as ``true`` and ``false``.
@@ -210,7 +210,7 @@ def render_value(value: Any) -> str:
     return str(value)
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: object) -> bool:
     return not isinstance(value, type) and _record_fields(value) is not None
 
 
@@ -237,7 +237,7 @@ def _record_fields(value: Any) -> Mapping[Any, Any] | None:
     return {name: getattr(value, name) for name in names}
 
 
-def _render_list(values: Iterable[Any]) -> str:
+def _render_list(values: Iterable[object]) -> str:
     items = list(values)
     if any(_is_record(item) or isinstance(item, _LISTS) for item in items):
         return _to_json(items)
@@ -245,11 +245,11 @@ def _render_list(values: Iterable[Any]) -> str:
     return ", ".join(sorted(texts) if isinstance(values, (set, frozenset)) else texts)
 
 
-def _to_json(value: Any) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(_to_plain(value), ensure_ascii=False)
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: object) -> Any:
     """Return a value made of what JSON can express; everything else becomes text by ``render_value``."""
     if value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, Enum)):
         return value
@@ -297,7 +297,7 @@ class MediaMarks:
     def __init__(self) -> None:
         self.media: list[Media] = []
 
-    def mark(self, value: Any, location: str) -> Any:
+    def mark(self, value: object, location: str) -> Any:
         """Return a mark for media, marks for a list of them, and "" for None.
 
         Raises TypeError for other values.

@@ -99,7 +99,9 @@ class MethodPlan(NamedTuple):
     prompt: PromptPlan
     returns: ReturnType
 
-    def invocation(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], budget: Budget) -> Invocation:
+    def invocation(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], budget: Budget
+    ) -> Invocation:
         """Bind the arguments of a call and render its messages.
 
         Raises TypeError if the arguments do not fit the signature, as any call does.
@@ -150,7 +152,7 @@ class Settings(NamedTuple):
     tool_errors: ToolErrors
 
 
-def compile_interface(interface: Any, settings: Settings) -> dict[str, MethodPlan]:
+def compile_interface(interface: object, settings: Settings) -> dict[str, MethodPlan]:
     """Return the plans of all methods without a body, by name. Raises DefinitionError with all problems."""
     cls = get_origin(interface) or interface
     name = type_name(interface)
@@ -191,7 +193,7 @@ def plan_method(
     function: Callable[..., Any],
     qualname: str,
     settings: Settings,
-    type_arguments: Mapping[Any, Any],
+    type_arguments: Mapping[Any, object],
     model: ChatModel | None,
 ) -> MethodPlan:
     """Return the plan of one method. Raises DefinitionError with all of its problems.
@@ -328,7 +330,7 @@ def _parse_strategy(
         return None
 
 
-def _needs_implementation(attribute: Any, qualname: str, problems: list[DefinitionProblem]) -> bool:
+def _needs_implementation(attribute: object, qualname: str, problems: list[DefinitionProblem]) -> bool:
     """Return True for a method without a body. Adds a problem for unsupported attributes."""
     if is_stub(attribute):
         return True
@@ -347,8 +349,8 @@ def _needs_implementation(attribute: Any, qualname: str, problems: list[Definiti
 
 def _type_hints(
     function: Callable[..., Any],
-    namespace: Mapping[str, Any],
-    type_arguments: Mapping[Any, Any],
+    namespace: Mapping[str, object],
+    type_arguments: Mapping[Any, object],
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> dict[str, Any] | None:
@@ -383,7 +385,7 @@ def _return_type(
 def _find_parser(
     returns: ReturnType,
     parsers: ParserRegistry,
-    namespace: Mapping[str, Any],
+    namespace: Mapping[str, object],
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
@@ -450,7 +452,7 @@ def _tool_name_problems(
     ]
 
 
-def parse_return_type(hint: Any, *, is_async: bool) -> ReturnType:
+def parse_return_type(hint: object, *, is_async: bool) -> ReturnType:
     """Parse a return annotation; ``is_async`` says that the method is a coroutine function.
 
     Raises ReturnTypeError, which says what to write instead.
@@ -480,7 +482,7 @@ def parse_return_type(hint: Any, *, is_async: bool) -> ReturnType:
     return ReturnType(hint, ReturnShape.VALUE, is_async)
 
 
-def _type_argument(hint: Any, origin: type) -> Any:
+def _type_argument(hint: object, origin: type) -> Any:
     args = get_args(hint)
     if not args or isinstance(args[0], TypeVar):
         name = origin.__name__
@@ -488,7 +490,7 @@ def _type_argument(hint: Any, origin: type) -> Any:
     return args[0]
 
 
-def _misplaced_type(args: tuple[Any, ...], outer: Any) -> Any:
+def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
     """Return a type inside another one that no model can be asked to write; None if there is none."""
     for arg in args:
         cls = get_origin(arg) or arg

@@ -162,7 +162,7 @@ def resume(
     state: SuspendedCall,
     approvals: Mapping[str, bool | str],
     /,
-    **tool_context: Any,
+    **tool_context: object,
 ) -> R:
     """Continue a call that waits for approval; returns what ``method`` returns.
 
@@ -248,10 +248,10 @@ def _init_without_arguments(self: object) -> None:
 def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
     start, invocation = _start_function(plan, pipeline), plan.invocation
 
-    def call(self: object, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, /, *args: object, **kwargs: object) -> Any:
         return start(invocation(args, kwargs, budget))
 
-    async def acall(self: object, /, *args: Any, **kwargs: Any) -> Any:
+    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
         return await start(invocation(args, kwargs, budget))
 
     is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
@@ -316,14 +316,14 @@ def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
     yield Emit(Accepted(answer))
 
 
-def _as_tuple(setting: str, value: Any, name: str) -> tuple[Any, ...]:
+def _as_tuple(setting: str, value: object, name: str) -> tuple[Any, ...]:
     if not isinstance(value, Iterable):
         message = f"{setting} is a {type(value).__name__}; put it into a list"
         raise DefinitionError([DefinitionProblem(name, message)])
     return tuple(value)
 
 
-def _functions(cls: Any) -> list[FunctionType]:
+def _functions(cls: object) -> list[FunctionType]:
     attributes = [attribute for _, _, attribute in methods_of(cls)] if isinstance(cls, type) else []
     return [attribute for attribute in attributes if isinstance(attribute, FunctionType)]
 
@@ -381,7 +381,7 @@ def _async_in_blocking_problems(
         yield DefinitionProblem(location, message)
 
 
-def _never_awaited_problems(location: str, functions: Mapping[str, Any]) -> Iterator[DefinitionProblem]:
+def _never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
     """Yield async functions among those that are called without being awaited in all kinds of calls."""
     for name, function in functions.items():
         if is_async(function):

@@ -90,7 +90,7 @@ class PromptPlan(NamedTuple):
             return (question,)
         return (*self._opening(values, arguments), question)
 
-    def user_text(self, values: Mapping[str, Any]) -> str:
+    def user_text(self, values: Mapping[str, object]) -> str:
         """Return the text of the user message."""
         if self.user is not None:
             return self.user.render(values, self.qualname)
@@ -281,7 +281,7 @@ def _plan_system(
     )
     function = source
 
-    def system(values: Mapping[str, Any]) -> str:
+    def system(values: Mapping[str, object]) -> str:
         return function(**{name: values[name] for name in names})
 
     return system, frozenset(names)
@@ -402,7 +402,7 @@ def _example_arguments(source: ExampleSource, prompt: PromptPlan) -> dict[str, A
     return arguments
 
 
-def _check_example_value(value: Any, parser: OutputParser[Any] | None) -> None:
+def _check_example_value(value: object, parser: OutputParser[Any] | None) -> None:
     """Raise ValueError if a model that wrote this value would not be read as having written it."""
     if parser is None:
         raise ValueError("the method returns the reply itself, for which there are no examples")

@@ -168,7 +168,7 @@ def structured(
 ) -> StructuredModel[Structured[V], V]: ...
 def structured(
     model: ChatModel | str | None,
-    output_type: Any,
+    output_type: object,
     *,
     include_raw: bool = False,
     **settings: Unpack[StructuredSettings],

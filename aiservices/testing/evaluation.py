@@ -198,6 +198,7 @@ class _Evaluation:
         """Run all cases and return the report. ``drive`` runs the flow of one case."""
         started = time.monotonic()
         runs = tuple(Run(partial(drive, self._case(case, n))) for n, case in enumerate(self._cases, 1))
+        # Each case is one effect, so that the driver runs them in threads or tasks with one limit.
         outcomes: list[Outcome] = yield Gather(runs, self._max_concurrency)
         names = tuple(scorer.name for scorer in self._scorers)
         seconds = time.monotonic() - started
@@ -210,6 +211,7 @@ class _Evaluation:
         if call.error is None:
             scorer_input = ScorerInput(case.arguments, case.expected, call.value)
             for scorer in self._scorers:
+                # Scorers run one after the other: calls of different cases already run concurrently.
                 scoring = yield from _score(scorer, scorer_input)
                 scores[scorer.name] = scoring.value if scoring.error is None else scoring.error
                 judge_usage += scoring.usage
@@ -246,6 +248,7 @@ def _problems(
         if not isinstance(scorer, Scorer):
             name = getattr(scorer, "__name__", repr(scorer))
             yield f"{name} is not a scorer; write the call, as in exact(), or scored_by(function)"
+    # The report finds scores by the name of their scorer.
     names = [scorer.name for scorer in scorers if isinstance(scorer, Scorer)]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"{names.count(name)} scorers have the name {name}; give each its own name"

@@ -172,6 +172,7 @@ def sample_arguments(method: Any) -> dict[str, Any]:
         if parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     }
+    # The plan has only the roles of parameters; values need their full types.
     hints = _type_hints(method)
     return {
         p.name: _sample(p, hints, plan.call.qualname) for p in plan.prompt.parameters if p.name in required

@@ -54,6 +54,7 @@ class Golden:
                 "Look at it, and accept it with pytest --update-golden"
             )
         elif text != accepted:
+            # A diff instead of both texts: prompts and schemas are long.
             diff = unified_diff(accepted.splitlines(), text.splitlines(), str(path), "now", lineterm="")
             raise GoldenError(
                 "what would be sent has changed:\n"

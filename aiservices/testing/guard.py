@@ -47,6 +47,7 @@ class Guard:
 
     def undo(self) -> None:
         """Restore all patched methods."""
+        # In reverse order: a method may have been patched twice.
         while self._undo:
             self._undo.pop()()
 
@@ -98,6 +99,7 @@ def _patch_clients(*class_names: str) -> Callable[[Guard, Any], None]:
 def _patch_client_class(guard: Guard, cls: Any) -> None:
     sync_client, async_client = cls.sync_client, cls.async_client
 
+    # Wrapping the method that gets a client, not the request, catches every kind of call in one place.
     def guarded(self: Any) -> Any:
         guard.check(self.model_name, self.address)
         return sync_client(self)

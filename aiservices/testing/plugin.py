@@ -72,6 +72,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     is_marked = item.get_closest_marker("real_model") is not None
     guarded_run.test = item.nodeid
     guarded_run.all_permitted = is_marked or guarded_run.real_models
+    # Also around setup and teardown: fixtures may call models, too.
     try:
         return (yield)
     finally:
@@ -125,6 +126,7 @@ def _file_of_test(request: pytest.FixtureRequest, folder: str, suffix: str) -> P
     """Return the file of the running test: ``<folder>/<module>/<test><suffix>`` next to its module."""
     item = request.node
     cls = "" if item.cls is None else f"{item.cls.__name__}."
+    # Parameter ids may contain characters that are not valid in file names.
     name = "".join(letter if letter.isalnum() or letter in "-_.[]" else "_" for letter in cls + item.name)
     return Path(item.path.parent, folder, item.path.stem, name + suffix)
 
@@ -172,6 +174,7 @@ class ImportWatcher(MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in WATCHED:
             return None
+        # The real finders locate the module; only its loader is wrapped.
         spec = next(self._specs(name, path, target), None)
         if spec is not None and spec.loader is not None:
             spec.loader = WatchingLoader(spec.loader, self._on_import)

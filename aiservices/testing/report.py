@@ -248,7 +248,7 @@ _SUMMARY_COLUMNS = ("scorer", "kind", "cases", "value", "low", "high")
 _TOTAL_COLUMNS = ("calls", "failed", "attempts", "input tokens", "output tokens", "judge tokens", "seconds")
 
 
-def _text_report(report: Report[Any]) -> str:
+def _text_report(report: Report[object]) -> str:
     scores = _text_table(_SUMMARY_COLUMNS, [_summary_cells(summary) for summary in report.summaries])
     totals = _text_table(_TOTAL_COLUMNS, [_total_cells(report)])
     cases = _text_table(
@@ -258,7 +258,7 @@ def _text_report(report: Report[Any]) -> str:
     return "\n".join([report.method, "", scores, note, "", totals, "", cases, *_error_lines(report)])
 
 
-def _print_report(report: Report[Any]) -> None:
+def _print_report(report: Report[object]) -> None:
     if find_spec("rich") is None:
         print(_text_report(report))
         return
@@ -291,14 +291,14 @@ def _summary_cells(summary: Summary) -> tuple[str, ...]:
     return summary.scorer, "rate" if summary.is_rate else "mean", str(summary.cases), value, low, high
 
 
-def _total_cells(report: Report[Any]) -> tuple[str, ...]:
+def _total_cells(report: Report[object]) -> tuple[str, ...]:
     failed = sum(outcome.error is not None for outcome in report.outcomes)
     usage = report.usage
     counts = (len(report.outcomes), failed, report.attempts, usage.input_tokens, usage.output_tokens)
     return (*map(str, counts), str(report.judge_usage.total_tokens), f"{report.seconds:.2f}")
 
 
-def _case_columns(report: Report[Any]) -> tuple[str, ...]:
+def _case_columns(report: Report[object]) -> tuple[str, ...]:
     return ("case", "answer", *report.scorers, "attempts", "tokens", "seconds")
 
 
@@ -321,7 +321,7 @@ def _score_cell(score: Score | Exception | None) -> str:
     return "failed" if isinstance(score, Exception) else _number(score)
 
 
-def _error_lines(report: Report[Any]) -> list[str]:
+def _error_lines(report: Report[object]) -> list[str]:
     return [f"{name}: {type(error).__name__}: {error}" for name, error in report.errors]
 
 
@@ -373,7 +373,7 @@ class PlotRow(NamedTuple):
     ticks: tuple[tuple[float, str], ...]
 
 
-def html_report(report: Report[Any]) -> str:
+def html_report(report: Report[object]) -> str:
     summaries = [summary for summary in report.summaries if summary.value is not None]
     rows = [_plot_row(report, summary, number) for number, summary in enumerate(summaries)]
     return _template().render(
@@ -393,7 +393,7 @@ def html_report(report: Report[Any]) -> str:
     )
 
 
-def _plot_row(report: Report[Any], summary: Summary, number: int) -> PlotRow:
+def _plot_row(report: Report[object], summary: Summary, number: int) -> PlotRow:
     assert summary.value is not None
     ticks = _ticks(*_scale(report, summary))
     low, high = ticks[0], ticks[-1]
@@ -423,7 +423,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [step * factor for factor in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
-def _scale(report: Report[Any], summary: Summary) -> tuple[float, float]:
+def _scale(report: Report[object], summary: Summary) -> tuple[float, float]:
     """Return the ends of the scale: 0 and 1, or further apart if a score or a bound lies outside."""
     scores = [outcome.scores.get(summary.scorer) for outcome in report.outcomes]
     numbers = [float(score) for score in scores if isinstance(score, (int, float))]

@@ -16,7 +16,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
 from itertools import product
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,8 @@ from output_parsers.types.node import schema_of
 from output_parsers.types.records import EnvelopeNode
 
 T = TypeVar("T")
+JsonSchema: TypeAlias = Mapping[str, Any]
+AnyParser: TypeAlias = TypeParser[Any]
 
 
 class Choices(Protocol):
@@ -68,7 +70,7 @@ _ANY_TEXT = TextFormats()
 # A schema cannot say that the keys of dict[int, …] are numbers, or what a custom validator accepts. The right
 # format is found by trial, once for each parser.
 _CANDIDATE_FORMATS = (None, "integer", "fraction", "date", "date-time", "time", "uuid", "uri", "email")
-_FORMATS_OF_PARSERS: WeakKeyDictionary[TypeParser[Any], TextFormats] = WeakKeyDictionary()
+_FORMATS_OF_PARSERS: WeakKeyDictionary[AnyParser, TextFormats] = WeakKeyDictionary()
 
 
 class ValueAndText(NamedTuple):
@@ -88,7 +90,7 @@ def value_for(parser: TypeParser[T], choices: Choices) -> T:
     return cast(T, value_and_text_for(parser, choices).value)
 
 
-def value_and_text_for(parser: TypeParser[Any], choices: Choices) -> ValueAndText:
+def value_and_text_for(parser: AnyParser, choices: Choices) -> ValueAndText:
     """Return a made-up value that the parser accepts, with its text. Raises LookupError if none is found."""
     plain = _without_encoding(parser)
     formats = _formats_for(parser, plain)
@@ -105,9 +107,7 @@ def value_and_text_for(parser: TypeParser[Any], choices: Choices) -> ValueAndTex
     )
 
 
-def _attempt(
-    parser: TypeParser[Any], plain: TypeParser[Any], choices: Choices, formats: TextFormats
-) -> ValueAndText:
+def _attempt(parser: AnyParser, plain: AnyParser, choices: Choices, formats: TextFormats) -> ValueAndText:
     """Make up one value. Raises OutputParsingError or ValueError if the parser does not accept it."""
     json_value = json_value_for(schema_of(plain.node), choices, formats)
     is_plain_text = plain.plain_text and isinstance(json_value, str)
@@ -121,7 +121,7 @@ def _attempt(
         return ValueAndText(value, text)
 
 
-def _formats_for(parser: TypeParser[Any], plain: TypeParser[Any]) -> TextFormats:
+def _formats_for(parser: AnyParser, plain: AnyParser) -> TextFormats:
     """Return the text formats that the type accepts.
 
     They are found with seeded choices, so that the result is the same for all ``Choices``.
@@ -136,7 +136,7 @@ def _formats_for(parser: TypeParser[Any], plain: TypeParser[Any]) -> TextFormats
     return formats
 
 
-def _is_accepted(parser: TypeParser[Any], plain: TypeParser[Any], formats: TextFormats) -> bool:
+def _is_accepted(parser: AnyParser, plain: AnyParser, formats: TextFormats) -> bool:
     for seed in range(_ATTEMPTS_PER_FORMAT):
         try:
             _attempt(parser, plain, SeededChoices(str(seed)), formats)
@@ -171,7 +171,7 @@ _TYPE_OF_KEYWORD = {
 }
 
 
-def json_value_for(schema: Mapping[str, Any], choices: Choices, formats: TextFormats = _ANY_TEXT) -> Json:
+def json_value_for(schema: JsonSchema, choices: Choices, formats: TextFormats = _ANY_TEXT) -> Json:
     """Return a made-up JSON value for a schema (draft 2020-12).
 
     Keywords that only exclude values, such as ``not``, are ignored: parse the value to be sure that it is
@@ -183,7 +183,7 @@ def json_value_for(schema: Mapping[str, Any], choices: Choices, formats: TextFor
 class _SchemaValues:
     """Makes up values for one schema and the schemas inside it."""
 
-    def __init__(self, root: Mapping[str, Any], choices: Choices, formats: TextFormats) -> None:
+    def __init__(self, root: JsonSchema, choices: Choices, formats: TextFormats) -> None:
         self._root = root
         self._choices = choices
         self._formats = formats
@@ -221,14 +221,14 @@ class _SchemaValues:
             return self._resolve(self._choices.one_of(options))
         return self._resolve(min(options, key=lambda option: self._height(option, ())))
 
-    def _type(self, schema: Mapping[str, Any], depth: int) -> str:
+    def _type(self, schema: JsonSchema, depth: int) -> str:
         implied = (name for keyword, name in _TYPE_OF_KEYWORD.items() if keyword in schema)
         declared = schema.get("type") or next(implied, None)
         if declared is None:
             return self._choices.one_of(("string", "integer", "boolean", "null"))
         return declared if isinstance(declared, str) else self._choices.one_of(declared)
 
-    def _of_type(self, type_name: str, schema: Mapping[str, Any], depth: int) -> Json:
+    def _of_type(self, type_name: str, schema: JsonSchema, depth: int) -> Json:
         if type_name == "object":
             return self._object(schema, depth)
         if type_name == "array":
@@ -239,7 +239,7 @@ class _SchemaValues:
             return self._number(schema, whole=type_name == "integer")
         return None if type_name == "null" else self._choices.one_of((True, False))
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Json]:
+    def _object(self, schema: JsonSchema, depth: int) -> dict[str, Json]:
         required = set(schema.get("required", ()))
         members = {
             key: self.value(member, depth + 1)
@@ -247,6 +247,7 @@ class _SchemaValues:
             if key in required or (depth < _MAX_DEPTH and self._choices.one_of((True, False)))
         }
         others = schema.get("additionalProperties", not members)
+        # Without "properties" the object is a mapping: by default its values may be anything.
         least = schema.get("minProperties", 0) - len(members)
         if others is False or ("properties" in schema and least <= 0):
             return members
@@ -258,14 +259,14 @@ class _SchemaValues:
         self._reject_if_too_few(len(members), schema.get("minProperties", 0))
         return members
 
-    def _key(self, schema: Mapping[str, Any]) -> str:
+    def _key(self, schema: JsonSchema) -> str:
         names = schema.get("propertyNames")
         if names:
             return str(self.value({"type": "string", **names}, _MAX_DEPTH))
         key_format = self._formats.keys
         return self._choices.text(1, 12) if key_format is None else FORMATS[key_format](self._choices)
 
-    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Json]:
+    def _array(self, schema: JsonSchema, depth: int) -> list[Json]:
         first = schema.get("prefixItems", [])
         items = [self.value(item, depth + 1) for item in first]
         rest = schema.get("items", not first)
@@ -277,6 +278,7 @@ class _SchemaValues:
         seen: set[str] = set()
         while size > 0 and retries > 0:
             item, retries = self.value(rest, depth + 1), retries - 1
+            # Items may be unhashable: uniqueness is decided by their JSON text.
             text = json.dumps(item, sort_keys=True, default=str)
             if not (schema.get("uniqueItems") and text in seen):
                 seen.add(text)
@@ -292,7 +294,7 @@ class _SchemaValues:
     def _size(self, least: int, most: int | None, depth: int) -> int:
         return least if depth >= _MAX_DEPTH else self._choices.size(least, most)
 
-    def _string(self, schema: Mapping[str, Any]) -> str:
+    def _string(self, schema: JsonSchema) -> str:
         least, most = schema.get("minLength", 0), schema.get("maxLength")
         if "pattern" in schema:
             text = ""
@@ -305,7 +307,7 @@ class _SchemaValues:
         make = FORMATS.get(schema.get("format", self._formats.others))
         return self._choices.text(least, most) if make is None else make(self._choices)
 
-    def _number(self, schema: Mapping[str, Any], *, whole: bool) -> int | float | Decimal:
+    def _number(self, schema: JsonSchema, *, whole: bool) -> int | float | Decimal:
         low, high = _bounds(schema)
         step = schema.get("multipleOf")
         if step is not None:
@@ -348,11 +350,11 @@ class _SchemaValues:
         return 1 + max((self._height(part, inside) for part in parts), default=0)
 
 
-def _without(schema: Mapping[str, Any], *keywords: str) -> dict[str, Any]:
+def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
-def _merge(one: Any, other: Mapping[str, Any]) -> Any:
+def _merge(one: Any, other: JsonSchema) -> Any:
     """Return one schema that demands what both demand; their properties are united."""
     if not isinstance(one, Mapping):
         return other or one
@@ -363,7 +365,7 @@ def _merge(one: Any, other: Mapping[str, Any]) -> Any:
     return merged
 
 
-def _bounds(schema: Mapping[str, Any]) -> tuple[Any, Any]:
+def _bounds(schema: JsonSchema) -> tuple[Any, Any]:
     """Return the smallest and the largest valid number, or None where there is no bound."""
     whole = schema.get("type") == "integer"
     low, high = schema.get("minimum"), schema.get("maximum")
@@ -445,6 +447,7 @@ class SeededChoices:
             low = 0.0 if high is None or high >= 0 else high - 100.0
         high = low + 100.0 if high is None else high
         number = self._random.uniform(low, high)
+        # Two digits read well in tests, unless the range is narrower than that.
         rounded = round(number, 2)
         return rounded if low <= rounded <= high else number
 
@@ -546,6 +549,7 @@ class _PatternWriter:
             return chr(operand)
         if opcode == "RANGE":
             low, high = operand
+            # A range may span all of Unicode; its first characters are enough.
             return "".join(map(chr, range(low, min(high, low + 200) + 1)))
         return _CHARACTERS_OF_CATEGORY.get(str(operand), _CHARACTERS)
 

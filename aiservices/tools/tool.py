@@ -146,7 +146,7 @@ class ToolErrors(NamedTuple):
 class ToolProvider(Protocol):
     """An object that chooses the tools of each call."""
 
-    def tools(self, invocation: Any) -> Iterable[ToolSource]:
+    def tools(self, invocation: object) -> Iterable[ToolSource]:
         """Return the tools for a call; ``invocation`` is an ``aiservices.interceptors.Invocation``."""
 
 
@@ -202,7 +202,7 @@ def tool(
     return decorate if function is None else decorate(function)
 
 
-def tools_of(source: ToolSource, namespace: Mapping[str, Any] | None = None) -> list[Tool]:
+def tools_of(source: ToolSource, namespace: Mapping[str, object] | None = None) -> list[Tool]:
     """Return the tools of a function or an object.
 
     ``namespace`` holds local names that string annotations may use. Raises ToolDefinitionError if there are
@@ -269,7 +269,9 @@ def _cached_parameters(function: FunctionType, bound: bool, name: str, docs: str
     return _parameters(called, called, name, docs, {})
 
 
-def _parameters(function: Any, inner: Any, name: str, docs: str, namespace: Mapping[str, Any]) -> Parameters:
+def _parameters(
+    function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
+) -> Parameters:
     try:
         fields, injected = tool_parameters(function, inner, name, docs, namespace)
         record: Any = _make_typed_dict(f"{name}_arguments", fields)

@@ -100,7 +100,7 @@ def plan_toolbox(
     is_async: bool,
     qualname: str,
     problems: list[DefinitionProblem],
-    namespace: Mapping[str, Any] | None = None,
+    namespace: Mapping[str, object] | None = None,
 ) -> Toolbox | None:
     """Return the toolbox of a method; None if it has no tools. Adds what is wrong to ``problems``.
 
@@ -132,7 +132,7 @@ def plan_toolbox(
 
 
 def make_toolbox(
-    sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, Any] | None = None
+    sources: Sequence[ToolSource], limits: ToolLimits, namespace: Mapping[str, object] | None = None
 ) -> Toolbox:
     """Return the toolbox for functions, objects and providers. Raises ToolDefinitionError."""
     providers = tuple(source for source in sources if _is_provider(source))

@@ -128,7 +128,7 @@ def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
     return _KeyCountPlan(always, tuple(per_item))
 
 
-def _contains_type_name(output_type: Any) -> bool:
+def _contains_type_name(output_type: object) -> bool:
     """Return True if a type is given as a string, which pydantic would look up in the wrong module."""
     if get_origin(output_type) is Literal:
         return False
@@ -137,7 +137,7 @@ def _contains_type_name(output_type: Any) -> bool:
     return isinstance(output_type, (str, ForwardRef)) or any(map(_contains_type_name, get_args(output_type)))
 
 
-def _strict_schema(schema: Any) -> Any:
+def _strict_schema(schema: object) -> Any:
     """Return a copy of a core schema in which every part is strict and every float is finite."""
     if isinstance(schema, list):
         return [_strict_schema(item) for item in schema]

@@ -292,7 +292,7 @@ class TypeParser(Generic[T]):
         raise ValueError(message)
 
 
-def _difference_message(value: Any, again: Any) -> str:
+def _difference_message(value: object, again: object) -> str:
     """Return the message that names the first part of a value that is not read back as it was written."""
     path, part, other = first_difference(value, again)
     if path == "$":

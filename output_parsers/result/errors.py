@@ -78,7 +78,7 @@ class UnsupportedTypeError(TypeError):
 
 # By default an exception is unpickled by calling its class with ``args``, which hold only the message.
 # The constructors above need more than that.
-def _restore_error(cls: type[Exception], args: tuple[Any, ...], state: dict[str, Any]) -> Exception:
+def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, Any]) -> Exception:
     """Recreate a pickled error without calling its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)

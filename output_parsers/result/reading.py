@@ -241,7 +241,7 @@ def strict_equal(one: Any, other: Any) -> bool:
     )
 
 
-def first_difference(one: Any, other: Any, path: str = "$") -> tuple[str, Any, Any]:
+def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
     """Return the path of the first part in which two values differ, and that part of both values."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
@@ -269,7 +269,7 @@ def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
     return all(strict_equal(key, other_keys[key]) for key in one)
 
 
-def _field_names(cls: Any) -> Sequence[str] | None:
+def _field_names(cls: object) -> Sequence[str] | None:
     """Return the names of the fields of a record class; None for other classes."""
     for attribute in ("__pydantic_fields__", "__dataclass_fields__", "__struct_fields__"):
         names = getattr(cls, attribute, None)

@@ -169,8 +169,8 @@ class Builder:
             self.start_member(key)
             self.add_value(value)
 
-    def add_unreadable(self, shown: str) -> None:
-        """Add a string that cannot be read. ``shown`` is the part that was shown."""
+    def add_unreadable(self, visible_text: str) -> None:
+        """Add a string that cannot be read. ``visible_text`` is the part that was shown."""
 
     def child_builder(self, bracket: str) -> Builder:
         """Return a builder for the next member, which is a container."""
@@ -234,7 +234,7 @@ class JsonBuilder(Builder):
         except JsonSyntaxError:  # a repeated key with another value
             self._is_invalid = True
 
-    def add_unreadable(self, shown: str) -> None:
+    def add_unreadable(self, visible_text: str) -> None:
         self._is_invalid = True
 
     def child_builder(self, bracket: str) -> Builder:
@@ -286,10 +286,10 @@ class MemberBuilder(Builder, ABC):
             cursor.union_cache.clear()
         self._show(result, is_valid=True)
 
-    def add_unreadable(self, shown: str) -> None:
+    def add_unreadable(self, visible_text: str) -> None:
         self._is_invalid = True
         if self._spec is not None and self._spec.shows_partial_text:
-            self._show(shown, is_valid=False)
+            self._show(visible_text, is_valid=False)
 
     def child_builder(self, bracket: str) -> Builder:
         return _IGNORING if self._spec is None else self._spec.make_builder(bracket, self._cursor)
@@ -311,9 +311,9 @@ class MemberBuilder(Builder, ABC):
         if value is INVALID:
             # what was shown of it while it was open stays visible
             self._is_invalid = True
-            shown = child.view(child.size, NO_TAIL)
-            if shown is not None:
-                self._show(shown, is_valid=False)
+            view = child.view(child.size, NO_TAIL)
+            if view is not None:
+                self._show(view, is_valid=False)
         elif child.returns_json:
             self.add_value(value)
         else:

@@ -222,10 +222,13 @@ class BuilderFactory:
         def make(values: dict[object, object], extras: dict[str, Json], cursor: Cursor) -> object:
             if not required <= values.keys():
                 raise cursor.failure("a required field is missing", {})
-            given = {key: values[name] for name, key in keys if name in values}
+            arguments = {key: values[name] for name, key in keys if name in values}
             if extras:
-                given = {**{key: AnyNode().read(value, cursor) for key, value in extras.items()}, **given}
-            return _apply(checks, node.make(given, {}, cursor), cursor)
+                arguments = {
+                    **{key: AnyNode().read(value, cursor) for key, value in extras.items()},
+                    **arguments,
+                }
+            return _apply(checks, node.make(arguments, {}, cursor), cursor)
 
         return ObjectPlan(names, specs, find_spec, make, record.extra)
 
@@ -284,8 +287,8 @@ class TaggedUnionBuilder(Builder):
     def child_builder(self, bracket: str) -> Builder:
         return self._builder.child_builder(bracket)
 
-    def add_unreadable(self, shown: str) -> None:
-        self._builder.add_unreadable(shown)
+    def add_unreadable(self, visible_text: str) -> None:
+        self._builder.add_unreadable(visible_text)
 
     def add_built(self, child: Builder) -> None:
         self._builder.add_built(child)
@@ -336,8 +339,8 @@ class EnvelopeBuilder(Builder):
     def add_value(self, value: Json) -> None:
         self._choose().add_value(value)
 
-    def add_unreadable(self, shown: str) -> None:
-        self._choose().add_unreadable(shown)
+    def add_unreadable(self, visible_text: str) -> None:
+        self._choose().add_unreadable(visible_text)
 
     def child_builder(self, bracket: str) -> Builder:
         return self._choose().child_builder(bracket)

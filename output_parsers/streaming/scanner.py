@@ -131,8 +131,8 @@ class IncrementalScanner:
             return self._scan_comment(position)
         text = self._text
         if not self.stack:
-            position, found = self._finder.find(text, position)
-            if found:
+            position, is_root = self._finder.find(text, position)
+            if is_root:
                 return self._open(text[position], position)
             self._needs_more = True
             return position

@@ -170,7 +170,7 @@ class CodecBuilder:
         if EXTERNAL in merged.plain:
             self.findings.give_up(location, f"a reference out of the document ({merged.plain[EXTERNAL]})")
             return self.any_json(location, [])
-        remarks = [f"all that is said of {keyword}" for keyword in merged.unmerged]
+        remarks = [f"all values of {keyword} apply" for keyword in merged.unmerged]
         for keyword in merged.unmerged:
             self.findings.add(location, keyword, ENFORCED_LATER)
         if not merged.choices:  # otherwise each branch may evaluate properties
@@ -314,7 +314,7 @@ _TUPLE_REMARK = "items by their position"
 _MAX_REMARK = 300  # characters; a longer constraint does not help a model
 
 
-def describe_keyword(keyword: str, value: Any) -> str:
+def describe_keyword(keyword: str, value: object) -> str:
     """Describe a keyword and its value in words, for example ``"at most 3 items"``."""
     if keyword == "uniqueItems":
         return "no item twice"

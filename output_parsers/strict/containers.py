@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..result.reading import Cursor, Json, describe_value, dump_json
 from ..types.node import JsonSchema
@@ -42,7 +42,7 @@ class ListCodec(Codec):
         keywords: The bounds of the length that are sent.
     """
 
-    def __init__(self, item: Codec, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, item: Codec, keywords: Mapping[str, object]) -> None:
         self.item = item
         self.keywords = keywords
 
@@ -82,7 +82,7 @@ class NativeTupleCodec(ListCodec):
         first: The codecs of the positional items. ``item`` is the codec of the items after them.
     """
 
-    def __init__(self, first: Sequence[Codec], rest: Codec, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, first: Sequence[Codec], rest: Codec, keywords: Mapping[str, object]) -> None:
         super().__init__(rest, keywords)
         self.first = tuple(first)
 
@@ -222,7 +222,7 @@ class PairsCodec(Codec):
 
     is_identity = False
 
-    def __init__(self, key: Codec, value: Codec, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, key: Codec, value: Codec, keywords: Mapping[str, object]) -> None:
         self.key = key
         self.value = value
         self.keywords = keywords

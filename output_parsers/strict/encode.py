@@ -514,7 +514,7 @@ class EncodedNode(Node[T]):
             message = "it can be read in more than one way: with its encoding and without"
             raise Ambiguity(Problem(cursor.path, message, describe_value(reply)))
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return self.encoding.encode(self.inner.write(value))
 
     def read_text(self, text: str, cursor: Cursor) -> T:
@@ -603,7 +603,7 @@ def schema_hint(schema: JsonSchema) -> str:
     return _hint(schema, schema.get("$defs", {}), frozenset())
 
 
-def _hint(schema: Any, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
+def _hint(schema: object, definitions: dict[str, JsonSchema], entered: frozenset[str]) -> str:
     """Describe one part of a schema for a prompt."""
     if not isinstance(schema, dict) or not schema:
         return _ANY

@@ -214,9 +214,9 @@ def _reference_target(root: JsonSchema, reference: str) -> JsonSchema:
 def _child_schema(part: JsonSchema, step: str | int) -> JsonSchema | None:
     """Return the schema of a member or an item. None if it is not known."""
     if isinstance(step, str):
-        known: JsonSchema | None = part.get("properties", {}).get(step)
+        member: JsonSchema | None = part.get("properties", {}).get(step)
         others = part.get("additionalProperties")
-        return known if known is not None else others if isinstance(others, dict) else None
+        return member if member is not None else others if isinstance(others, dict) else None
     prefix = part.get("prefixItems", ())
     items = prefix[step] if step < len(prefix) else part.get("items")
     return items if isinstance(items, dict) else None

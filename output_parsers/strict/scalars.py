@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, partial
-from typing import Any
 
 from ..json.reader import read_exact
 from ..json.result import JsonSyntaxError
@@ -42,7 +41,7 @@ class ScalarCodec(Codec):
         keywords: The bounds that are sent with it.
     """
 
-    def __init__(self, kind: str, keywords: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, keywords: Mapping[str, object]) -> None:
         self.kind = kind
         self.keywords = keywords
 

@@ -226,7 +226,7 @@ class SchemaDocument:
             return None
         return pointer if isinstance(node, (dict, bool)) else None
 
-    def _modernize(self, node: Any, base: str) -> Any:
+    def _modernize(self, node: object, base: str) -> Any:
         """Rewrite a schema as draft 2020-12, with its references as pointers."""
         if not isinstance(node, dict):
             return node
@@ -248,7 +248,7 @@ class SchemaDocument:
             del schema["required"]
         return _modernize_arrays(_modernize_bounds(schema))
 
-    def _modernize_value(self, key: str, value: Any, base: str) -> Any:
+    def _modernize_value(self, key: str, value: object, base: str) -> Any:
         if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
             return {name: self._modernize(part, base) for name, part in value.items()}
         if (key in _LISTS_OF_SCHEMAS or key == "items") and isinstance(value, list):
@@ -376,8 +376,8 @@ def kinds_of(types: str | list[str]) -> set[str]:
     named = {types} if isinstance(types, str) else set(types)
     if "any" in named:  # draft 3
         named |= set(KINDS)
-    known = named & {*KINDS, "integer"}
-    return known - {"integer"} if "number" in known else known
+    supported = named & {*KINDS, "integer"}
+    return supported - {"integer"} if "number" in supported else supported
 
 
 def kind_order(kind: str) -> int:

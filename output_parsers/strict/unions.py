@@ -289,13 +289,13 @@ def _object_keys(codec: Codec) -> tuple[dict[str, Codec], frozenset[str], bool] 
     if isinstance(codec, WrapperCodec):
         return {codec.key: codec.inner}, frozenset((codec.key,)), False
     if isinstance(codec, TupleCodec):
-        known: dict[str, Codec] = dict(zip(codec.keys, codec.items, strict=True))
-        known |= {} if codec.rest is None else {"rest": codec.rest}
-        return known, frozenset(known), False
+        codecs: dict[str, Codec] = dict(zip(codec.keys, codec.items, strict=True))
+        codecs |= {} if codec.rest is None else {"rest": codec.rest}
+        return codecs, frozenset(codecs), False
     if isinstance(codec, ObjectCodec):
-        known = {key: field.codec for key, field in codec.fields.items()}
-        known |= {extra.name: extra.pairs for extra in codec.extras}
-        return known, frozenset(codec.required), codec.rest is not None
+        codecs = {key: field.codec for key, field in codec.fields.items()}
+        codecs |= {extra.name: extra.pairs for extra in codec.extras}
+        return codecs, frozenset(codec.required), codec.rest is not None
     return None
 
 

@@ -88,7 +88,7 @@ def run_page(
     folder: Path,
     foreign: Sequence[str] = (),
 ) -> PageRun:
-    """Run the blocks of a page in ``folder``, except those whose title is in ``foreign`` (other libraries)."""
+    """Run the blocks of a page in ``folder``, except those with a title in ``foreign`` (other libraries)."""
     page_run = PageRun()
     script = iter(replies)
     _answer_with(script, page_run, monkeypatch)

@@ -309,7 +309,7 @@ class _LifoPool:
         self._maxsize = maxsize
         self._idle: deque[Any] = deque()
 
-    def put(self, connection: Any, block: bool = False) -> None:
+    def put(self, connection: object, block: bool = False) -> None:
         if len(self._idle) >= self._maxsize:
             raise Full
         self._idle.append(connection)

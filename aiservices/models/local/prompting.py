@@ -308,7 +308,7 @@ _FORMAT_PATTERNS = {
 _DATA_KEYWORDS = ("const", "default", "enum", "examples")
 
 
-def with_time_patterns(schema: Any) -> Any:
+def with_time_patterns(schema: object) -> Any:
     """Return a JSON Schema with patterns instead of the formats ``time`` and ``date-time``, at all depths."""
     if isinstance(schema, list):
         return [with_time_patterns(part) for part in schema]
