@@ -192,4 +192,5 @@ def test_cost_is_linear_in_the_items() -> None:
         assert reader.finish() == []
         return time.process_time() - began
 
-    assert spent(5000) < 25 * max(spent(500), 0.005)
+    # the best of three, because the machine may be busy
+    assert min(spent(5000) for _ in range(3)) < 25 * max(min(spent(500) for _ in range(3)), 0.005)
