@@ -1,4 +1,4 @@
-"""Runs the command line within the process, with what it prints, and leaves no module behind."""
+"""Fixtures that run the command line in this process, and a module with services."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from aiservices.cli.main import application
 ROOT = Path(__file__).parents[3]
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
+class CommandResult(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
 
-CommandRun = Callable[..., Ended]
+CommandRun = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
-    """Runs a command in the folder of the project, or where the test has gone."""
+    """Runs a command in the folder of the project, or in the current folder of the test."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "path", [*sys.path])
     known = set(sys.modules)
 
-    def runs(*arguments: str, stdin: str = "") -> Ended:
-        ended = CliRunner().invoke(
+    def runs(*arguments: str, stdin: str = "") -> CommandResult:
+        result = CliRunner().invoke(
             application, arguments, input=stdin, prog_name="aiservices", catch_exceptions=False
         )
-        return Ended(ended.exit_code, ended.stdout, ended.stderr)
+        return CommandResult(result.exit_code, result.stdout, result.stderr)
 
     yield runs
     for name in set(sys.modules) - known:
@@ -49,7 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandRun]:
 
 @pytest.fixture
 def shop(run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the module ``shop``, and the command line in it."""
+    """A folder with the module ``shop``, which is the current folder."""
     (tmp_path / "shop.py").write_text(SHOP, "utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -120,7 +120,7 @@ class Shop(Protocol):
     def sell(self, what: str, till: Annotated[Any, ToolContext]) -> str: ...
 
 
-class Told(Protocol):
+class Detailed(Protocol):
     @user_message("{{text}}")
     def price(self, text: str) -> Decimal: ...
 
@@ -155,25 +155,25 @@ class Told(Protocol):
     def growing_async(self, text: str) -> AsyncStream[Order]: ...
 
 
-def _says(reply: str) -> Told:
-    return create(Told, ScriptedChatModel([reply] * 9), retry=None)
+def _says(reply: str) -> Detailed:
+    return create(Detailed, ScriptedChatModel([reply] * 9), retry=None)
 
 
 priced = _says('{"value": "19.90"}')
-told = _says('{"article": "lamp", "price": "1234567890.12345678901234567890"}')
+detailed = _says('{"article": "lamp", "price": "1234567890.12345678901234567890"}')
 loose = _says('```json\\n{"article": "lamp", "price": 40}\\n```')
 listed = _says('{"value": [{"article": "lamp", "price": "1.50"}, {"article": "desk"}]}')
 items = _says('{"value": [{"article": "lamp", "price": 1.50}, {"article": "desk", "price": 2}]}')
 spoken = _says("Once upon a time.")
-ended = create(Told, ScriptedChatModel([]))
+result = create(Detailed, ScriptedChatModel([]))
 echo = create(Shop, ScriptedChatModel(lambda request: request.messages[-1].text), tools=[stock])
 
 
-def made(model: Any = None) -> Told:
-    return create(Told, model)
+def made(model: Any = None) -> Detailed:
+    return create(Detailed, model)
 
 
-def scripted_one() -> Told:
+def scripted_one() -> Detailed:
     return priced
 
 
@@ -181,8 +181,8 @@ def stock_of_nothing() -> int:
     return 0
 
 
-def needs(colour: str, model: Any = None) -> Told:
-    return create(Told, model)
+def needs(colour: str, model: Any = None) -> Detailed:
+    return create(Detailed, model)
 
 
 class Eye(Protocol):

@@ -26,28 +26,31 @@ RIGHT = {
 }
 
 
-def asked(run: CommandRun, **changed: str) -> str:
+def prompt_of(run: CommandRun, **changed: str) -> str:
     """The prompt that a method with arguments of all kinds was called with."""
-    ended = run("call", "shop:echo.all_kinds", *{**RIGHT, **changed}.values())
-    assert (ended.code, ended.err) == (0, "")
-    return ended.out.removesuffix("\n")
+    result = run("call", "shop:echo.all_kinds", *{**RIGHT, **changed}.values())
+    assert (result.code, result.err) == (0, "")
+    return result.out.removesuffix("\n")
 
 
 def test_arguments_are_read_as_the_types_of_their_parameters(run: CommandRun, shop: Path) -> None:
-    assert asked(run) == '"hi"|3|1.5|2026-05-04|small|a, b|{"article": "lamp", "price": "1.50"}|none|false'
+    assert (
+    assert prompt_of(run) == expected
+        prompt_of(run) == '"hi"|3|1.5|2026-05-04|small|a, b|{"article": "lamp", "price": "1.50"}|none|false'
+    )
 
 
 def test_text_stays_text_and_json_is_json_after_a_colon(run: CommandRun, shop: Path) -> None:
-    assert asked(run, text="text=12", note="note=null", flag="flag=true").endswith("|null|true")
-    assert asked(run, text="text=12", note="note:=null").startswith("12|")
-    assert asked(run, note="note:=null").endswith("|none|false")
+    assert prompt_of(run, text="text=12", note="note=null", flag="flag=true").endswith("|null|true")
+    assert prompt_of(run, text="text=12", note="note:=null").startswith("12|")
+    assert prompt_of(run, note="note:=null").endswith("|none|false")
     assert run("call", "shop:echo.text_or_int", "either=42").out == "str\n"
     assert run("call", "shop:echo.text_or_int", "either:=42").out == "int\n"
 
 
 def test_a_list_may_be_given_item_by_item(run: CommandRun, shop: Path) -> None:
-    assert "|one, [two]|" in asked(run, tags="tags=one", more="tags=[two]")
-    assert "|one|" in asked(run, tags="tags=one")
+    assert "|one, [two]|" in prompt_of(run, tags="tags=one", more="tags=[two]")
+    assert "|one|" in prompt_of(run, tags="tags=one")
     assert run("call", "shop:echo.join", "words=a", "words=[b]").out == "Join a, [b].\n"
     assert run("call", "shop:echo.join", 'words:=["a", "b"]').out == "Join a, b.\n"
     assert run("call", "shop:echo.join").out == "Join .\n"
@@ -65,7 +68,7 @@ def test_an_argument_that_may_be_a_text_or_a_list_is_a_text_if_given_once(
 def test_files_and_standard_input_give_values(run: CommandRun, shop: Path) -> None:
     (shop / "order.json").write_text('{"article": "desk", "price": 2}\n', "utf-8")
     (shop / "letter.txt").write_text("Grüße\n\n", "utf-8")
-    assert asked(run, text="text=@letter.txt", order="order=@order.json").startswith("Grüße\n|3|")
+    assert prompt_of(run, text="text=@letter.txt", order="order=@order.json").startswith("Grüße\n|3|")
     assert run("call", "shop:echo.ask", "message=-", stdin="from afar\n").out == "from afar\n"
     assert run("call", "shop:echo.ask", "message=@@home").out == "@home\n"
 
@@ -141,17 +144,17 @@ def test_standard_input_can_be_read_for_one_argument_only(run: CommandRun, shop:
         ("priced.price", "19.90\n", "19.90\n"),
         ("priced.price_async", "19.90\n", "19.90\n"),
         (
-            "told.order",
+            "detailed.order",
             '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
             '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
         ),
         (
-            "told.growing",
+            "detailed.growing",
             '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
             '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
         ),
         (
-            "told.growing_async",
+            "detailed.growing_async",
             '{\n  "article": "lamp",\n  "price": 1234567890.12345678901234567890\n}\n',
             '{"article": "lamp", "price": 1234567890.12345678901234567890}\n',
         ),
@@ -177,12 +180,12 @@ def test_each_shape_is_printed_with_every_digit(
 
 
 def test_an_invalid_item_is_reported_among_the_others(run: CommandRun, shop: Path) -> None:
-    said = 'item 1 does not fit: $[1].price: the required field \'price\' is missing: {"article": "desk"}'
+    message = 'item 1 does not fit: $[1].price: the required field \'price\' is missing: {"article": "desk"}'
     first = '{"article": "lamp", "price": 1.50}\n'
-    assert run("call", "shop:listed.orders_or_errors", "text=x") == (0, first, f"{said}\n")
+    assert run("call", "shop:listed.orders_or_errors", "text=x") == (0, first, f"{message}\n")
     code, out, _ = run("call", "shop:listed.orders_or_errors", "text=x", "--json")
     assert (code, out.splitlines()[0] + "\n") == (0, first)
-    assert json.loads(out.splitlines()[1]) == {"error": {"type": "ItemError", "message": said}}
+    assert json.loads(out.splitlines()[1]) == {"error": {"type": "ItemError", "message": message}}
 
 
 def test_the_details_go_to_standard_error(run: CommandRun, shop: Path) -> None:
@@ -200,10 +203,10 @@ def test_the_details_go_to_standard_error(run: CommandRun, shop: Path) -> None:
 def test_the_details_of_an_interface_are_known_for_each_shape(
     run: CommandRun, shop: Path, method: str
 ) -> None:
-    ended = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose")
-    assert ended.code == 0
-    assert "\nattempt 1: fake, " in ended.err
-    as_json = run("call", f"shop:Told.{method}", "text=x", "--model", "fake", "--verbose", "--json")
+    result = run("call", f"shop:Detailed.{method}", "text=x", "--model", "fake", "--verbose")
+    assert result.code == 0
+    assert "\nattempt 1: fake, " in result.err
+    as_json = run("call", f"shop:Detailed.{method}", "text=x", "--model", "fake", "--verbose", "--json")
     assert json.loads(as_json.out.splitlines()[-1])["account"]["model"] == "fake"
 
 
@@ -215,25 +218,25 @@ def test_unknown_details_are_reported_as_unknown(run: CommandRun, shop: Path) ->
 
 
 def test_a_failed_call_ends_with_1_and_no_traceback(run: CommandRun, shop: Path) -> None:
-    said = (
-        'Told.order: cannot read the reply: $: expected an object (Order), found "Once upon a time." '
+    message = (
+        'Detailed.order: cannot read the reply: $: expected an object (Order), found "Once upon a time." '
         "(the reply: 'Once upon a time.')"
     )
-    assert run("call", "shop:spoken.order", "text=x") == (1, "", f"error: {said}\n")
+    assert run("call", "shop:spoken.order", "text=x") == (1, "", f"error: {message}\n")
     code, out, err = run("call", "shop:spoken.order", "text=x", "--json")
-    assert (code, err) == (1, f"error: {said}\n")
-    assert json.loads(out) == {"error": {"type": "ServiceOutputError", "message": said}}
+    assert (code, err) == (1, f"error: {message}\n")
+    assert json.loads(out) == {"error": {"type": "ServiceOutputError", "message": message}}
 
 
 def test_debug_shows_the_traceback(run: CommandRun, shop: Path) -> None:
     code, _, err = run("call", "shop:spoken.order", "text=x", "--debug")
     assert code == 1
     assert err.startswith("Traceback (most recent call last):\n")
-    assert "\nerror: Told.order: cannot read the reply: " in err
+    assert "\nerror: Detailed.order: cannot read the reply: " in err
 
 
 def test_an_error_of_the_program_is_reported_with_its_type(run: CommandRun, shop: Path) -> None:
-    assert run("call", "shop:ended.price", "text=x") == (
+    assert run("call", "shop:result.price", "text=x") == (
         1,
         "",
         "error: LookupError: the script of scripted is at its end after 0 replies (--debug shows where)\n",
@@ -241,10 +244,10 @@ def test_an_error_of_the_program_is_reported_with_its_type(run: CommandRun, shop
 
 
 def test_a_missing_api_key_is_reported(run: CommandRun) -> None:
-    ended = run(
+    result = run(
         "call", "samples.sentiment:SentimentAnalyzer.is_positive", "text=x", "-m", "openai:gpt-5-mini"
     )
-    assert ended == (
+    assert result == (
         1,
         "",
         "error: openai:gpt-5-mini: no API key; set OPENAI_API_KEY or pass api_key\n",
@@ -273,9 +276,9 @@ def test_a_specialized_generic_interface_has_the_types_of_its_arguments(run: Com
     assert run("call", "shop:Found", "text=x", "known=y", "-m", "fake").err == (
         'error: Finder.find(text: str, known: T) -> T\n  - known: expected an integer, found "y"\n'
     )
-    ended = run("call", "shop:Found", "text=x", "known=3", "-m", "fake")
-    assert ended.code == 0
-    assert isinstance(json.loads(ended.out), int)
+    result = run("call", "shop:Found", "text=x", "known=3", "-m", "fake")
+    assert result.code == 0
+    assert isinstance(json.loads(result.out), int)
 
 
 def test_ctrl_c_ends_the_command_without_a_traceback(run: CommandRun, shop: Path) -> None:

@@ -1,4 +1,4 @@
-"""A value that grows is shown on a terminal, and taken away when it is whole."""
+"""A streamed value is shown on a terminal and erased at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Guide(Protocol):
     def city(self, name: str) -> Stream[City]: ...
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City]:
+def show_city(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City]:
     written = StringIO()
     console = Console(file=written, force_terminal=terminal, width=60, _environ={"TERM": "xterm"})
     monkeypatch.setattr("aiservices.cli.call.stdout_console", lambda: console)
@@ -34,10 +34,10 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[str, City
 
 
 def test_a_terminal_shows_the_value_while_it_is_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    text, city = shown(monkeypatch, terminal=True)
+    text, city = show_city(monkeypatch, terminal=True)
     assert '"people": 8' in text
     assert city == City("New York", 8)
 
 
 def test_a_pipe_gets_nothing_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, terminal=False) == ("", City("New York", 8))
+    assert show_city(monkeypatch, terminal=False) == ("", City("New York", 8))

@@ -25,11 +25,11 @@ def test_the_page_has_one_module_and_commands() -> None:
     assert len(COMMANDS) == 5
 
 
-@pytest.mark.parametrize(("command", "shown"), COMMANDS)
+@pytest.mark.parametrize(("command", "expected"), COMMANDS)
 def test_each_command_prints_what_follows_it(
-    run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, shown: str
+    run: CommandRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, expected: str
 ) -> None:
     (tmp_path / "desk.py").write_text(BLOCKS[0][1], "utf-8")
     monkeypatch.chdir(tmp_path)
-    ended = run(*shlex.split(command))
-    assert ended.out + ended.err == shown
+    result = run(*shlex.split(command))
+    assert result.out + result.err == expected

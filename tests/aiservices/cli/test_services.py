@@ -28,9 +28,8 @@ def test_the_error_for_a_missing_module_suggests_a_similar_one(run: CommandRun, 
 
 
 def test_the_error_for_a_missing_service_lists_the_services(run: CommandRun, shop: Path) -> None:
-    names = (
-        "Shop, Told, priced, told, loose, listed, items, spoken, ended, echo, Eye, Loops, Quiet, Wrong, Open"
-    )
+    names = "Shop, Detailed, priced, detailed, loose, listed, items, "
+        "spoken, result, echo, Eye, Loops, Quiet, Wrong, Open"
     assert error(run, "shop:Shp") == "shop has no Shp; did you mean Shop?"
     assert error(run, "shop:xyzzy").startswith(f"shop has no xyzzy; there are: {names}")
     assert error(run, "shop:SOMETHING").startswith(
@@ -52,8 +51,8 @@ def test_the_error_for_a_missing_method_suggests_a_similar_one(run: CommandRun) 
 
 
 def test_a_model_is_refused_for_a_service_that_cannot_use_it(run: CommandRun, shop: Path) -> None:
-    assert error(run, "shop:told", "-m", "fake") == (
-        "told is a service that already has a model; leave --model out, or name its interface"
+    assert error(run, "shop:detailed", "-m", "fake") == (
+        "detailed is a service that already has a model; leave --model out, or name its interface"
     )
     assert (
         error(run, "shop:scripted_one", "-m", "fake")

@@ -103,13 +103,13 @@ def test_a_target_may_be_a_file(run: CommandRun) -> None:
 
 
 def test_all_methods_of_a_service_are_shown_without_a_name(run: CommandRun) -> None:
-    shown = run("show", "samples.sentiment:SentimentAnalyzer").out
-    heads = [line for line in shown.splitlines() if line.startswith("SentimentAnalyzer.")]
+    output = run("show", "samples.sentiment:SentimentAnalyzer").out
+    heads = [line for line in output.splitlines() if line.startswith("SentimentAnalyzer.")]
     assert heads == [
         "SentimentAnalyzer.is_positive(text: str) -> bool",
         "SentimentAnalyzer.sentiment_of(text: str) -> Sentiment",
     ]
-    assert shown.endswith(f"\n\n{SENTIMENT}")
+    assert output.endswith(f"\n\n{SENTIMENT}")
 
 
 def test_media_have_placeholders_at_their_positions(run: CommandRun) -> None:
@@ -121,16 +121,16 @@ def test_defaults_are_shown_and_messages_have_placeholders(run: CommandRun, shop
 
 
 def test_a_structured_prompt_is_shown_by_its_template(run: CommandRun) -> None:
-    shown = run("show", "samples.service.clerk:Clerk.recipe").out
+    output = run("show", "samples.service.clerk:Clerk.recipe").out
     assert (
         "[user]\nCreate a recipe of a {{request.dish}} that can be prepared using only "
         "{{request.ingredients}}.\n"
-    ) in shown
+    ) in output
 
 
 def test_given_values_are_in_the_prompt(run: CommandRun) -> None:
-    shown = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
-    assert [message["text"] for message in json.loads(shown.out)[0]["messages"]] == [
+    output = run("show", "samples.preview_prompt:Postmaster", "company=Harper", "--json")
+    assert [message["text"] for message in json.loads(output.out)[0]["messages"]] == [
         "You sort the mail of Harper.",
         "How urgent is this letter?\n\nLetter: {{letter}}",
     ]
@@ -152,16 +152,16 @@ def test_a_template_with_arithmetic_needs_values(run: CommandRun, shop: Path) ->
 
 
 def test_a_service_of_the_program_is_shown_with_its_model_and_tools(run: CommandRun, shop: Path) -> None:
-    shown = run("show", "shop:echo.order").out
-    assert "\nmodel: scripted\n" in shown
-    assert '\n[tool stock, strict]\nHow many there are.\n{\n  "type": "object",\n' in shown
+    output = run("show", "shop:echo.order").out
+    assert "\nmodel: scripted\n" in output
+    assert '\n[tool stock, strict]\nHow many there are.\n{\n  "type": "object",\n' in output
 
 
 def test_the_strategy_depends_on_the_model(run: CommandRun) -> None:
-    shown = run(
+    output = run(
         "show", "samples.sentiment:SentimentAnalyzer.is_positive", "--model", "ollama:qwen3", "--json"
     )
-    (method,) = json.loads(shown.out)
+    (method,) = json.loads(output.out)
     assert (method["model"], method["strategy"], method["strict"]) == ("ollama:qwen3", "json_schema", False)
 
 
@@ -173,8 +173,8 @@ def test_the_model_of_the_environment_variable_is_shown(
 
 
 def test_json_has_all_details_of_a_method(run: CommandRun) -> None:
-    shown = run("show", "samples.streaming_record:Guide", "--json")
-    (method,) = json.loads(shown.out)
+    output = run("show", "samples.streaming_record:Guide", "--json")
+    (method,) = json.loads(output.out)
     schema = method.pop("schema")
     assert list(schema["properties"]) == ["name", "population", "sights"]
     assert method == {
@@ -206,11 +206,11 @@ def test_json_has_all_details_of_a_method(run: CommandRun) -> None:
 
 
 def test_options_are_shown_without_headers(run: CommandRun, shop: Path) -> None:
-    shown = run("show", "shop:Shop.several").out
-    assert "\nmodel: openai:gpt-5-mini\noptions: temperature=0.5\nstrategy: text " in shown
+    output = run("show", "shop:Shop.several").out
+    assert "\nmodel: openai:gpt-5-mini\noptions: temperature=0.5\nstrategy: text " in output
     as_json = run("show", "shop:Shop.several", "--json").out
     assert json.loads(as_json)[0]["options"] == {"temperature": 0.5}
-    assert "secret" not in shown + as_json
+    assert "secret" not in output + as_json
 
 
 def test_output_of_the_imported_module_goes_to_standard_error(run: CommandRun, shop: Path) -> None:
@@ -226,7 +226,8 @@ def test_all_problems_of_a_definition_are_reported(run: CommandRun, shop: Path) 
         "",
         "error: 2 problems:\n"
         "  - Wrong.sell: the prompt uses {{whta}}, but the parameters are: what; did you mean what?\n"
-        "  - Wrong.untold: it has no prompt and several arguments (a, b); write the prompt with @user_message\n",
+        "  - Wrong.untold: it has no prompt and several arguments (a, b); write the "
+        "prompt with @user_message\n",
     )
 
 

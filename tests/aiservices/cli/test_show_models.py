@@ -56,22 +56,22 @@ def test_every_built_in_provider_is_listed() -> None:
 
 
 def test_models_are_listed_without_the_values_of_variables(run: CommandRun, pulled: Path) -> None:
-    ended = run("models")
-    assert ended == (0, LISTED.format(smollm2=pulled), "")
-    assert "secret" not in ended.out
+    result = run("models")
+    assert result == (0, LISTED.format(smollm2=pulled), "")
+    assert "secret" not in result.out
 
 
 def test_json_has_the_same_content(run: CommandRun, pulled: Path) -> None:
     code, out, _ = run("models", "--json")
-    told = json.loads(out)
+    data = json.loads(out)
     assert code == 0
-    assert told["providers"][0] == {
+    assert data["providers"][0] == {
         "name": "openai",
         "written": "openai:NAME",
         "variables": {"OPENAI_API_KEY": True, "OPENAI_BASE_URL": False},
     }
-    assert told["default_is_set"] is True
-    assert told["embedded"]["weights"][2] == {
+    assert data["default_is_set"] is True
+    assert data["embedded"]["weights"][2] == {
         "name": "smollm2",
         "aliases": [],
         "bytes": 98_362_432,
@@ -79,7 +79,7 @@ def test_json_has_the_same_content(run: CommandRun, pulled: Path) -> None:
         "licence": "Apache-2.0",
         "path": str(pulled),
     }
-    assert told["embedded"]["weights"][0]["path"] is None
+    assert data["embedded"]["weights"][0]["path"] is None
 
 
 def test_a_missing_runtime_is_reported(

@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def silent() -> ScriptedChatModel:
-    """A model that must not be asked."""
+    """A model that must not be called."""
     return ScriptedChatModel([])
 
 
@@ -91,9 +91,9 @@ def test_a_replayed_reply_equals_the_recorded_one(path: Path) -> None:
 
 def test_a_lone_surrogate_is_recorded_and_replayed_unchanged(path: Path) -> None:
     recording = CassetteChatModel(path, ScriptedChatModel(["half \ud83d of \U0001f600"]))
-    asked = ChatRequest.of("\udc00?")
-    assert recording.complete(asked).text == "half \ud83d of \U0001f600"
-    assert CassetteChatModel(path, silent()).complete(asked).text == "half \ud83d of \U0001f600"
+    request = ChatRequest.of("\udc00?")
+    assert recording.complete(request).text == "half \ud83d of \U0001f600"
+    assert CassetteChatModel(path, silent()).complete(request).text == "half \ud83d of \U0001f600"
 
 
 def test_recording_continues_after_a_failed_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,8 +341,8 @@ def test_text_that_looks_like_a_key_is_removed(text: str, without_key: str) -> N
 
 
 def test_words_that_only_resemble_secrets_are_recorded() -> None:
-    said = {"max_tokens": 5, "tokens": "many", "author": "Ann", "keyboard": "qwerty", "text": "the sk-ill"}
-    assert without_secrets(said, str) == said
+    data = {"max_tokens": 5, "tokens": "many", "author": "Ann", "keyboard": "qwerty", "text": "the sk-ill"}
+    assert without_secrets(data, str) == data
 
 
 def test_timeouts_and_headers_are_not_compared(path: Path) -> None:
@@ -375,14 +375,14 @@ def test_concurrent_tasks_are_recorded_in_the_order_of_their_requests(path: Path
             await asyncio.sleep(0.03 - 0.01 * int(request.messages[0].text))
             return self.complete(request)
 
-    async def asked(model: CassetteChatModel) -> list[str]:
+    async def answers(model: CassetteChatModel) -> list[str]:
         replies = [model.acomplete(ChatRequest.of(str(number))) for number in range(3)]
         return [reply.text for reply in await asyncio.gather(*replies)]
 
     model = Slow(lambda request: f"r{request.messages[0].text}")
-    assert asyncio.run(asked(CassetteChatModel(path, model))) == ["r0", "r1", "r2"]
+    assert asyncio.run(answers(CassetteChatModel(path, model))) == ["r0", "r1", "r2"]
     assert [one["reply"]["message"]["text"] for one in exchanges(path)] == ["r0", "r1", "r2"]
-    assert asyncio.run(asked(CassetteChatModel(path, mode="none"))) == ["r0", "r1", "r2"]
+    assert asyncio.run(answers(CassetteChatModel(path, mode="none"))) == ["r0", "r1", "r2"]
 
 
 def test_the_file_is_readable_text(path: Path) -> None:

@@ -98,7 +98,7 @@ from aiservices.testing import FakeChatModel
 form = JsonSchemaFormat("v", {"type": "array", "items": {"type": "string"}, "minItems": 3})
 print(FakeChatModel(7).complete(ChatRequest.of("x", response_format=form)).text)
 """
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,
@@ -108,7 +108,7 @@ print(FakeChatModel(7).complete(ChatRequest.of("x", response_format=form)).text)
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -146,7 +146,7 @@ def test_streams_lists_and_async_methods_are_answered_alike() -> None:
 
 def test_no_tool_is_called_unless_it_is_asked_for() -> None:
     def in_stock(article: str) -> int:
-        raise AssertionError("nobody asked for it")
+        raise AssertionError("the tool was called")
 
     model = FakeChatModel()
     assert create(People, model, tools=[in_stock], retry=None).find("x").name

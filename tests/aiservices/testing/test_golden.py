@@ -171,9 +171,9 @@ def test_a_parameter_with_an_unresolvable_type_has_no_sample() -> None:
     )
 
     class Outer(Protocol):
-        def ask(self, said: UserMessage) -> str: ...
+        def ask(self, message: UserMessage) -> str: ...
 
-    assert sample_arguments(create(Outer, ScriptedChatModel([])).ask) == {"said": UserMessage("<said>")}
+    assert sample_arguments(create(Outer, ScriptedChatModel([])).ask) == {"message": UserMessage("<message>")}
 
 
 def test_the_error_for_a_parameter_without_a_sample_says_what_to_pass(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def refusal(result: pytest.RunResult) -> str:
     return line.removeprefix("E ").strip()
 
 
-ASKED = {
+CALLS = {
     "a stream": 'list(create(Talk, MODEL).story("x"))',
     "an async call": 'asyncio.run(create(Talk, MODEL).later("x"))',
     "an async stream": 'asyncio.run(drained(create(Talk, MODEL).astory("x")))',
@@ -93,11 +93,11 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("call", CALLS)
 def test_every_kind_of_real_call_is_refused(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, asked: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    if "embed" in asked:
+    if "embed" in call:
         pytest.importorskip("numpy", reason="the extra retrieval is not installed")
     for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, "k")
@@ -120,7 +120,7 @@ async def drained(pieces):
     return [piece async for piece in pieces]
 
 def test_it():
-    {ASKED[asked]}
+    {CALLS[call]}
 """
     assert "test_shop.py::test_it tried to call a real model: " in refusal(ran(pytester, source, failed=1))
 

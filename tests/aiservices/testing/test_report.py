@@ -76,9 +76,9 @@ def test_with_rich_the_same_cells_are_printed(
     pytest.importorskip("rich", reason="the extra cli is not installed")
     monkeypatch.setenv("COLUMNS", "120")
     report().show()
-    shown = capsys.readouterr().out
+    out = capsys.readouterr().out
     for cell in ("0.0615", "judge tokens", "failed", "ZeroDivisionError: by 0", "no <i>tea</i>"):
-        assert cell in shown
+        assert cell in out
 
 
 class Page(HTMLParser):
