@@ -8,7 +8,7 @@ from typing import Any
 # does not import the code that calls models. ``__init__.pyi`` tells type checkers the same.
 _NAMES = {
     "output_parsers": (
-        "Coercion Description Int16 Int32 Int64 Int8 Leniency OutputParser OutputParsingError "
+        "Coercion Description Int8 Int16 Int32 Int64 Leniency OutputParser OutputParsingError "
         "ParserFactory ParserRegistry Problem Reading Target UnsupportedTypeError"
     ),
     ".engine.approval": "ApprovalRequiredError SuspendedCall",
@@ -40,7 +40,7 @@ _NAMES = {
     ),
     ".models.openai": "OpenAiChatModel OpenAiResponsesModel",
     ".models.requests": (
-        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat ToolSpecification Tooling"
+        "ChatOptions ChatRequest JsonObjectFormat JsonSchemaFormat Tooling ToolSpecification"
     ),
     ".models.scripted": "ScriptedChatModel",
     ".models.strategy": "Strategy",

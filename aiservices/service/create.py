@@ -17,7 +17,7 @@ from output_parsers.types.target import type_name
 from ..engine.approval import SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
-from ..engine.iterators import ItemStream, TextChunks, aiterate, iterate
+from ..engine.streams import ItemStream, TextChunks, aiterate, iterate
 from ..engine.pipeline import Interceptor, Listener, Pipeline
 from ..engine.plan import Invocation, RequestHook
 from ..engine.results import Answer, Result

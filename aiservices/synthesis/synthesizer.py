@@ -15,7 +15,7 @@ from output_parsers.types.target import type_name
 
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, Run, arun, astream, hold_back, run, stream
-from ..engine.iterators import ChunkSource, ItemStream, TextChunks, aiterate, iterate
+from ..engine.streams import ChunkSource, ItemStream, TextChunks, aiterate, iterate
 from ..engine.pipeline import Interceptor
 from ..engine.plan import Invocation
 from ..engine.results import Answer, Result

@@ -8,6 +8,7 @@ floats, and its value counts only if the text has as many keys as the value.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, EnumMeta
 from functools import partial
 from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -16,11 +17,13 @@ from pydantic_core import CoreConfig, SchemaError, SchemaValidator, ValidationEr
 
 from ..result.errors import USER_CODE_ERRORS
 from ..result.lazy_regex import lazy_regex
-from ..types.containers import ListNode
-from ..types.core_schema import core_schema_of, has_plain_dataclass
+from ..types.choices import BoolNode, ChoiceNode
+from ..types.constraints import ConstrainedNode
+from ..types.containers import DictNode, ListNode, TupleNode
 from ..types.node import Node, walk
 from ..types.records import ObjectNode
-from ..types.scalars import FloatNode
+from ..types.scalars import FloatNode, IntNode, NoneNode, TextNode
+from ..types.unions import UnionNode
 
 NOT_EXACT: Any = object()  # returned for a text that the fast path cannot read
 _FIRST_CHARACTERS = frozenset('{["-0123456789tfn \n\r\t')
@@ -153,3 +156,84 @@ def _strict_schema(schema: object) -> Any:
         copy["allow_inf_nan"] = False
     copy["strict"] = True  # in each part, because the setting of the whole does not reach all of them
     return copy
+
+
+CoreSchema: TypeAlias = dict[str, Any]
+
+_SCALARS: dict[type[Node[object]], str] = {
+    TextNode: "str",
+    IntNode: "int",
+    FloatNode: "float",
+    BoolNode: "bool",
+    NoneNode: "none",
+}
+_SEQUENCES: dict[object, str] = {list: "list", set: "set", frozenset: "frozenset"}
+
+
+def has_plain_dataclass(node: Node[object]) -> bool:
+    """Return True if a type contains a standard dataclass that pydantic-core can create."""
+    return any(isinstance(part, ObjectNode) and part.spec.plain_dataclass for part in walk(node))
+
+
+def core_schema_of(node: Node[object]) -> CoreSchema:
+    """Return a pydantic-core schema that reads the same values from exact JSON as a node.
+
+    Raises TypeError for a type that has no such schema, for instance a recursive one.
+    """
+    scalar = _SCALARS.get(type(node))
+    if scalar is not None:
+        return {"type": scalar}
+    if isinstance(node, ConstrainedNode) and type(node.inner) in _SCALARS:
+        return node.core_schema  # the adapter of a constrained container knows nothing of its items
+    if type(node) is ChoiceNode:
+        return _choice_schema(node)
+    if type(node) is ListNode:
+        items = core_schema_of(node.item)
+        if node.make is tuple:
+            return {"type": "tuple", "items_schema": [items], "variadic_item_index": 0}
+        return {"type": _SEQUENCES[node.make], "items_schema": items}
+    if type(node) is TupleNode:
+        return {"type": "tuple", "items_schema": [core_schema_of(item) for item in node.items]}
+    if type(node) is DictNode:
+        values = core_schema_of(node.value)
+        return {"type": "dict", "keys_schema": core_schema_of(node.key), "values_schema": values}
+    if type(node) is UnionNode:
+        (option,) = (option for option in node.options if not isinstance(option, NoneNode))
+        return {"type": "nullable", "schema": core_schema_of(option)}
+    if type(node) is ObjectNode:
+        return _record_schema(node)
+    raise TypeError(f"no pydantic-core schema is built for {type(node).__name__}")
+
+
+def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
+    """Return the schema of an Enum or a Literal of texts."""
+    values = [choice.value for choice in node.choices.choices]
+    if not isinstance(values[0], Enum):
+        return {"type": "literal", "expected": values}
+    cls: Any = type(values[0])
+    if cls._missing_.__func__ is not Enum._missing_.__func__ or type(cls) is not EnumMeta:  # type: ignore[attr-defined]  # a classmethod has it
+        raise TypeError(f"pydantic-core would call _missing_ of {cls.__name__}, and the nodes do not")
+    return {"type": "enum", "cls": cls, "members": values}
+
+
+def _record_schema(node: ObjectNode) -> CoreSchema:
+    """Return the schema of a plain dataclass, or that of a pydantic model without dataclasses inside."""
+    spec = node.spec
+    if spec.plain_dataclass:
+        names = [field.name for field in spec.fields]
+        fields = [
+            {"type": "dataclass-field", "name": name, "schema": core_schema_of(node.nodes[name])}
+            for name in names
+        ]
+        return {
+            "type": "dataclass",
+            "cls": spec.cls,
+            "fields": names,
+            "schema": {"type": "dataclass-args", "dataclass_name": node.name, "fields": fields},
+            # without slots pydantic-core replaces ``__dict__`` as a whole, which such classes may not have
+            "slots": hasattr(spec.cls, "__slots__"),
+        }
+    if spec.adapter is None or has_plain_dataclass(node):
+        raise TypeError(f"pydantic resolved the dataclasses inside {node.name} itself")
+    schema: Any = spec.adapter.core_schema
+    return dict(schema)

@@ -28,8 +28,10 @@ def test_the_error_for_a_missing_module_suggests_a_similar_one(run: CommandRun, 
 
 
 def test_the_error_for_a_missing_service_lists_the_services(run: CommandRun, shop: Path) -> None:
-    names = "Shop, Detailed, priced, detailed, loose, listed, items, "
+    names = (
+        "Shop, Detailed, priced, detailed, loose, listed, items, "
         "spoken, result, echo, Eye, Loops, Quiet, Wrong, Open"
+    )
     assert error(run, "shop:Shp") == "shop has no Shp; did you mean Shop?"
     assert error(run, "shop:xyzzy").startswith(f"shop has no xyzzy; there are: {names}")
     assert error(run, "shop:SOMETHING").startswith(

@@ -172,7 +172,7 @@ def test_listeners_hear_of_a_call_that_was_cancelled() -> None:
             raise AssertionError("nobody waits so long")
 
     notify: list[Any] = []
-    service = create(Slow, Asleep("Hi"), listeners=[notify.append])
+    service = create(Slow, Asleep(["Hi"]), listeners=[notify.append])
 
     async def cancel() -> None:
         task = asyncio.create_task(service.ask("Hello"))
