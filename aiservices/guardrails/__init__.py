@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .builtin import ensure, forbidden, masked, max_length, no_injection
 from .guard import (
     Guard,
     GuardFunction,
@@ -13,6 +12,11 @@ from .guard import (
     Reprompt,
     Rewritten,
     Verdict,
+    ensure,
+    forbidden,
+    masked,
+    max_length,
+    no_injection,
     passed,
     refused,
     reprompt,

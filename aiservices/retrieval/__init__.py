@@ -12,8 +12,6 @@ from .augmentor import (
     retriever_tool,
 )
 from .content import Content, DocumentLike, Query, Retriever, contents_of, split
-from .embeddings import OpenAiEmbeddingModel, SentenceTransformerModel
-from .keyword import KeywordRetriever
 from .query import (
     CompressingQueryTransformer,
     ExpandingQueryTransformer,
@@ -29,7 +27,16 @@ from .query import (
     RouteToAll,
     unchanged,
 )
-from .vectors import ChromaStore, EmbeddingModel, EmbeddingRetriever, EmbeddingStore, VectorStore
+from .retrievers import (
+    ChromaStore,
+    EmbeddingModel,
+    EmbeddingRetriever,
+    EmbeddingStore,
+    KeywordRetriever,
+    OpenAiEmbeddingModel,
+    SentenceTransformerModel,
+    VectorStore,
+)
 
 __all__ = [
     "ChromaStore",

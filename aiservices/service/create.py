@@ -17,12 +17,11 @@ from output_parsers.types.target import type_name
 from ..engine.approval import SuspendedCall, resumed_invocation
 from ..engine.budget import Budget
 from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
-from ..engine.streams import ItemStream, TextChunks, aiterate, iterate
 from ..engine.pipeline import Interceptor, Listener, Pipeline
 from ..engine.plan import Invocation, RequestHook
 from ..engine.results import Answer, Result
 from ..engine.retry import Retry
-from ..engine.streams import Accepted, AsyncStream, Stream
+from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
 from ..interface.decorators import TemplateSource
 from ..interface.parameters import Role, function_name, is_async, unwrapped
 from ..interface.stubs import enclosing_names, has_own_init, methods_of

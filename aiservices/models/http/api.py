@@ -23,12 +23,14 @@ from .base import HttpRequest
 from .errors import ErrorDetails, read_error_details
 from .replies import StreamReader
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")  # OpenAI, Anthropic and Bedrock refuse all others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSettings:
     """All that a request is made of, except its messages.
+
+    It has no messages on purpose: what is prepared for it is used for later calls with other messages.
 
     Attributes:
         model: The name of the model, as the provider knows it.
@@ -110,11 +112,12 @@ def json_request_writer(
         if isinstance(own, Mapping) and isinstance(value, Mapping):
             value = {**own, **value}
         members[name] = value
+    # without the braces, so that the other members can be appended
     constant = to_json(members, fallback=_as_json_value)[1:-1]
     per_request = [(to_json(name), write) for name, write in message_members.items() if name not in extra]
 
     def write_request(messages: Sequence[Message]) -> HttpRequest:
-        parts = [constant] if constant else []
+        parts = [constant] if constant else []  # an API with the model in its path may need no other member
         for name, write in per_request:
             value = write(messages)
             if value is not None:

@@ -21,7 +21,8 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import finalize, ref
 
-CONNECT_SECONDS = 5.0  # these limits are those of OpenAI's own SDK
+# these limits are those of OpenAI's own SDK
+CONNECT_SECONDS = 5.0
 READ_SECONDS = 600.0
 IDLE_SECONDS = 15.0  # routers drop connections that are idle for minutes without telling either end
 MAX_CONNECTIONS = 1000
@@ -207,7 +208,7 @@ def _to_ascii(url: str) -> SplitResult:
     """Split a URL and encode the characters that HTTP does not take. Raises ValueError for an invalid URL."""
     parts = urlsplit(url)
     host, number = parts.netloc, parts.port
-    if not host.isascii() and parts.hostname:
+    if not host.isascii() and parts.hostname:  # an international name, such as bücher.example
         user, at, _ = host.rpartition("@")
         port = "" if number is None else f":{number}"
         host = f"{user}{at}{parts.hostname.encode('idna').decode()}{port}"
@@ -327,7 +328,7 @@ class PerLoop(Generic[T]):
         entry = self._entries.get(loop)
         if entry is not None:
             return entry.value
-        self._abandon_closed_loops()
+        self._abandon_closed_loops()  # here, since nothing tells when a loop is closed
         value = self._make()
         entry = _LoopEntry(value, _close_with_loop(value, self._close, ref(self)))
         with self._lock:
@@ -372,7 +373,7 @@ async def _close_with_loop(
     try:
         yield
     finally:
-        per_loop = owner()
+        per_loop = owner()  # a weak reference, since the loop holds this generator
         if per_loop is not None:
             per_loop.pop(asyncio.get_running_loop())
         await close(value)

@@ -37,6 +37,7 @@ _CUT_SHORT = (
     "payload is not completed",
     "without sending complete message body",
 )
+# for errors that arrive inside of a stream, whose status was a success
 _STATUS_OF_CODE = {
     "authentication_error": 401,
     "bio_policy": 400,
@@ -120,7 +121,7 @@ def _message_and_codes(body: str) -> tuple[str, list[str]]:
         return " ".join(body.split()), []
     if isinstance(data, dict):
         data = data.get("error") or data
-    if not isinstance(data, dict):
+    if not isinstance(data, dict):  # Ollama, for one, sends the text itself
         return str(data), []
     message = data.get("message") or data.get("detail") or ""
     codes = [str(data[key]) for key in ("code", "type") if data.get(key)]
@@ -170,6 +171,7 @@ class ErrorMapper:
             details = self.read_details(response.headers, response.text)
             return self._from_status(response.status_code, details, response.headers, response.text)
         chain = list(_cause_chain(error))
+        # by name: the classes belong to four HTTP libraries, most of which are not imported
         if any("Timeout" in type(link).__name__ for link in chain):
             limit = "in time" if self.timeout is None else f"within {self.timeout:g} s"
             return ModelTimeoutError(
@@ -200,6 +202,7 @@ class ErrorMapper:
             return self._from_payload(error.payload)
         text = self._redacted(body.decode(errors="replace"))
         start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
+        # mostly the page of a proxy or of a wrong path, so its beginning tells what is wrong
         return InvalidReplyError(
             self._message(
                 f"the reply is not a {self.reply_name}: {error}; check base_url. It begins: {start!r}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .async_client import AsyncHttpClient
     from .sync_client import SyncHttpClient
 
-_MAX_PREPARED = 256
+_MAX_PREPARED = 256  # options that are made for each call fill the cache, and would fill the memory
 _SECRET_HEADERS = ("authorization", "key", "token", "secret", "cookie")  # how the names of secret headers end
 _NO_OPTIONS = ChatOptions()
 
@@ -230,6 +230,7 @@ class HttpChatModel:
     def complete(self, request: ChatRequest) -> ChatReply:
         """Send a request and return the reply. Raises ModelError."""
         call = self._start(self._clients.sync_client(), request, stream=False)
+        # only blocking calls look at the deadline: an asynchronous call is cancelled when its time is over
         deadline = request.deadline
         try:
             response = call.client.post(
@@ -254,7 +255,9 @@ class HttpChatModel:
         call = self._start(self._clients.sync_client(), request, stream=True)
         try:
             response = call.client.post(call.request, call.settings.options.timeout, unread=True)
-        except call.client.failures as error:
+        except (
+            call.client.failures
+        ) as error:  # read only after an exception, since the SDK's are searched for
             raise call.failure(error) from error
         try:
             reader = call.stream_reader(response)
@@ -262,7 +265,7 @@ class HttpChatModel:
                 for chunk in response.iter_bytes():
                     for delta in call.feed(reader, chunk):
                         yield delta
-                    if reader.done:
+                    if reader.done:  # a server may keep the connection open after the end of the reply
                         break
             except call.client.failures as error:
                 call.raise_unless_finished(reader, error)
@@ -324,7 +327,7 @@ class HttpChatModel:
         try:
             prepared = self._prepared.get(key) or self._prepare(key, request)
             http_request = prepared.write(request.messages)
-        except ValueError as error:
+        except ValueError as error:  # pydantic_core raises a subclass for texts that are not valid Unicode
             raise ErrorMapper(self._label(self._model)).invalid_request(error) from error
         extra_headers = prepared.settings.options.extra_headers
         if extra_headers:
@@ -344,9 +347,9 @@ class HttpChatModel:
         )
         self._dialect.check_options(settings.options)
         prepared = _PreparedCall(settings, self._dialect.request_writer(settings), request.options)
-        with self._lock:
+        with self._lock:  # two threads may prepare the same call, but must not remove the same entry
             if len(self._prepared) >= _MAX_PREPARED:
-                del self._prepared[next(iter(self._prepared))]
+                del self._prepared[next(iter(self._prepared))]  # the oldest: a dict keeps the order
             self._prepared[key] = prepared
         return prepared
 

@@ -26,7 +26,7 @@ def parse_object(raw: bytes) -> JsonObject:
         raise UnreadableReplyError("it is not JSON") from None
     if not isinstance(data, dict):
         raise UnreadableReplyError("it is not a JSON object")
-    if data.get("error"):
+    if data.get("error"):  # some servers send an error with the status 200
         raise ReportedError(data["error"])
     if data.get("object") == "error":  # the format of vLLM
         raise ReportedError(data)
@@ -58,7 +58,7 @@ class SseDecoder:
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         line_end = chunk.find(b"\n")
-        if line_end < 0:
+        if line_end < 0:  # joining the pieces here would take quadratic time
             self._pieces.append(chunk)
             return []
         # most chunks are exactly one event of one line, which needs no splitting
@@ -87,6 +87,7 @@ class SseDecoder:
         data = self._data
         for raw in lines:
             line = raw[:-1] if raw.endswith(b"\r") else raw
+            # the names of events and comments are skipped: all APIs repeat the name in the data
             if line.startswith(b"data:"):
                 data.append(line[6:] if line.startswith(b"data: ") else line[5:])
             elif not line and data:
@@ -160,7 +161,7 @@ class EventStreamReader(StreamReader):
 
     def end(self) -> list[ReplyDelta]:
         deltas: list[ReplyDelta] = []
-        if not self.finished:
+        if not self.finished:  # the blank line after the last event may be missing
             try:
                 deltas = self._read_events(self._decoder.end())
             except UnreadableReplyError:

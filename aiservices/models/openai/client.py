@@ -166,6 +166,7 @@ def read_credentials(model_name: str, endpoint: Endpoint, api_key: str | None) -
     ):
         if value := os.environ.get(variable):
             headers[header] = value
+    # last, so that they replace the headers above, as in the SDK
     for line in (os.environ.get("OPENAI_CUSTOM_HEADERS") or "").splitlines():
         header, colon, value = line.partition(":")
         if colon:
@@ -267,6 +268,7 @@ class SdkClients:
         if self._endpoint.provider == "azure":
             sdk_class = sdk_class.replace("OpenAI", "AzureOpenAI")
         try:
+            # without retries of its own: the budget of a call decides about them
             client = getattr(openai, sdk_class)(
                 base_url=self._endpoint.base_url or None, api_key=self._api_key, max_retries=0
             )
@@ -315,7 +317,7 @@ class SdkClient(NamedTuple):
 
     def post(self, request: HttpRequest, timeout: float | None, *, unread: bool) -> Any:
         """Send a request and return the response of the SDK's HTTP library, or an awaitable of it."""
-        settings: dict[str, Any] = {"max_retries": 0}
+        settings: dict[str, Any] = {"max_retries": 0}  # a client of the user may have others
         if timeout is not None:
             settings["timeout"] = timeout
         if request.headers:
@@ -356,6 +358,7 @@ def sdk_failures() -> tuple[type[Exception], ...]:
     """
     import openai
 
+    # a library that is not loaded cannot have raised anything
     modules = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
     failures = [error for module in modules for error in (module.RequestError, module.InvalidURL)]
     if "anyio" in sys.modules:

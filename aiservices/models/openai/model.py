@@ -63,6 +63,7 @@ class OpenAiModel(HttpChatModel):
         prefix = f"{endpoint.provider}{self._suffix}"
         name = f"{prefix}:{model}"
         clients: ClientSource
+        # Azure has sign-in methods and address rules that only its SDK client knows
         if given is not None or endpoint.provider == "azure":
             clients = SdkClients(name, endpoint, api_key, client, async_client)
         else:

