@@ -80,9 +80,9 @@ REPLIES: Mapping[str, Sequence[Reply]] = {
     ],
     "how-to/tools.md": [
         called("in_stock", article="lamp"),
-        called("put_aside", article="lamp", pieces=2),
+        called("reserve", article="lamp", pieces=2),
         "Two lamps are waiting for you.",
-        called("put_aside", article="lamp", pieces=1),
+        called("reserve", article="lamp", pieces=1),
         "I am sorry, we are closed today.",
         called("debt"),
         "You owe 12.50.",

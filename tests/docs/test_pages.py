@@ -158,7 +158,7 @@ def test_the_model_receives_the_results_of_tools(monkeypatch: pytest.MonkeyPatch
         "",
         "3",
         "",
-        "2 of lamp are put aside",
+        "reserved: 2 of lamp",
     ]
     assert requests[4].messages[-1].text == "The call was not approved: we are closed today."
 
