@@ -405,7 +405,7 @@ class Hooks:
             return outcomes
         return outcome
 
-    def _call_hooks(self, step: Step, value: Any) -> Flow[Any]:
+    def _call_hooks(self, step: Step, value: object) -> Flow[Any]:
         """Call the hooks of a step, one after the other, and return the value with their replacements."""
         for hook in tuple(self._by_step[step]):
             replacement = yield Run(_call_of(hook, value))
@@ -415,7 +415,7 @@ class Hooks:
         return value
 
 
-def _call_of(hook: Hook, value: Any) -> Callable[[], Any]:
+def _call_of(hook: Hook, value: object) -> Callable[[], Any]:
     return wraps(unwrapped(hook))(lambda: hook(value))  # with the name of the hook, for errors
 
 
@@ -557,7 +557,7 @@ class _GenerateResponseNode(Node[GeneratedResponse]):
             cursor.child(key).record("key in another form", key, _RESPONSE)
         return self._text.read(data[key], cursor.child(key))
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         if not isinstance(value, GeneratedResponse):
             raise ValueError(f"expected {self.kind}, found {type(value).__name__}")
         return {_RESPONSE: value.response, **cast("dict[str, Json]", self._record.write(value.metadata))}
@@ -583,7 +583,7 @@ class _MetadataNode(Node[Any]):
     def read(self, data: Json, cursor: Cursor) -> Any:
         return self._record.read(data, cursor)["metadata"]
 
-    def write(self, value: Any) -> Json:
+    def write(self, value: object) -> Json:
         return self._record.write({"metadata": value})
 
 

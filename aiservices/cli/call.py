@@ -126,7 +126,7 @@ class _AnswerPrinter(NamedTuple):
     def _iterate(self, returned: Any) -> Iterator[Any]:
         return iterate(self.runner, returned) if self.method.returns.is_async else iter(returned)
 
-    def _print_value(self, value: Any) -> None:
+    def _print_value(self, value: object) -> None:
         codec = self.method.value_codec
         if not self.as_json:
             print_text(display_text(value, codec))
@@ -135,7 +135,7 @@ class _AnswerPrinter(NamedTuple):
         else:
             print(codec.write(value))
 
-    def _print_item(self, item: Any) -> None:
+    def _print_item(self, item: object) -> None:
         codec = self.method.value_codec
         if not isinstance(item, ItemError):
             print_text(codec.write(item) if self.as_json else display_text(item, codec, indent=None))

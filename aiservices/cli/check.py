@@ -218,14 +218,14 @@ def _note(about: str, finding: Finding) -> StrictModeNote:
     return StrictModeNote(about, finding.path, finding.feature, finding.action, finding.lossless)
 
 
-def _findings(tp: Any, profile: str) -> list[Finding]:
+def _findings(tp: object, profile: str) -> list[Finding]:
     try:
         return lint(tp, profile)
     except UnsupportedTypeError:
         return []
 
 
-def _streaming_findings(tp: Any, profile: str, findings: list[Finding]) -> list[Finding]:
+def _streaming_findings(tp: object, profile: str, findings: list[Finding]) -> list[Finding]:
     """Return the findings for a streamed value: an encoded value cannot be decoded before its end."""
     if not findings or not all(one.lossless for one in findings) or _keeps_its_shape(tp, profile):
         return findings

@@ -69,7 +69,7 @@ def _parameter_names(text: str) -> Iterator[str]:
     yield from list(inspect.signature(method).parameters)[1:]
 
 
-def _methods(service: Any) -> dict[str, Any]:
+def _methods(service: object) -> dict[str, Any]:
     """Return the methods of an interface or of a service object by name."""
     from ..interface.stubs import is_stub, methods_of
     from .services import method_names

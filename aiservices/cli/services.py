@@ -98,7 +98,7 @@ def service_names(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if _is_service(value, module)]
 
 
-def _is_service(value: Any, module: ModuleType) -> bool:
+def _is_service(value: object, module: ModuleType) -> bool:
     if not isinstance(value, type):
         return not isinstance(value, ModuleType) and bool(method_names(value))
     is_abstract = getattr(value, "_is_protocol", False) or issubclass(value, ABC)

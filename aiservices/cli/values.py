@@ -224,7 +224,7 @@ def _value_syntax(argument: Argument) -> str:
 # --- Displaying values ---
 
 
-def display_text(value: Any, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
+def display_text(value: object, codec: JsonCodec[Any], *, indent: int | None = 2) -> str:
     """Return a value as text for people: as in a prompt, but records and lists as JSON.
 
     ``indent=None`` puts the JSON on one line. Raises ValueError if the value cannot be written.

@@ -82,7 +82,7 @@ class SynthesisQuestions(NamedTuple):
     @staticmethod
     def plan(
         model: ChatModel | str | None,
-        output_type: Any,
+        output_type: object,
         prompts: SynthesisPrompts,
         options: ChatOptions,
         budget: Budget,

@@ -169,7 +169,7 @@ class Synthesizer(Generic[T]):
         self,
         model: ChatModel | str | None,
         mode: ResponseMode | str,
-        output_type: Any,
+        output_type: object,
         *,
         max_characters: int = 12_000,
         max_tokens: int | None = None,
@@ -352,7 +352,7 @@ class AnswerParts:
         """Start to make parts of the answer to the last question."""
         self._chunks = self._make_chunk_source(invocation)
 
-    def chunks(self, event: Any) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[Any]:
         """Yield the parts that are complete after an event."""
         if type(event) is PartAnswered:
             yield event.value

@@ -184,7 +184,7 @@ class CassetteChatModel:
         data: dict[str, Any] = self._public({"model": self._name, **request_to_json(request)})
         return data
 
-    def _public(self, data: Any) -> Any:
+    def _public(self, data: object) -> Any:
         return without_secrets(data, self._redact)
 
     @contextmanager
@@ -320,7 +320,7 @@ class CassetteFile:
         """The number of recorded exchanges that were not replayed yet."""
         return len(self._not_replayed)
 
-    def replay(self, request: Mapping[str, Any]) -> Exchange | None:
+    def replay(self, request: Mapping[str, object]) -> Exchange | None:
         """Return the next recorded exchange of a request, or None if the request is to be recorded.
 
         Raises CassetteError if it was not recorded and must not be recorded now.
@@ -339,7 +339,7 @@ class CassetteFile:
             raise CassetteError(message)
 
     @contextmanager
-    def recording(self, request: Mapping[str, Any]) -> Iterator[Exchange]:
+    def recording(self, request: Mapping[str, object]) -> Iterator[Exchange]:
         """Yield an exchange to fill in; then save it, unless it is empty.
 
         Concurrent exchanges are stored in the order in which they began, so that the file is reproducible.
@@ -399,7 +399,7 @@ def _no_reply_message(
     path: Path,
     mode: str,
     is_loaded: bool,
-    request: Mapping[str, Any],
+    request: Mapping[str, object],
     recorded: Sequence[Mapping[str, Any]],
 ) -> str:
     """Explain why a request has no recorded reply, and how to record it."""
@@ -436,6 +436,6 @@ def _no_reply_message(
     )
 
 
-def _similarity(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def _similarity(one: Mapping[str, object], other: Mapping[str, object]) -> float:
     lines, other_lines = canonical_json(one).splitlines(), canonical_json(other).splitlines()
     return SequenceMatcher(None, lines, other_lines, autojunk=False).ratio()

@@ -125,7 +125,7 @@ class FakeChatModel(ScriptedChatModel):
         return ChatReply(message, finish, Usage(input_tokens, output_tokens), self.name)
 
 
-def _given_value(values: Mapping[Any, Any], parser: TypeParser[Any]) -> Any:
+def _given_value(values: Mapping[Any, object], parser: TypeParser[Any]) -> Any:
     try:
         return values.get(parser.target.type)
     except TypeError:  # an unhashable type cannot be a key of the mapping
@@ -159,7 +159,7 @@ def _call_id(request: ChatRequest) -> str:
 _SAMPLES_BY_ROLE: dict[Role, object] = {Role.HISTORY: (), Role.TOOL_CONTEXT: None, Role.OPTIONS: None}
 
 
-def sample_arguments(method: Any) -> dict[str, Any]:
+def sample_arguments(method: object) -> dict[str, Any]:
     """Return made-up arguments for the parameters of a service method that have no default.
 
     A text parameter gets ``<name>``, another one a value of its type. Raises TypeError for a parameter whose

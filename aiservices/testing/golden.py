@@ -32,7 +32,7 @@ class Golden:
         self._update = update
         self._comparisons = 0
 
-    def __call__(self, subject: Any, /, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, subject: object, /, *args: object, **kwargs: object) -> None:
         """Compare what one method would send for these arguments, or what all methods of a service would.
 
         For a service, each keyword is the name of a method and its value a mapping of arguments, as in
@@ -63,7 +63,7 @@ class Golden:
             )
 
 
-def _text(subject: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def _text(subject: object, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
     return (call_text if is_service_method(subject) else _service_text)(subject, *args, **kwargs)
 
 

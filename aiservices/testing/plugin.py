@@ -171,7 +171,7 @@ class ImportWatcher(MetaPathFinder):
     def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
         self._on_import = on_import
 
-    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in WATCHED:
             return None
         # The real finders locate the module; only its loader is wrapped.
@@ -180,7 +180,7 @@ class ImportWatcher(MetaPathFinder):
             spec.loader = WatchingLoader(spec.loader, self._on_import)
         return spec
 
-    def _specs(self, name: str, path: Any, target: ModuleType | None) -> Iterator[ModuleSpec]:
+    def _specs(self, name: str, path: object, target: ModuleType | None) -> Iterator[ModuleSpec]:
         # Ask only the finders after this one: with two watchers, each would ask the other without end.
         position = sys.meta_path.index(self)
         for finder in sys.meta_path[position + 1 :]:

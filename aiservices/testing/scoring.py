@@ -87,7 +87,7 @@ def contains(name: str = "contains", *, ignore_case: bool = False) -> Scorer[Any
     TypeError for a value that is not a text, list, tuple, set or mapping.
     """
 
-    def score(value: Any, expected: Any) -> bool:
+    def score(value: object, expected: object) -> bool:
         if not isinstance(value, Collection):
             raise TypeError(
                 f"{name} looks into a text, list, tuple, set or mapping, and the value is of type "
@@ -149,7 +149,7 @@ def _value_and_expected(scorer_input: ScorerInput[Any]) -> dict[str, Any]:
     return {"value": scorer_input.value, "expected": scorer_input.expected}
 
 
-def _casefolded(value: Any) -> Any:
+def _casefolded(value: object) -> Any:
     if isinstance(value, str):
         return value.casefold()
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -179,7 +179,7 @@ class MeasuredCall(NamedTuple):
     seconds: float
 
 
-def measure_call(method: Callable[..., Any], arguments: Mapping[str, Any]) -> Flow[MeasuredCall]:
+def measure_call(method: Callable[..., Any], arguments: Mapping[str, object]) -> Flow[MeasuredCall]:
     """Call a service method or a function, and return its value or error with its attempts and tokens.
 
     The attempts of a plain function are known only if it returns the ``Result`` of a service method.
@@ -223,18 +223,18 @@ async def _consume_async(returned: Any, shape: ReturnShape) -> Any:
     return _without_result(returned)
 
 
-def _without_result(value: Any) -> Any:
+def _without_result(value: object) -> Any:
     return value.value if isinstance(value, Result) else value
 
 
-def is_async(method: Any) -> bool:
+def is_async(method: object) -> bool:
     """Return True if a call of the method must be awaited or iterated with ``async for``."""
     if is_service_method(method):
         return service_method_of(method).plan.returns.is_async
     return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(type(method).__call__)
 
 
-def title_of(method: Any) -> str:
+def title_of(method: object) -> str:
     """Return the title of a report: ``Service.method → model``, or the qualified name of a function."""
     if is_service_method(method):
         plan = service_method_of(method).plan.call

@@ -120,7 +120,7 @@ def delta_from_json(data: str | Mapping[str, Any]) -> ReplyDelta:
     return ReplyDelta(data.get("text", ""), data.get("reasoning", ""), tool_calls=calls)
 
 
-def without_secrets(data: Any, redact: Callable[[str], str]) -> Any:
+def without_secrets(data: object, redact: Callable[[str], str]) -> Any:
     """Return plain JSON data with secrets replaced by "(removed)".
 
     A secret is recognized by its key, by its form, or because an environment variable such as

@@ -207,7 +207,7 @@ class _SchemaValues:
             return self.value(whole, depth)
         return self._of_type(self._type(schema, depth), schema, depth)
 
-    def _resolve(self, schema: Any) -> Any:
+    def _resolve(self, schema: object) -> Any:
         """Follow ``$ref``."""
         while isinstance(schema, Mapping) and "$ref" in schema:
             referenced: Any = self._root
@@ -323,7 +323,7 @@ class _SchemaValues:
             )
         return self._choices.number(low, high)
 
-    def _height(self, schema: Any, enclosing: tuple[int, ...]) -> int:
+    def _height(self, schema: object, enclosing: tuple[int, ...]) -> int:
         """Return the number of levels of the smallest value of a schema.
 
         ``enclosing`` identifies the schemas around this one; one that contains itself has no finite value.
@@ -354,7 +354,7 @@ def _without(schema: JsonSchema, *keywords: str) -> dict[str, Any]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
-def _merge(one: Any, other: JsonSchema) -> Any:
+def _merge(one: object, other: JsonSchema) -> Any:
     """Return one schema that demands what both demand; their properties are united."""
     if not isinstance(one, Mapping):
         return other or one
@@ -521,7 +521,7 @@ class _PatternWriter:
     def text(self, tree: Iterable[tuple[object, Any]]) -> str:
         return "".join(self._item(str(opcode), operand) for opcode, operand in tree)
 
-    def _item(self, opcode: str, operand: Any) -> str:
+    def _item(self, opcode: str, operand: object) -> str:
         write = self._writers.get(opcode)
         return "" if write is None else write(operand)  # anchors and lookarounds add no characters
 

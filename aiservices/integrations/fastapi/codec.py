@@ -89,7 +89,7 @@ class JsonCodec(Generic[T]):
             ) from error
 
 
-def _without_time_formats(schema: Any) -> Any:
+def _without_time_formats(schema: object) -> Any:
     """Return a JSON Schema in which times may lack an offset from UTC.
 
     The formats ``time`` and ``date-time`` require an offset, but a naive ``datetime`` has none. So they are
@@ -371,7 +371,7 @@ class AccountJson(_FrozenModel):
 
 
 def result_codec(
-    tp: Any, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
+    tp: object, name: str, registry: ParserRegistry, namespace: Mapping[str, object]
 ) -> JsonCodec[Any]:
     """Return the codec of ``Result[tp]`` as a dict with the keys ``value`` and ``account``."""
     title = "".join(character for character in name if character.isalnum())

@@ -217,7 +217,7 @@ class Contract(NamedTuple):
 
 
 def contract_of(
-    interface: Any, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
+    interface: object, *, parsers: Sequence[ParserFactory] = (), server_arguments: Collection[str] = ()
 ) -> Contract:
     """Return the contract of a Protocol, an ABC, or the class of a service that ``create`` returned.
 
@@ -310,7 +310,7 @@ def _method(
 
 def _argument(
     parameter: Parameter,
-    declared: Any,
+    declared: object,
     signature: inspect.Signature,
     registry: ParserRegistry,
     namespace: Mapping[str, object],

@@ -148,7 +148,7 @@ def problem_schema() -> JsonSchema:
     schema = Problem.model_json_schema()
     definitions = schema.pop("$defs", {})
 
-    def inline(part: Any) -> Any:
+    def inline(part: object) -> Any:
         if isinstance(part, list):
             return [inline(item) for item in part]
         if not isinstance(part, dict):
@@ -206,7 +206,7 @@ def _core_ref(service: str, name: str, body: object, definitions: Mapping[str, o
 
 
 def _core_schema(
-    body: Any,
+    body: object,
     refs: Mapping[str, str],
     ref: str | None,
     *,
@@ -225,7 +225,7 @@ def _core_schema(
     return core_schema.no_info_plain_validator_function(validate, ref=ref, metadata=metadata)
 
 
-def _with_document_references(body: Any, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
+def _with_document_references(body: object, refs: Mapping[str, str], handler: GetJsonSchemaHandler) -> Any:
     """Replace references to ``$defs`` by references to the components of the document."""
     if isinstance(body, list):
         return [_with_document_references(item, refs, handler) for item in body]

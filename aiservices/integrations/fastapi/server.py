@@ -98,7 +98,7 @@ def router(
     server_arguments: Mapping[str, Callable[..., object]] | None = None,
     parsers: Sequence[ParserFactory] = (),
     threads: int = DEFAULT_THREADS,
-    **settings: Any,
+    **settings: object,
 ) -> APIRouter:
     """Return the routes of a service, for ``FastAPI.include_router``.
 

@@ -353,7 +353,7 @@ _OPEN_KEYWORDS = frozenset(
 _KEYWORDS_WITH_SCHEMAS = ("properties", "$defs", "definitions")
 
 
-def close_objects(schema: Mapping[str, Any]) -> JsonSchema:
+def close_objects(schema: Mapping[str, object]) -> JsonSchema:
     """Return a schema in which objects with listed properties do not allow other properties.
 
     Most servers leave ``additionalProperties`` out. Without it, the strict modes of providers would need a
@@ -383,5 +383,5 @@ def _closed(schema: Mapping[str, Any]) -> JsonSchema:
     return closed
 
 
-def _closed_part(schema: Any) -> Any:
+def _closed_part(schema: object) -> Any:
     return _closed(schema) if isinstance(schema, Mapping) else schema  # true and false are schemas too

@@ -299,7 +299,7 @@ class PlaygroundRun:
         self._invocation = plan.invocation(self._args, self._kwargs, budget)
         return begin(self._invocation)
 
-    def result_json(self, outcome: Any, codec: JsonCodec[Any]) -> str:
+    def result_json(self, outcome: object, codec: JsonCodec[Any]) -> str:
         """Return the JSON text of the outcome of the call. Raises ValueError if it cannot be written."""
         self._outcome = outcome
         value = outcome.value if isinstance(outcome, Result) else outcome

@@ -40,7 +40,7 @@ def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
         ("http://localhost:{port}/v1", "/v1/chat/completions"),
     ],
 )
-def test_addresses_are_those_that_the_url_means(asker: MakeAsker, url: str, target: str) -> None:
+def test_paths_are_appended_to_the_base_url(asker: MakeAsker, url: str, target: str) -> None:
     with FaultyServer(send(http_response())) as server:
         url = url.format(port=server.port)
         assert asker(url).ask() == "Hi"
@@ -58,7 +58,7 @@ def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(asker: 
         assert ours["host"] == theirs["host"]
 
 
-def test_an_address_of_ipv6_is_asked(asker: MakeAsker) -> None:
+def test_an_ipv6_address_is_reached(asker: MakeAsker) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("needs IPv6")
     with (
@@ -80,7 +80,7 @@ def _answer_once(listening: socket.socket) -> None:
         connection.sendall(http_response(headers="connection: close\r\n"))
 
 
-def test_a_host_of_other_letters_is_asked_by_its_ascii_name(
+def test_an_international_host_is_reached_by_its_ascii_name(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
@@ -90,7 +90,7 @@ def test_a_host_of_other_letters_is_asked_by_its_ascii_name(
         assert head(proxy.requests[0])[1]["host"] == ["xn--mdel-5qa.test:81"]
 
 
-def test_a_host_that_is_no_name_is_an_error(asker: MakeAsker) -> None:
+def test_an_invalid_host_name_is_an_error(asker: MakeAsker) -> None:
     with pytest.raises(ModelConnectionError) as caught:
         asker(f"http://{'ö' * 80}.test/v1").ask()
     assert str(caught.value) == "openai:m: the host in base_url is not a valid name"
@@ -99,7 +99,7 @@ def test_a_host_that_is_no_name_is_an_error(asker: MakeAsker) -> None:
 @pytest.mark.parametrize(
     "location", ["http://[::1/x", "http://127.0.0.1:99999/x", "http://127.0.0.1:abc/", "http://", "//"]
 )
-def test_a_redirect_to_what_is_no_address_is_an_error(asker: MakeAsker, location: str) -> None:
+def test_a_redirect_to_an_invalid_address_is_an_error(asker: MakeAsker, location: str) -> None:
     with FaultyServer(send(http_response(b"", "307 R", f"location: {location}\r\n"))) as server:
         with pytest.raises(InvalidReplyError) as caught:
             asker(server.base_url).ask()
@@ -126,7 +126,7 @@ def test_headers_of_a_call_replace_others_whatever_their_case(asker: MakeAsker) 
         assert head(server.requests[1])[1]["authorization"] == ["Bearer sk-test-0123456789"]
 
 
-def test_what_the_environment_says_goes_into_the_headers_as_the_sdk_has_it(
+def test_the_environment_sets_the_same_headers_as_in_the_sdk(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
@@ -143,7 +143,7 @@ def test_what_the_environment_says_goes_into_the_headers_as_the_sdk_has_it(
         assert [ours.get(name) for name in names] == [theirs.get(name) for name in names]
 
 
-def test_a_server_that_takes_nothing_of_a_large_body_is_a_timeout(asker: MakeAsker) -> None:
+def test_a_server_that_does_not_read_a_large_body_is_a_timeout(asker: MakeAsker) -> None:
     over = threading.Event()
     request = ChatRequest.of("x" * 16_000_000, options=ChatOptions(timeout=0.2))
     with EagerServer(lambda _: over.wait(MAX_WAIT)) as server:
@@ -166,7 +166,7 @@ def test_a_large_body_arrives_whole(asker: MakeAsker) -> None:
         assert "transfer-encoding" not in head(server.requests[0])[1]
 
 
-def test_a_large_body_is_sent_again_to_where_a_redirect_leads(asker: MakeAsker) -> None:
+def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(asker: MakeAsker) -> None:
     there = send(http_response(b"", "308 R", "location: /v2\r\n"))
     with FaultyServer(there, send(http_response())) as server:
         assert asker(server.base_url).ask(ChatRequest.of("x" * 1_000_000)) == "Hi"

@@ -26,7 +26,7 @@ def head(request: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
-def test_a_proxy_is_told_the_whole_address_of_what_is_not_encrypted(
+def test_a_proxy_receives_the_whole_address_of_a_plain_http_request(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
@@ -44,7 +44,7 @@ def test_a_proxy_is_told_the_whole_address_of_what_is_not_encrypted(
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
-def test_a_proxy_only_tunnels_what_is_encrypted(
+def test_a_proxy_only_tunnels_https_requests(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
 ) -> None:
     with (
@@ -64,14 +64,14 @@ def test_a_proxy_only_tunnels_what_is_encrypted(
         client.close()
 
 
-def test_a_proxy_without_a_scheme_is_one_of_http(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_without_a_scheme_is_an_http_proxy(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
         assert asker("http://model.test/v1").ask() == "Hi"
 
 
 @pytest.mark.parametrize("exception", ["127.0.0.1", "127.0.0.1:{port}", "*", "a.test, 127.0.0.1"])
-def test_hosts_that_no_proxy_names_are_asked_directly(
+def test_hosts_in_no_proxy_are_reached_directly(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
 ) -> None:
     with (
@@ -84,7 +84,7 @@ def test_hosts_that_no_proxy_names_are_asked_directly(
         assert proxy.requests == []
 
 
-def test_loopback_addresses_go_to_the_proxy_too_unless_they_are_named(
+def test_loopback_addresses_go_through_the_proxy_unless_no_proxy_names_them(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
@@ -95,7 +95,7 @@ def test_loopback_addresses_go_to_the_proxy_too_unless_they_are_named(
 
 
 @pytest.mark.parametrize("name", ["::1", "[::1]"])
-def test_no_proxy_may_name_an_address_of_ipv6_with_or_without_brackets(
+def test_no_proxy_accepts_ipv6_addresses_with_or_without_brackets(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
@@ -107,7 +107,7 @@ def test_no_proxy_may_name_an_address_of_ipv6_with_or_without_brackets(
 
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway", "403 Forbidden"])
-def test_a_proxy_that_refuses_a_tunnel_is_named_with_its_status_and_no_secret(
+def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
@@ -123,7 +123,7 @@ def test_a_proxy_that_refuses_a_tunnel_is_named_with_its_status_and_no_secret(
 
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway"])
-def test_a_proxy_that_refuses_what_is_not_encrypted_is_heard(
+def test_the_status_of_a_proxy_that_refuses_plain_http_is_raised(
     asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
@@ -133,7 +133,7 @@ def test_a_proxy_that_refuses_what_is_not_encrypted_is_heard(
         assert str(caught.value).startswith(f"openai:m at http://model.test/v1: {status[:3]} ")
 
 
-def test_a_proxy_that_is_not_there_is_an_error(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_proxy_is_an_error(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(send(http_response())) as gone:
         there = at(gone, "user:s3cret@")
     monkeypatch.setenv("ALL_PROXY", there)

@@ -72,7 +72,7 @@ def test_a_host_name_must_be_that_of_the_certificate(asker: MakeAsker, trusted: 
     )
 
 
-def test_an_authority_that_nobody_trusts_is_refused(asker: MakeAsker, authority: Any) -> None:
+def test_an_untrusted_authority_is_refused(asker: MakeAsker, authority: Any) -> None:
     with FaultyServer(send(http_response()), context=authority.server()) as server:
         said = refused(asker, server)
     assert said == (

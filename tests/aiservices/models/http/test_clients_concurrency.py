@@ -22,7 +22,7 @@ def model_at(server: Any) -> OpenAiChatModel:
 
 @needs_proc
 @pytest.mark.usefixtures("leaves_nothing")
-def test_fifty_threads_get_their_own_answers_over_no_more_connections(echo: Any) -> None:
+def test_fifty_threads_get_their_own_replies_over_at_most_fifty_connections(echo: Any) -> None:
     with model_at(echo) as model, ThreadPoolExecutor(50) as pool:
 
         def ask(thread: int) -> list[str]:
@@ -79,7 +79,7 @@ def test_more_calls_than_connections_wait_for_their_turn(echo: Any, monkeypatch:
     assert echo.opened == 3
 
 
-def test_closing_a_model_while_threads_ask_breaks_no_answer(echo: Any) -> None:
+def test_closing_a_model_while_threads_use_it_breaks_no_reply(echo: Any) -> None:
     model = model_at(echo)
     over = threading.Event()
 
@@ -180,7 +180,7 @@ print(json.dumps([said, wrong]))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_processes_that_are_forked_while_threads_ask_get_their_own_answers(echo: Any, run: Any) -> None:
+def test_processes_that_are_forked_during_calls_get_their_own_replies(echo: Any, run: Any) -> None:
     said, wrong = run(THREADS_FORK, echo.base_url)
     assert said == [[f"child {number}.{n}" for n in range(10)] for number in range(6)]
     assert wrong == []

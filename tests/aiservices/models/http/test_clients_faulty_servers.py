@@ -186,7 +186,7 @@ def test_a_body_that_is_not_compressed_as_it_says_is_an_error(ask: AskRequest) -
 
 @WHOLE_ASKS
 @pytest.mark.parametrize("length", ["5", "0"])
-def test_a_length_that_is_too_small_poisons_no_later_answer(ask: AskRequest, length: str) -> None:
+def test_a_length_that_is_too_small_does_not_affect_later_replies(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
     with FaultyServer(send(wrong), send(http_response(BODY.replace(b"Hi", b"Ho")))) as server:
         if ask is ask_blocking:
@@ -207,7 +207,7 @@ def test_a_length_that_is_too_small_poisons_no_later_answer(ask: AskRequest, len
 
 @ASKS
 @pytest.mark.parametrize("length", ["-1", "five", "18446744073709551617"])
-def test_a_length_that_is_none_is_never_waited_for_without_end(ask: AskRequest, length: str) -> None:
+def test_an_invalid_length_does_not_block_forever(ask: AskRequest, length: str) -> None:
     wrong = HEAD.replace(b"content-length: %d" % len(BODY), b"content-length: " + length.encode()) + BODY
     with FaultyServer(send_and_close(wrong)) as server:
         try:
@@ -241,7 +241,7 @@ def test_headers_of_sixteen_thousand_characters_are_read(ask: AskRequest) -> Non
 
 
 @WHOLE_ASKS
-def test_an_interim_status_before_the_answer_never_becomes_another_requests_answer(ask: AskRequest) -> None:
+def test_the_reply_after_an_interim_status_is_never_read_by_another_request(ask: AskRequest) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n"
     other = http_response(BODY.replace(b"Hi", b"Ho"))
     with FaultyServer(send(early, http_response(), pause=0.02), send(other)) as server:
@@ -259,13 +259,13 @@ def test_an_interim_status_before_the_answer_never_becomes_another_requests_answ
 
 
 @WHOLE_ASKS
-def test_a_hundred_continue_is_read_over(ask: AskRequest) -> None:
+def test_a_100_continue_is_skipped(ask: AskRequest) -> None:
     with FaultyServer(send(b"HTTP/1.1 100 Continue\r\n\r\n", http_response())) as server:
         assert ask(model_at(server), HELLO) == "Hi"
 
 
 @ASKS
-def test_no_content_is_no_answer(ask: AskRequest) -> None:
+def test_a_204_without_content_is_an_invalid_reply(ask: AskRequest) -> None:
     with FaultyServer(send(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         with pytest.raises((InvalidReplyError, ModelConnectionError)) as caught:
             ask(model_at(server), HELLO)
@@ -285,7 +285,7 @@ def test_a_redirect_is_followed_with_the_same_request(ask: AskRequest, status: s
 
 
 @ASKS
-def test_a_redirect_to_another_origin_takes_no_key_along(ask: AskRequest) -> None:
+def test_a_redirect_to_another_origin_is_sent_no_key(ask: AskRequest) -> None:
     with FaultyServer(send(http_response())) as elsewhere:
         location = f"location: {elsewhere.base_url}/chat/completions\r\n"
         with FaultyServer(send(http_response(b"", "307 Temporary Redirect", location))) as server:
@@ -331,7 +331,7 @@ def test_redirects_that_never_end_are_an_error(ask: AskRequest) -> None:
 
 
 @ASKS
-def test_an_error_that_comes_before_the_request_was_read_is_understood(ask: AskRequest) -> None:
+def test_an_error_reply_before_the_request_was_read_is_raised(ask: AskRequest) -> None:
     refused = http_response(b'{"error": {"message": "too large"}}', "413 Too Large", "connection: close\r\n")
     with FaultyServer(send_and_close(refused)) as server, pytest.raises(BadRequestError) as caught:
         ask(model_at(server), HELLO)

@@ -46,9 +46,7 @@ def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
 
 
 @pytest.mark.parametrize("act", [send_and_close(), send_and_reset()], ids=["FIN", "RST"])
-def test_a_connection_that_breaks_when_it_is_used_again_is_an_error_and_then_forgotten(
-    asker: MakeAsker, act: Action
-) -> None:
+def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(asker: MakeAsker, act: Action) -> None:
     with FaultyServer(send(http_response()), act, send(http_response())) as server:
         client = asker(server.base_url)
         assert client.ask() == "Hi"
@@ -60,7 +58,7 @@ def test_a_connection_that_breaks_when_it_is_used_again_is_an_error_and_then_for
         assert server.opened == 2
 
 
-def test_a_server_that_was_restarted_is_found_again(asker: MakeAsker) -> None:
+def test_a_restarted_server_is_reached_again(asker: MakeAsker) -> None:
     with FaultyServer(send(http_response())) as first:
         client = asker(first.base_url)
         assert client.ask() == "Hi"
@@ -85,7 +83,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
         assert server.opened == 3
 
 
-def test_a_service_asks_again_where_a_kept_connection_broke() -> None:
+def test_a_service_tries_again_if_an_idle_connection_broke() -> None:
     with (
         FaultyServer(
             send(http_response()), send_and_close(), send_and_reset(), send(http_response())

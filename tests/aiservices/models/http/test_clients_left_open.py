@@ -81,7 +81,7 @@ def test_a_call_that_waits_for_a_connection_may_be_cancelled(
 
 
 @pytest.mark.usefixtures("leaves_nothing")
-def test_a_body_that_is_left_in_the_middle_is_never_read_on() -> None:
+def test_a_body_that_is_left_in_the_middle_is_never_continued() -> None:
     half = http_response()[:-20]
     with FaultyServer(send(half), send(http_response())) as server:
 
@@ -158,7 +158,7 @@ print(json.dumps(said))
 """
 
 
-def test_a_model_that_nobody_closes_warns_of_nothing(echo: Any, run: Any) -> None:
+def test_a_model_that_is_not_closed_causes_no_warnings(echo: Any, run: Any) -> None:
     assert run(UNCLOSED, echo.base_url) == [
         "blocking",
         "in a loop",

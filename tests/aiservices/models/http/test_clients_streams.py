@@ -57,7 +57,7 @@ def test_streams_with_a_length_are_kept_too(asker: MakeAsker) -> None:
         assert server.opened == 1
 
 
-def test_a_body_that_never_ends_after_the_last_event_is_not_waited_for(asker: MakeAsker) -> None:
+def test_a_body_that_does_not_end_after_the_last_event_is_closed(asker: MakeAsker) -> None:
     with FaultyServer(send(ENDLESS)) as server:
         client = asker(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
@@ -65,7 +65,7 @@ def test_a_body_that_never_ends_after_the_last_event_is_not_waited_for(asker: Ma
         assert server.settled(0)
 
 
-def test_a_server_that_says_more_after_the_last_event_poisons_no_later_stream(asker: MakeAsker) -> None:
+def test_bytes_after_the_last_event_do_not_affect_later_streams(asker: MakeAsker) -> None:
     more = chunked_response(
         piece("H"), piece("i"), LAST, DONE, piece("No!"), piece("No!"), content_type="text/event-stream"
     )
@@ -74,7 +74,7 @@ def test_a_server_that_says_more_after_the_last_event_poisons_no_later_stream(as
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
 
 
-def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection(asker: MakeAsker) -> None:
+def test_a_stream_that_is_left_in_the_middle_closes_its_connection(asker: MakeAsker) -> None:
     with FaultyServer(send(HELD), send(STREAM)) as server:
         client = asker(server.base_url)
         assert client.stream(until=1) == "H"
@@ -82,7 +82,7 @@ def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection(asker: Ma
         assert client.stream() == "Hi"
 
 
-def test_a_stream_that_is_closed_lets_go_of_its_connection() -> None:
+def test_a_closed_stream_closes_its_connection() -> None:
     with (
         FaultyServer(send(HELD)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
@@ -93,7 +93,7 @@ def test_a_stream_that_is_closed_lets_go_of_its_connection() -> None:
         assert server.settled(0)
 
 
-def test_an_async_stream_that_is_closed_or_only_forgotten_lets_go_of_its_connection() -> None:
+def test_an_async_stream_that_is_closed_or_dropped_closes_its_connection() -> None:
     with FaultyServer(send(HELD)) as server:
 
         async def leave() -> None:
@@ -111,7 +111,7 @@ def test_an_async_stream_that_is_closed_or_only_forgotten_lets_go_of_its_connect
         asyncio.run(leave(), debug=True)
 
 
-def test_a_stream_that_is_collected_as_garbage_lets_go_of_its_connection() -> None:
+def test_a_stream_that_is_garbage_collected_closes_its_connection() -> None:
     with (
         FaultyServer(send(HELD)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
@@ -124,7 +124,7 @@ def test_a_stream_that_is_collected_as_garbage_lets_go_of_its_connection() -> No
         assert server.settled(0)
 
 
-def test_an_error_raised_while_a_stream_is_read_lets_go_of_its_connection() -> None:
+def test_an_error_while_a_stream_is_read_closes_its_connection() -> None:
     with (
         FaultyServer(send(HELD), send(STREAM)) as server,
         OpenAiChatModel("m", base_url=server.base_url, api_key="k") as model,
@@ -141,7 +141,7 @@ def test_an_error_raised_while_a_stream_is_read_lets_go_of_its_connection() -> N
         assert "".join(delta.text for delta in model.stream(ChatRequest.of("Hello"))) == "Hi"
 
 
-def test_a_stream_that_is_cut_breaks_no_later_one(asker: MakeAsker) -> None:
+def test_a_stream_that_is_cut_does_not_affect_later_streams(asker: MakeAsker) -> None:
     with FaultyServer(send_and_close(HELD), send(STREAM)) as server:
         client = asker(server.base_url)
         with pytest.raises(ModelConnectionError):

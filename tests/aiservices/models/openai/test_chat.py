@@ -215,7 +215,7 @@ def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiChatModel) -> No
     )
 
 
-def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(answer(None, refusal="I cannot help with that."))
     reply = model.complete(HELLO)
     assert (reply.text, reply.refusal) == ("", "I cannot help with that.")
@@ -231,7 +231,7 @@ def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiChatM
         (None, FinishReason.OTHER),
     ],
 )
-def test_finish_reasons_that_are_unknown_are_other(
+def test_unknown_finish_reasons_become_other(
     loopback: Loopback, model: OpenAiChatModel, said: str | None, meant: FinishReason
 ) -> None:
     loopback.reply(answer("Hi", finish_reason=said))
@@ -264,7 +264,7 @@ def test_finish_reasons_that_are_unknown_are_other(
         ({"content": "a", "tool_calls": None}, AiMessage("a")),
     ],
 )
-def test_compatible_servers_shapes_are_read(
+def test_replies_of_compatible_servers_are_read(
     loopback: Loopback, model: OpenAiChatModel, message: dict[str, Any], meant: AiMessage
 ) -> None:
     loopback.reply(json_reply({"choices": [{"message": message, "finish_reason": "stop"}]}))
@@ -282,7 +282,7 @@ def test_async_use_works_in_two_event_loops_one_after_the_other(
     assert not len(model._clients._async_clients)
 
 
-def test_one_event_loop_has_one_client_and_closing_lets_go_of_it(
+def test_one_event_loop_has_one_client_until_the_model_is_closed(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(answer("Hi"))
@@ -300,7 +300,7 @@ def test_one_event_loop_has_one_client_and_closing_lets_go_of_it(
     assert len(loopback.requests) == 7
 
 
-def test_the_client_of_a_loop_that_was_just_dropped_is_forgotten(
+def test_the_client_of_a_loop_that_was_closed_without_shutdown_is_removed(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(answer("Hi"))
@@ -324,7 +324,7 @@ def test_a_closed_model_opens_a_new_connection_when_asked_again(
     assert model.complete(HELLO).text == "Hi"
 
 
-def test_eight_threads_share_one_channel(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_eight_threads_share_one_client(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(lambda seen: answer(seen.json["messages"][0]["content"]))
 
     def ask(number: int) -> tuple[str, int]:
@@ -362,7 +362,7 @@ def test_a_users_own_async_client_is_used(loopback: Loopback) -> None:
     assert asyncio.run(ask()) == "Hi"
 
 
-def test_one_client_alone_does_not_answer_for_the_other_kind(loopback: Loopback) -> None:
+def test_a_client_of_one_kind_is_not_used_for_calls_of_the_other_kind(loopback: Loopback) -> None:
     client = openai.OpenAI(base_url=loopback.base_url, api_key=KEY)
     with client, pytest.raises(DefinitionError) as caught:
         asyncio.run(OpenAiChatModel("m", client=client).acomplete(HELLO))
@@ -413,7 +413,7 @@ def test_azure_may_be_given_its_address_and_key(loopback: Loopback, monkeypatch:
     assert loopback.requests[0].path == "/v1/deployments/d/chat/completions?api-version=2024-10-21"
 
 
-def test_an_azure_client_that_knows_its_deployment_is_asked_at_it(loopback: Loopback) -> None:
+def test_an_azure_client_with_a_deployment_sends_requests_to_it(loopback: Loopback) -> None:
     loopback.reply(answer("Hi"))
     with openai.AzureOpenAI(
         azure_endpoint=loopback.base_url.removesuffix("/v1"),
@@ -436,7 +436,7 @@ def test_an_azure_client_without_a_deployment_gets_the_models_name(loopback: Loo
     assert loopback.requests[0].path == "/openai/deployments/m/chat/completions?api-version=2024-10-21"
 
 
-def test_ollama_is_asked_at_its_host_and_needs_no_key(
+def test_requests_for_ollama_go_to_its_host_and_need_no_key(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loopback.reply(answer("Hi"))
@@ -500,7 +500,7 @@ def test_a_base_url_without_a_scheme_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     "base_url", ["http://", "http://h:port", "http://h:99999/v1", "http://a b", "http://[x"]
 )
-def test_a_base_url_that_is_no_url_is_refused_at_once(base_url: str) -> None:
+def test_an_invalid_base_url_is_refused_at_once(base_url: str) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
         OpenAiChatModel("m", base_url=base_url)
     assert str(caught.value) == 'openai: base_url must be a URL with a host, as in "http://localhost:8000/v1"'
@@ -513,7 +513,7 @@ def test_a_base_url_that_is_no_url_is_refused_at_once(base_url: str) -> None:
         ("http://", "OPENAI_BASE_URL must be a URL with a host"),
     ],
 )
-def test_a_wrong_address_of_the_environment_is_told_by_its_variable(
+def test_an_invalid_url_in_the_environment_is_reported_with_its_variable(
     monkeypatch: pytest.MonkeyPatch, url: str, said: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -523,7 +523,9 @@ def test_a_wrong_address_of_the_environment_is_told_by_its_variable(
 
 
 @pytest.mark.parametrize("host", ["box:port", "[x", "ftp://box", "a b", "://box", "box:99999"])
-def test_a_wrong_host_of_ollama_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_an_invalid_ollama_host_is_reported_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     with pytest.raises(ValueError, match="OLLAMA_HOST") as caught:
         Endpoint.of_provider("ollama", None)
@@ -533,12 +535,12 @@ def test_a_wrong_host_of_ollama_is_told_by_its_variable(monkeypatch: pytest.Monk
     )
 
 
-def test_users_may_say_what_a_server_is_capable_of() -> None:
+def test_users_can_override_the_capabilities_of_a_server() -> None:
     mine = Capabilities(json_mode=True)
     assert OpenAiChatModel("m", capabilities=mine).capabilities is mine
 
 
-def test_a_client_with_credentials_in_its_address_is_shown_without_them() -> None:
+def test_credentials_in_the_url_of_a_client_are_not_shown() -> None:
     with openai.OpenAI(base_url="http://user:secret@127.0.0.1:9/v1?key=secret", api_key=KEY) as client:
         assert Endpoint.of_client(client).address == "http://127.0.0.1:9/v1"
 

@@ -133,7 +133,7 @@ def test_an_answer_that_is_cut_off_is_an_error(model: OpenAiChatModel) -> None:
     assert caught.value.usage is not None
 
 
-def test_a_wrong_key_is_told_after_one_request(address: str) -> None:
+def test_a_wrong_key_is_reported_after_one_request(address: str) -> None:
     with OpenAiChatModel("smollm2", base_url=address, api_key="wrong") as model:
         reader = create(Reader, model, budget=Budget(first_wait=0))
 

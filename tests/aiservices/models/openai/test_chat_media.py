@@ -184,7 +184,7 @@ def test_a_named_user_may_show_an_image(loopback: Loopback, chat: OpenAiChatMode
         ),
     ],
 )
-def test_what_chat_completions_do_not_take_is_not_sent(
+def test_media_that_chat_completions_do_not_accept_are_not_sent(
     loopback: Loopback, chat: OpenAiChatModel, media: Media, said: str
 ) -> None:
     with pytest.raises(BadRequestError) as caught:
@@ -193,7 +193,7 @@ def test_what_chat_completions_do_not_take_is_not_sent(
     assert loopback.requests == []
 
 
-def test_the_responses_api_takes_no_audio(loopback: Loopback, responses: OpenAiResponsesModel) -> None:
+def test_the_responses_api_does_not_accept_audio(loopback: Loopback, responses: OpenAiResponsesModel) -> None:
     with pytest.raises(BadRequestError) as caught:
         create(Looker, responses).read(PAPER, VOICE)
     assert str(caught.value) == (
@@ -203,7 +203,7 @@ def test_the_responses_api_takes_no_audio(loopback: Loopback, responses: OpenAiR
     assert loopback.requests == []
 
 
-def test_the_embedded_model_refuses_what_is_no_text() -> None:
+def test_the_embedded_model_refuses_media() -> None:
     request = ChatRequest.of([SystemMessage("Be brief."), UserMessage("Look", contents=("Look", CAT))])
     with pytest.raises(BadRequestError) as caught:
         chat_body(request, ChatOptions(), "")
@@ -213,7 +213,7 @@ def test_the_embedded_model_refuses_what_is_no_text() -> None:
     )
 
 
-def test_a_large_image_is_sent_whole_and_soon(loopback: Loopback, chat: OpenAiChatModel) -> None:
+def test_a_large_image_is_sent_completely_and_quickly(loopback: Loopback, chat: OpenAiChatModel) -> None:
     loopback.reply(answer("Hi"))
     image = Image.from_bytes(bytes(5_000_000), "image/png")
     began = time.monotonic()

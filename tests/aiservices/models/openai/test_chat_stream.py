@@ -98,7 +98,7 @@ def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiChatMod
     ]
 
 
-def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_reasoning_refusals_and_tool_calls_are_collected(loopback: Loopback, model: OpenAiChatModel) -> None:
     first = {"index": 0, "id": "call_1", "function": {"name": "add", "arguments": ""}}
     second = {"index": 1, "id": "call_2", "function": {"name": "neg", "arguments": '{"b"'}}
     loopback.reply(
@@ -129,7 +129,7 @@ def test_reasoning_refusals_and_tool_calls_are_gathered(loopback: Loopback, mode
     ]
 
 
-def test_tool_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+def test_tool_calls_without_an_index_are_distinguished_by_their_ids() -> None:
     reading = ChatStreamReader()
     reading.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
     reading.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
@@ -182,7 +182,7 @@ def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
-def test_a_stream_cut_on_the_wire_reads_the_same(
+def test_a_stream_cut_by_the_network_reads_the_same(
     loopback: Loopback, model: OpenAiChatModel, size: int
 ) -> None:
     pieces = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
@@ -236,7 +236,7 @@ def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing(
 
 
 @pytest.mark.parametrize("rest", [(), (b'data: {"choices": [{"delta": {"conte',)])
-def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
+def test_a_stream_that_ends_early_is_an_error_with_the_partial_text(
     loopback: Loopback, model: OpenAiChatModel, rest: tuple[bytes, ...]
 ) -> None:
     loopback.reply(sse(delta(content="Hello"), *rest))
@@ -252,7 +252,7 @@ def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
     assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
 
 
-def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
+def test_a_connection_that_breaks_in_the_middle_is_an_error_with_the_partial_text(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(sse(delta(content="Hello"), cut_off=True))
@@ -318,7 +318,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiC
         ({"error": "broken"}, ModelServerError, "500 the server failed: broken; try again later", None, True),
     ],
 )
-def test_an_error_in_the_stream_is_raised_as_what_it_is(
+def test_an_error_in_the_stream_is_raised_as_its_own_type(
     loopback: Loopback,
     model: OpenAiChatModel,
     sent: object,
@@ -347,7 +347,7 @@ def test_an_error_in_the_stream_is_raised_as_what_it_is(
         (DONE, "it has no choices", "''"),
     ],
 )
-def test_events_that_are_no_completion_are_an_invalid_reply(
+def test_events_that_are_not_a_completion_are_an_invalid_reply(
     loopback: Loopback, model: OpenAiChatModel, sent: bytes, reason: str, begins: str
 ) -> None:
     loopback.reply(sse(sent))
@@ -371,7 +371,7 @@ def test_an_http_error_comes_before_any_delta(loopback: Loopback, model: OpenAiC
     assert len(loopback.requests) == 2
 
 
-def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_a_whole_reply_to_a_stream_request_is_read(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(answer("Hi", reasoning="Hm"))
     first, last = model.stream(HELLO)
     assert first == ReplyDelta("Hi", "Hm")

@@ -175,7 +175,7 @@ def test_every_status_has_its_error(
     assert len(loopback.requests) == 2  # one for each of the two ways
 
 
-def test_the_id_of_the_request_is_kept(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_the_id_of_the_request_is_in_the_error(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(error(500, "no", headers={"x-request-id": "req_1"}))
     assert failure(model).request_id == "req_1"
 
@@ -192,7 +192,7 @@ def test_the_id_of_the_request_is_kept(loopback: Loopback, model: OpenAiChatMode
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
     ],
 )
-def test_the_wait_that_the_server_asks_for_is_kept(
+def test_the_wait_that_the_server_asks_for_is_in_the_error(
     loopback: Loopback, model: OpenAiChatModel, headers: dict[str, str], seconds: float | None
 ) -> None:
     loopback.reply(error(429, "slow down", headers=headers))
@@ -242,7 +242,7 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
         ),
     ],
 )
-def test_an_answer_that_is_no_completion_is_an_invalid_reply(
+def test_a_reply_that_is_not_a_completion_is_an_invalid_reply(
     loopback: Loopback, model: OpenAiChatModel, sent: bytes, said: str
 ) -> None:
     loopback.reply(raw_reply(sent))
@@ -321,7 +321,7 @@ def test_an_untrusted_certificate_says_so() -> None:
     )
 
 
-def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiChatModel) -> None:
+def test_no_reply_in_time_is_a_timeout(loopback: Loopback, model: OpenAiChatModel) -> None:
     release = threading.Event()
     loopback.reply(Reply(wait_for=release))
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(timeout=0.2)))
@@ -336,9 +336,7 @@ def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiChatMod
     assert len(loopback.requests) == 2
 
 
-def test_the_model_that_was_asked_is_the_one_that_is_blamed(
-    loopback: Loopback, model: OpenAiChatModel
-) -> None:
+def test_an_error_names_the_model_of_its_request(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(error(404, "no such model"))
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(model="other")))
     assert str(caught) == (
@@ -347,7 +345,7 @@ def test_the_model_that_was_asked_is_the_one_that_is_blamed(
     )
 
 
-def test_a_missing_key_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_says_how_to_set_one(monkeypatch: pytest.MonkeyPatch) -> None:
     caught = failure(OpenAiChatModel("gpt-x"))
     assert type(caught) is AuthenticationError
     assert str(caught) == "openai:gpt-x: no API key; set OPENAI_API_KEY or pass api_key"
@@ -371,7 +369,9 @@ def test_azure_says_which_of_its_settings_is_missing(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-секрет"])
-def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(loopback: Loopback, key: str) -> None:
+def test_a_key_that_is_not_valid_in_a_header_is_refused_without_being_shown(
+    loopback: Loopback, key: str
+) -> None:
     caught = failure(OpenAiChatModel("m", base_url=loopback.base_url, api_key=key))
     assert type(caught) is AuthenticationError
     assert str(caught) == (
@@ -398,7 +398,7 @@ def test_a_header_that_http_does_not_allow_is_not_quoted(loopback: Loopback, mod
         (ChatRequest.of("x", options=ChatOptions(extra_body={"a": object()})), "object has no JSON form"),
     ],
 )
-def test_a_request_that_has_no_json_form_is_never_sent(
+def test_a_request_that_cannot_be_written_as_json_is_never_sent(
     loopback: Loopback, model: OpenAiChatModel, request_: ChatRequest, said: str
 ) -> None:
     loopback.reply(answer("Hi"))

@@ -161,7 +161,7 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
         ),
     ],
 )
-def test_an_answer_that_is_no_response_is_an_invalid_reply(
+def test_a_reply_that_is_not_a_response_is_an_invalid_reply(
     loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, said: str
 ) -> None:
     loopback.reply(raw_reply(sent))
@@ -172,7 +172,7 @@ def test_an_answer_that_is_no_response_is_an_invalid_reply(
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled"])
-def test_a_response_that_is_not_there_yet_is_no_answer(
+def test_an_unfinished_background_response_is_an_invalid_reply(
     loopback: Loopback, model: OpenAiResponsesModel, status: str
 ) -> None:
     loopback.reply(response_reply(message("Hal"), status=status))
@@ -204,7 +204,7 @@ def test_a_reset_connection_is_a_connection_error(loopback: Loopback, model: Ope
     assert len(loopback.requests) == 2
 
 
-def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_no_reply_in_time_is_a_timeout(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     release = threading.Event()
     loopback.reply(Reply(wait_for=release))
     caught = failure(model, ChatRequest.of("x", options=ChatOptions(timeout=0.2)))
@@ -217,13 +217,15 @@ def test_no_answer_in_time_is_a_timeout(loopback: Loopback, model: OpenAiRespons
     assert len(loopback.requests) == 3
 
 
-def test_a_missing_key_says_how_to_give_one() -> None:
+def test_a_missing_key_says_how_to_set_one() -> None:
     caught = failure(OpenAiResponsesModel("gpt-x"))
     assert type(caught) is AuthenticationError
     assert str(caught) == "openai-responses:gpt-x: no API key; set OPENAI_API_KEY or pass api_key"
 
 
-def test_a_text_that_has_no_json_form_is_never_sent(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_text_that_cannot_be_written_as_json_is_never_sent(
+    loopback: Loopback, model: OpenAiResponsesModel
+) -> None:
     loopback.reply(response_reply(message("Hi")))
     caught = failure(model, ChatRequest.of("half a \ud83d character"))
     assert type(caught) is BadRequestError

@@ -157,7 +157,7 @@ def test_every_option_and_kind_of_message_arrives(loopback: Loopback) -> None:
     assert seen.headers["x-trace"] == "t-1"
 
 
-def test_what_is_sent_is_what_the_sdk_would_take() -> None:
+def test_requests_are_valid_for_the_types_of_the_sdk() -> None:
     adapter = TypeAdapter(
         ResponseCreateParamsNonStreaming
     )  # lives on, since lists are checked as they are read
@@ -166,7 +166,7 @@ def test_what_is_sent_is_what_the_sdk_would_take() -> None:
 
 
 @pytest.mark.parametrize(("choice", "sent"), [("auto", {}), ("required", {"tool_choice": "required"})])
-def test_the_choice_of_a_tool_is_only_said_when_it_is_no_free_one(
+def test_the_tool_choice_is_sent_only_if_it_is_not_auto(
     loopback: Loopback, model: OpenAiResponsesModel, choice: str, sent: Item
 ) -> None:
     loopback.reply(response_reply(HI))
@@ -241,7 +241,7 @@ def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAi
         ),
     ],
 )
-def test_what_the_api_has_no_words_for_is_refused_and_not_dropped(
+def test_settings_that_the_api_does_not_have_are_refused_and_not_dropped(
     loopback: Loopback, model: OpenAiResponsesModel, request_: ChatRequest, said: str
 ) -> None:
     expected = f"openai-responses:test-model at {loopback.base_url}: {said}"
@@ -258,7 +258,7 @@ def test_what_the_api_has_no_words_for_is_refused_and_not_dropped(
     assert loopback.requests == []
 
 
-def test_options_of_the_model_that_the_api_lacks_are_refused_at_once() -> None:
+def test_options_of_the_model_that_the_api_does_not_have_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="seed") as caught:
         OpenAiResponsesModel("m", options=ChatOptions(seed=1))
     assert str(caught.value) == (
@@ -267,7 +267,7 @@ def test_options_of_the_model_that_the_api_lacks_are_refused_at_once() -> None:
     )
 
 
-def test_no_stop_texts_are_as_good_as_none(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_an_empty_tuple_of_stop_texts_is_accepted(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(response_reply(HI))
     assert model.complete(ChatRequest.of("x", options=ChatOptions(stop=()))).text == "Hi"
 
@@ -318,9 +318,7 @@ def test_output_items_make_one_message_as_the_sdk_reads_them(
     assert Response.model_validate(data).output_text == reply.text
 
 
-def test_what_is_said_on_the_way_to_the_answer_is_reasoning(
-    loopback: Loopback, model: OpenAiResponsesModel
-) -> None:
+def test_commentary_before_the_answer_is_reasoning(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(
         response_reply(
             reasoning("S."),
@@ -331,7 +329,7 @@ def test_what_is_said_on_the_way_to_the_answer_is_reasoning(
     assert model.complete(HELLO).message == AiMessage('{"a": 1}', reasoning="S.\n\nLet me see.")
 
 
-def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(response_reply(message(refusal="I cannot help with that.")))
     reply = model.complete(HELLO)
     assert (reply.text, reply.refusal, reply.finish_reason) == (
@@ -350,7 +348,7 @@ def test_a_refusal_is_told_from_an_answer(loopback: Loopback, model: OpenAiRespo
         (None, FinishReason.OTHER),
     ],
 )
-def test_an_answer_that_was_cut_off_says_why(
+def test_a_truncated_reply_has_the_reason_of_its_end(
     loopback: Loopback, model: OpenAiResponsesModel, why: Item | None, meant: FinishReason
 ) -> None:
     loopback.reply(response_reply(message("Hal"), status="incomplete", incomplete_details=why))
@@ -358,7 +356,7 @@ def test_an_answer_that_was_cut_off_says_why(
     assert (reply.text, reply.finish_reason) == ("Hal", meant)
 
 
-def test_a_server_that_says_little_is_understood(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_response_with_few_members_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     said = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
     loopback.reply(json_reply({"output": [said]}))
     reply = model.complete(HELLO)
@@ -370,7 +368,7 @@ def test_a_server_that_says_little_is_understood(loopback: Loopback, model: Open
     ("base_url", "of_openai"),
     [("https://name.openai.azure.com/openai/v1/", True), ("http://localhost:8000/v1", False)],
 )
-def test_its_capabilities_are_those_of_the_place(base_url: str, of_openai: bool) -> None:
+def test_its_capabilities_are_those_of_the_endpoint(base_url: str, of_openai: bool) -> None:
     model = OpenAiResponsesModel("m", base_url=base_url)
     expected = Capabilities(json_schema=True, strict_schema=of_openai, json_mode=True, tools=True)
     assert model.capabilities == expected
@@ -393,7 +391,7 @@ def test_azure_finds_the_deployment_in_the_body(loopback: Loopback, monkeypatch:
     assert loopback.requests[0].headers["api-key"] == KEY
 
 
-def test_an_azure_client_that_knows_its_deployment_is_asked_beside_it(loopback: Loopback) -> None:
+def test_an_azure_client_with_a_deployment_sends_responses_requests_beside_it(loopback: Loopback) -> None:
     loopback.reply(response_reply(HI))
     with openai.AzureOpenAI(
         azure_endpoint=loopback.base_url.removesuffix("/v1"),
@@ -405,9 +403,7 @@ def test_an_azure_client_that_knows_its_deployment_is_asked_beside_it(loopback: 
     assert loopback.requests[0].path == "/openai/responses?api-version=preview"
 
 
-def test_its_names_say_that_it_speaks_the_responses_api(
-    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_names_end_with_responses(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     loopback.reply(response_reply(HI))
     monkeypatch.setenv("OPENAI_BASE_URL", loopback.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -113,9 +113,7 @@ def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiRespons
     ]
 
 
-def test_reasoning_and_tool_calls_are_told_as_they_are_written(
-    loopback: Loopback, model: OpenAiResponsesModel
-) -> None:
+def test_reasoning_and_tool_calls_are_streamed(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     add, neg = function_call("call_1", "add", '{"a":1}'), function_call("call_2", "neg", '{"b":2}')
     loopback.reply(
         sse(
@@ -152,7 +150,7 @@ def test_reasoning_and_tool_calls_are_told_as_they_are_written(
     ]
 
 
-def test_what_is_said_on_the_way_to_the_answer_is_told_as_reasoning(
+def test_commentary_before_the_answer_is_streamed_as_reasoning(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     aside, answer = message("Let me see.", phase="commentary"), message("42", phase="final_answer")
@@ -186,7 +184,7 @@ def test_a_refusal_comes_with_the_whole_reply(loopback: Loopback, model: OpenAiR
     ("why", "meant"),
     [("max_output_tokens", FinishReason.LENGTH), ("content_filter", FinishReason.CONTENT_FILTER)],
 )
-def test_an_answer_that_was_cut_off_says_why(
+def test_a_truncated_reply_has_the_reason_of_its_end(
     loopback: Loopback, model: OpenAiResponsesModel, why: str, meant: FinishReason
 ) -> None:
     cut = response(message("Hal"), status="incomplete", incomplete_details={"reason": why})
@@ -197,19 +195,19 @@ def test_an_answer_that_was_cut_off_says_why(
     ]
 
 
-def test_events_that_are_unknown_are_passed_over() -> None:
+def test_unknown_events_are_ignored() -> None:
     reading = ResponseStreamReader()
     unknown = b'data: {"type": "response.telepathy.delta", "delta": 7}\n\ndata: {"a": 1}\n\n'
     assert reading.feed(unknown + text_delta("A") + arguments_delta("{}", 5)) == [ReplyDelta("A")]
 
 
-def test_pieces_without_a_text_are_passed_over() -> None:
+def test_deltas_without_text_are_ignored() -> None:
     assert ResponseStreamReader().feed(text_delta("") + reasoning_delta("") + text_delta("A")) == [
         ReplyDelta("A")
     ]
 
 
-def test_a_server_that_leaves_the_output_out_at_the_end_has_told_it_before(
+def test_the_output_is_collected_if_the_last_event_leaves_it_out(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     call = function_call("call_1", "f", "{}")
@@ -220,9 +218,7 @@ def test_a_server_that_leaves_the_output_out_at_the_end_has_told_it_before(
     assert reply.message == AiMessage("Hi", (ToolCall("call_1", "f", "{}"),))
 
 
-def test_a_server_that_sends_the_end_alone_is_understood(
-    loopback: Loopback, model: OpenAiResponsesModel
-) -> None:
+def test_a_stream_of_only_the_last_event_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     end = end_event(response(reasoning("Hm."), message("Hi"), function_call("c", "f", "{}")))
     loopback.reply(sse(start_events(), end))
     first, last = model.stream(HELLO)
@@ -231,7 +227,7 @@ def test_a_server_that_sends_the_end_alone_is_understood(
     assert last.reply.text == "Hi"
 
 
-def test_a_server_that_does_not_stream_is_understood(loopback: Loopback, model: OpenAiResponsesModel) -> None:
+def test_a_whole_reply_to_a_stream_request_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     loopback.reply(response_reply(message("Hi")))
     first, last = model.stream(HELLO)
     assert first == ReplyDelta("Hi")
@@ -277,7 +273,7 @@ def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 64])
-def test_a_stream_cut_on_the_wire_reads_the_same(
+def test_a_stream_cut_by_the_network_reads_the_same(
     loopback: Loopback, model: OpenAiResponsesModel, size: int
 ) -> None:
     loopback.reply(sse(*(STREAM[i : i + size] for i in range(0, len(STREAM), size))))
@@ -317,7 +313,7 @@ def test_a_connection_that_breaks_after_the_end_loses_nothing(
 @pytest.mark.parametrize(
     "rest", [(), (b'data: {"type": "response.comp',), (item_done(0, message("Hello")), DONE)]
 )
-def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
+def test_a_stream_that_ends_early_is_an_error_with_the_partial_text(
     loopback: Loopback, model: OpenAiResponsesModel, rest: tuple[bytes, ...]
 ) -> None:
     loopback.reply(sse(text_delta("Hello"), *rest))
@@ -332,7 +328,7 @@ def test_a_stream_that_ends_early_is_an_error_that_holds_what_came(
     assert (caught.value.body, caught.value.retryable, caught.value.status) == ("Hello", True, None)
 
 
-def test_a_connection_that_breaks_in_the_middle_is_an_error_that_holds_what_came(
+def test_a_connection_that_breaks_in_the_middle_is_an_error_with_the_partial_text(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     loopback.reply(sse(text_delta("Hello"), cut_off=True))
@@ -392,7 +388,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
         ),
     ],
 )
-def test_an_error_in_the_stream_is_raised_as_what_it_is(
+def test_an_error_in_the_stream_is_raised_as_its_own_type(
     loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, kind: type[ModelError], said: str
 ) -> None:
     loopback.reply(sse(start_events(), text_delta("Hello"), sent))
@@ -420,7 +416,7 @@ def test_an_error_in_the_stream_is_raised_as_what_it_is(
         ),
     ],
 )
-def test_events_that_are_of_no_response_are_an_invalid_reply(
+def test_events_that_are_not_a_response_are_an_invalid_reply(
     loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, reason: str, begins: str
 ) -> None:
     loopback.reply(sse(sent))
