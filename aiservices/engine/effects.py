@@ -98,7 +98,9 @@ class Sleep(NamedTuple):
 
 
 Effect: TypeAlias = CallModel | Run | Gather | Emit | Sleep
-Flow: TypeAlias = Generator[Effect, Any, T]
+# Which type an outcome has depends on the effect, which type checkers cannot follow through a generator.
+Outcome: TypeAlias = Any
+Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
@@ -115,8 +117,8 @@ class ReplyBlocked(Exception):
 
 def run(flow: Flow[T]) -> T:
     """Drive a flow to its result in this thread."""
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
     try:
         while True:
             effect = step(outcome)
@@ -131,8 +133,8 @@ def run(flow: Flow[T]) -> T:
 
 async def arun(flow: Flow[T]) -> T:
     """Drive a flow to its result in the running event loop."""
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
     try:
         while True:
             effect = step(outcome)
@@ -145,10 +147,10 @@ async def arun(flow: Flow[T]) -> T:
         return value
 
 
-def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
+def stream(flow: Flow[Outcome]) -> Generator[Any, None, None]:
     """Drive a flow and yield its events: each delta of a reply, and what it emits."""
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
     with closing(flow):
         try:
             while True:
@@ -171,10 +173,10 @@ def stream(flow: Flow[Any]) -> Generator[Any, None, None]:
             return
 
 
-async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
+async def astream(flow: Flow[Outcome]) -> AsyncGenerator[Any, None]:
     """Drive a flow in the running event loop and yield its events, like ``stream``."""
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
     with closing(flow):
         try:
             while True:
@@ -202,13 +204,13 @@ async def astream(flow: Flow[Any]) -> AsyncGenerator[Any, None]:
             return
 
 
-def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Any]]) -> Flow[T]:
+def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Outcome]]) -> Flow[T]:
     """Run a flow whose effects pass through ``perform``, itself a flow, which returns their outcomes.
 
     Errors that ``perform`` raises are thrown into the inner flow.
     """
-    step: Callable[[Any], Effect] = flow.send
-    outcome: Any = None
+    step: Callable[[Outcome], Effect] = flow.send
+    outcome: Outcome = None
     with closing(flow):
         while True:
             try:
@@ -224,7 +226,7 @@ def map_effects(flow: Flow[T], perform: Callable[[Effect], Flow[Any]]) -> Flow[T
                 outcome, step = error, flow.throw
 
 
-def without_streaming(effect: Effect) -> Flow[Any]:
+def without_streaming(effect: Effect) -> Flow[Outcome]:
     """Perform an effect so that streams show no deltas of its reply."""
     if isinstance(effect, CallModel):
         (reply,) = yield Gather((effect,))  # replies that are gathered are not streamed
@@ -237,7 +239,7 @@ def hold_back(flow: Flow[T]) -> Flow[T]:
     return map_effects(flow, without_streaming)
 
 
-def _perform(effect: Effect) -> Any:
+def _perform(effect: Effect) -> Outcome:
     match effect:
         case CallModel(model, request, checks):
             if not checks:
@@ -271,7 +273,7 @@ def _perform(effect: Effect) -> Any:
     return None
 
 
-async def _aperform(effect: Effect) -> Any:
+async def _aperform(effect: Effect) -> Outcome:
     import asyncio  # a third of the cost of importing this package, and blocking calls do without
 
     match effect:
@@ -298,7 +300,7 @@ async def _aperform(effect: Effect) -> Any:
     return None
 
 
-async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Any:
+async def _aperform_with(semaphore: asyncio.Semaphore, effect: Effect) -> Outcome:
     async with semaphore:
         return await _aperform(effect)
 

@@ -90,7 +90,7 @@ class OutputFormat(NamedTuple):
     strategy: Strategy
     reasons: tuple[str, ...]
     parser: TypeParser[Any] | None
-    read: Callable[[ChatReply], Reading[Any]]
+    read: Callable[[ChatReply], Reading[object]]
     response_format: ResponseFormat | None = None
     tooling: Tooling | None = None
     instructions: str = ""
@@ -225,21 +225,21 @@ def prompt_format(parser: TypeParser[Any], reasons: tuple[str, ...]) -> OutputFo
     return OutputFormat(Strategy.PROMPT, reasons, parser, _text_reader(parser), instructions=instructions)
 
 
-def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[Any]]:
+def _text_reader(parser: OutputParser[Any]) -> Callable[[ChatReply], Reading[object]]:
     if isinstance(parser, TypeParser):
         read = parser.read
         return lambda reply: read(reply.message.text)
     return lambda reply: Reading(parser.parse(reply.message.text))
 
 
-def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[Any]]:
+def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply], Reading[object]]:
     """Return a function that reads the arguments of a call of the tool ``name``.
 
     Several calls with the same value are accepted, and so is text instead of a call; both are recorded as
     coercions.
     """
 
-    def read(reply: ChatReply) -> Reading[Any]:
+    def read(reply: ChatReply) -> Reading[object]:
         calls = reply.message.tool_calls
         if len(calls) == 1 and calls[0].name == name:
             return parser.read(calls[0].arguments)
@@ -250,7 +250,7 @@ def _tool_call_reader(parser: TypeParser[Any], name: str) -> Callable[[ChatReply
     return read
 
 
-def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], name: str) -> Reading[Any]:
+def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], name: str) -> Reading[object]:
     text = "\n".join(call.arguments for call in calls)
     others = [call.name for call in calls if call.name != name]
     if others:
@@ -265,7 +265,7 @@ def _read_several_calls(parser: TypeParser[Any], calls: tuple[ToolCall, ...], na
     return _with_coercion(first, f"{len(calls)} equal calls of {name}")
 
 
-def _with_coercion(reading: Reading[Any], rule: str) -> Reading[Any]:
+def _with_coercion(reading: Reading[object], rule: str) -> Reading[object]:
     return replace(reading, coercions=(Coercion("$", rule, "", ""), *reading.coercions))
 
 

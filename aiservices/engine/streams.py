@@ -196,7 +196,7 @@ class Stream(Generic[T_co]):
     """
 
     def __init__(
-        self, events: Generator[Any, None, None], make_result: Callable[[Any], Result[T_co]]
+        self, events: Generator[object, None, None], make_result: Callable[[Any], Result[T_co]]
     ) -> None:
         self._events = events
         self._state = StreamState(make_result)
@@ -235,7 +235,7 @@ class Stream(Generic[T_co]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _remaining_events(self) -> Iterator[Any]:
+    def _remaining_events(self) -> Iterator[object]:
         """Yield the events that are left. A consumer that stops early leaves the rest to the next one."""
         self._state.check()
         try:
@@ -253,7 +253,7 @@ class AsyncStream(Generic[T_co]):
     It behaves like Stream.
     """
 
-    def __init__(self, events: AsyncGenerator[Any, None], make_result: Callable[[Any], Result[T_co]]) -> None:
+    def __init__(self, events: AsyncGenerator[object, None], make_result: Callable[[Any], Result[T_co]]) -> None:
         self._events = events
         self._state = StreamState(make_result)
 
@@ -289,7 +289,7 @@ class AsyncStream(Generic[T_co]):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _remaining_events(self) -> AsyncIterator[Any]:
+    async def _remaining_events(self) -> AsyncIterator[object]:
         self._state.check()
         try:
             async for event in self._events:
@@ -305,7 +305,7 @@ _END = object()
 class ChunkSource(Protocol):
     """Turns the events of a call into the chunks that its iterator yields."""
 
-    def chunks(self, event: object) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[object]:
         """Yield the chunks that an event completes."""
 
 
@@ -315,7 +315,7 @@ class TextChunks:
     def __init__(self, invocation: Invocation) -> None:
         self._state = invocation.state
 
-    def chunks(self, event: object) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[object]:
         if type(event) is ReplyDelta and event.text:
             self._state.text_shown = True
             yield event.text
@@ -338,7 +338,7 @@ class ItemStream:
         self._answers_by_tool = False
         self._item_count = 0
 
-    def chunks(self, event: object) -> Iterator[Any]:
+    def chunks(self, event: object) -> Iterator[object]:
         """Yield the items that an event completes. Raises _ItemError after those before an invalid item."""
         if type(event) is AttemptStarted:
             output_format = event.output_format
@@ -393,7 +393,7 @@ class _ItemError(Exception):
         self.error = error
 
 
-def iterate(flow: Flow[None], source: ChunkSource) -> Generator[Any, None, None]:
+def iterate(flow: Flow[None], source: ChunkSource) -> Generator[object, None, None]:
     """Yield the chunks of a call."""
     with closing(stream(flow)) as events:
         event = next(events, _END)
@@ -405,7 +405,7 @@ def iterate(flow: Flow[None], source: ChunkSource) -> Generator[Any, None, None]
                 event = events.throw(item_error.error)
 
 
-async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[Any, None]:
+async def aiterate(flow: Flow[None], source: ChunkSource) -> AsyncGenerator[object, None]:
     """Yield the chunks of an async call."""
     async with aclosing(astream(flow)) as events:
         event = await anext(events, _END)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_origin, g
 
 from pydantic_core import to_json
 
-from output_parsers.types.target import Description, Target
+from output_parsers.types.target import Description, Target, TypeExpression
 
 from ..models.media import Audio, File, Image
 from ..models.messages import UserMessage
@@ -60,7 +60,9 @@ class Parameter(NamedTuple):
     types: tuple[Any, ...]
 
 
-def method_parameters(signature: inspect.Signature, hints: Mapping[str, object]) -> tuple[Parameter, ...]:
+def method_parameters(
+    signature: inspect.Signature, hints: Mapping[str, TypeExpression]
+) -> tuple[Parameter, ...]:
     """Return the parameters of a method except the first. Raises RoleError."""
     problems = []
     parameters = []
@@ -94,7 +96,7 @@ def _roles(hint: object) -> list[Role]:
     return roles
 
 
-def _parts(hint: object) -> Iterator[Any]:
+def _parts(hint: object) -> Iterator[TypeExpression]:
     """Yield the types in a hint. Those with type arguments are followed by these."""
     for target in _members(hint):
         if target.origin is Union:
@@ -179,7 +181,7 @@ def summary_of(docs: str) -> str:
 
 def tool_parameters(
     function: object, inner: object, name: str, docs: str, namespace: Mapping[str, object]
-) -> tuple[dict[str, Any], dict[str, type]]:
+) -> tuple[dict[str, TypeExpression], dict[str, type]]:
     """Return the parameters of a tool: the types of those that the model writes, and the roles of the others.
 
     Raises ToolDefinitionError.
@@ -187,7 +189,7 @@ def tool_parameters(
     hints = _hints(inner, name, namespace)
     bound = function.keywords if isinstance(function, partial) else {}
     descriptions = dict(_parameter_docs(docs))
-    fields: dict[str, Any] = {}
+    fields: dict[str, TypeExpression] = {}
     injected: dict[str, type] = {}
     for parameter in _signature(function, name).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -221,7 +223,7 @@ def _signature(function: Any, name: str) -> inspect.Signature:
         raise ToolDefinitionError(f"the signature of the tool {name} is unknown: {error}") from error
 
 
-def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict[str, Any]:
+def _hints(function: object, name: str, namespace: Mapping[str, object]) -> dict[str, TypeExpression]:
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         return get_type_hints(target, localns=dict(namespace), include_extras=True)

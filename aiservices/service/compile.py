@@ -18,7 +18,7 @@ from output_parsers.parser.registry import ParserRegistry
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import UnsupportedTypeError
 from output_parsers.types.node import OutputParser
-from output_parsers.types.target import substitute, type_arguments_by_class, type_name
+from output_parsers.types.target import TypeExpression, substitute, type_arguments_by_class, type_name
 
 from ..engine.budget import Budget
 from ..engine.model_route import ModelRoute
@@ -76,7 +76,7 @@ class ReturnType(NamedTuple):
         keeps_errors: True if an item that does not fit is handed over as an ItemError.
     """
 
-    output_type: Any
+    output_type: TypeExpression
     shape: ReturnShape
     is_async: bool
     keeps_errors: bool = False
@@ -353,7 +353,7 @@ def _type_hints(
     type_arguments: Mapping[Any, object],
     qualname: str,
     problems: list[DefinitionProblem],
-) -> dict[str, Any] | None:
+) -> dict[str, TypeExpression] | None:
     try:
         hints = get_type_hints(function, localns=dict(namespace), include_extras=True)
     except Exception as error:  # a string annotation may contain any expression
@@ -365,7 +365,7 @@ def _type_hints(
 
 def _return_type(
     function: Callable[..., Any],
-    hints: dict[str, Any] | None,
+    hints: dict[str, TypeExpression] | None,
     qualname: str,
     problems: list[DefinitionProblem],
 ) -> ReturnType | None:
@@ -390,7 +390,7 @@ def _find_parser(
     problems: list[DefinitionProblem],
 ) -> OutputParser[Any] | None:
     """Return the parser of the answer; None if the method returns the reply itself, or nothing parses it."""
-    output_type = returns.output_type
+    output_type: Any = returns.output_type
     if isinstance(output_type, type) and output_type in _REPLY_TYPES:
         return None
     try:
@@ -502,7 +502,7 @@ def _misplaced_type(args: tuple[object, ...], outer: object) -> Any:
     return None
 
 
-def _parse_iterator(hint: Any, origin: Any, is_async: bool) -> ReturnType:
+def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> ReturnType:
     name = origin.__name__
     args = get_args(hint)
     if is_async:

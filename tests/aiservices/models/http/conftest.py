@@ -1,4 +1,4 @@
-"""Models that block and models in an event loop, asked in the same words; certificates; a server."""
+"""Blocking and asynchronous calls behind one interface, certificates, and a server that echoes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ HELLO = ChatRequest.of("Hello", options=ChatOptions(timeout=5))
 KEY = "sk-test-0123456789"
 
 
-class Asker(Protocol):
-    """One model, asked again and again."""
+class Caller(Protocol):
+    """Sends requests to one model."""
 
     def ask(self, request: ChatRequest = HELLO) -> str: ...
 
@@ -50,7 +50,7 @@ class Asker(Protocol):
         """Whether the server sees no connection any more; an event loop goes on meanwhile."""
 
 
-class Blocking:
+class BlockingCaller:
     def __init__(self, base_url: str) -> None:
         self.model = OpenAiChatModel("m", base_url=base_url, api_key=KEY)
 
@@ -74,7 +74,7 @@ class Blocking:
         return server.settled(0)
 
 
-class Waiting:
+class AsyncCaller:
     def __init__(self, base_url: str) -> None:
         self.model = OpenAiChatModel("m", base_url=base_url, api_key=KEY)
         self._runner = asyncio.Runner()
@@ -105,12 +105,12 @@ class Waiting:
         self._runner.close()
 
 
-@pytest.fixture(params=[Blocking, Waiting])
-def asker(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Asker]]:
+@pytest.fixture(params=[BlockingCaller, AsyncCaller])
+def make_caller(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Caller]]:
     """Makes what asks the model at an address; once a test blocks, once it waits."""
-    made: list[Asker] = []
+    made: list[Caller] = []
 
-    def make(base_url: str) -> Asker:
+    def make(base_url: str) -> Caller:
         made.append(request.param(base_url))
         return made[-1]
 
@@ -198,11 +198,11 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
 class EchoServer:
     """Answers each request with the last message in it, however many ask at once.
 
-    ``opened`` counts connections, ``asked`` requests. An answer comes after ``delay`` seconds.
+    ``opened`` counts connections, ``request_count`` requests. A reply comes after ``delay`` seconds.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None, delay: float = 0.0) -> None:
-        self.opened = self.asked = 0
+        self.opened = self.request_count = 0
         self._context = context
         self._delay = delay
         self._loop = asyncio.new_event_loop()
@@ -240,7 +240,7 @@ class EchoServer:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = CONTENT_LENGTH.search(head)
                 body = json.loads(await reader.readexactly(int(length[1]) if length else 0))
-                self.asked += 1
+                self.request_count += 1
                 await asyncio.sleep(self._delay)
                 writer.write(_echo(body["messages"][-1]["content"]))
                 await writer.drain()

@@ -40,17 +40,17 @@ def head(request: bytes) -> tuple[str, dict[str, list[str]]]:
         ("http://localhost:{port}/v1", "/v1/chat/completions"),
     ],
 )
-def test_paths_are_appended_to_the_base_url(asker: MakeAsker, url: str, target: str) -> None:
+def test_paths_are_appended_to_the_base_url(make_caller: MakeAsker, url: str, target: str) -> None:
     with FaultyServer(send(http_response())) as server:
         url = url.format(port=server.port)
-        assert asker(url).ask() == "Hi"
+        assert make_caller(url).ask() == "Hi"
         assert head(server.requests[0])[0] == target
 
 
-def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(asker: MakeAsker) -> None:
+def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(make_caller: MakeAsker) -> None:
     with FaultyServer(send(http_response())) as server:
         url = f"http://us%40er:p%3Aw@127.0.0.1:{server.port}/v1"
-        assert asker(url).ask() == "Hi"
+        assert make_caller(url).ask() == "Hi"
         with openai.OpenAI(base_url=url, api_key="k") as client:
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
         ours, theirs = (head(request)[1] for request in server.requests)
@@ -58,7 +58,7 @@ def test_a_name_and_a_password_in_the_url_are_sent_as_the_sdk_sends_them(asker: 
         assert ours["host"] == theirs["host"]
 
 
-def test_an_ipv6_address_is_reached(asker: MakeAsker) -> None:
+def test_an_ipv6_address_is_reached(make_caller: MakeAsker) -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("needs IPv6")
     with (
@@ -68,7 +68,7 @@ def test_an_ipv6_address_is_reached(asker: MakeAsker) -> None:
         six.listen()
         answering = threading.Thread(target=_answer_once, args=(six,))
         answering.start()
-        assert asker(f"http://[::1]:{six.getsockname()[1]}/v1").ask() == "Hi"
+        assert make_caller(f"http://[::1]:{six.getsockname()[1]}/v1").ask() == "Hi"
         answering.join(MAX_WAIT)
         assert server.requests == []
 
@@ -81,43 +81,43 @@ def _answer_once(listening: socket.socket) -> None:
 
 
 def test_an_international_host_is_reached_by_its_ascii_name(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        assert asker("http://mödel.test:81/v1").ask() == "Hi"
+        assert make_caller("http://mödel.test:81/v1").ask() == "Hi"
         assert head(proxy.requests[0])[0] == "http://xn--mdel-5qa.test:81/v1/chat/completions"
         assert head(proxy.requests[0])[1]["host"] == ["xn--mdel-5qa.test:81"]
 
 
-def test_an_invalid_host_name_is_an_error(asker: MakeAsker) -> None:
+def test_an_invalid_host_name_is_an_error(make_caller: MakeAsker) -> None:
     with pytest.raises(ModelConnectionError) as caught:
-        asker(f"http://{'ö' * 80}.test/v1").ask()
+        make_caller(f"http://{'ö' * 80}.test/v1").ask()
     assert str(caught.value) == "openai:m: the host in base_url is not a valid name"
 
 
 @pytest.mark.parametrize(
     "location", ["http://[::1/x", "http://127.0.0.1:99999/x", "http://127.0.0.1:abc/", "http://", "//"]
 )
-def test_a_redirect_to_an_invalid_address_is_an_error(asker: MakeAsker, location: str) -> None:
+def test_a_redirect_to_an_invalid_address_is_an_error(make_caller: MakeAsker, location: str) -> None:
     with FaultyServer(send(http_response(b"", "307 R", f"location: {location}\r\n"))) as server:
         with pytest.raises(InvalidReplyError) as caught:
-            asker(server.base_url).ask()
+            make_caller(server.base_url).ask()
         assert str(caught.value) == f"openai:m at {server.base_url}: 307 unexpected status; check base_url"
         assert len(server.requests) == 1
 
 
-def test_a_redirect_with_spaces_is_followed(asker: MakeAsker) -> None:
+def test_a_redirect_with_spaces_is_followed(make_caller: MakeAsker) -> None:
     there = send(http_response(b"", "307 R", "location: /v2 x?y=a b\r\n"))
     with FaultyServer(there, send(http_response())) as server:
-        assert asker(server.base_url).ask() == "Hi"
+        assert make_caller(server.base_url).ask() == "Hi"
         assert server.paths() == ["/v1/chat/completions", "/v2%20x?y=a%20b"]
 
 
-def test_headers_of_a_call_replace_others_whatever_their_case(asker: MakeAsker) -> None:
+def test_headers_of_a_call_replace_others_whatever_their_case(make_caller: MakeAsker) -> None:
     mine = {"Authorization": "Bearer mine", "User-Agent": "me", "X-Mine": "1", "aCCept": "x/y"}
     with FaultyServer(send(http_response())) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         client.ask(ChatRequest.of("x", options=ChatOptions(extra_headers=mine)))
         headers = head(server.requests[0])[1]
         assert {name: headers[name.lower()] for name in mine} == {k: [v] for k, v in mine.items()}
@@ -127,7 +127,7 @@ def test_headers_of_a_call_replace_others_whatever_their_case(asker: MakeAsker) 
 
 
 def test_the_environment_sets_the_same_headers_as_in_the_sdk(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj_1")
@@ -136,18 +136,18 @@ def test_the_environment_sets_the_same_headers_as_in_the_sdk(
     )
     names = ("openai-organization", "openai-project", "x-a", "x-b", "x-empty", "authorization")
     with FaultyServer(send(http_response())) as server:
-        assert asker(server.base_url).ask() == "Hi"
+        assert make_caller(server.base_url).ask() == "Hi"
         with openai.OpenAI(base_url=server.base_url, api_key="sk-test-0123456789") as client:
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
         ours, theirs = (head(request)[1] for request in server.requests)
         assert [ours.get(name) for name in names] == [theirs.get(name) for name in names]
 
 
-def test_a_server_that_does_not_read_a_large_body_is_a_timeout(asker: MakeAsker) -> None:
+def test_a_server_that_does_not_read_a_large_body_is_a_timeout(make_caller: MakeAsker) -> None:
     over = threading.Event()
     request = ChatRequest.of("x" * 16_000_000, options=ChatOptions(timeout=0.2))
     with EagerServer(lambda _: over.wait(MAX_WAIT)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         try:
             with pytest.raises(ModelTimeoutError) as caught:
                 client.ask(request)
@@ -157,19 +157,19 @@ def test_a_server_that_does_not_read_a_large_body_is_a_timeout(asker: MakeAsker)
         assert client.settled(server)
 
 
-def test_a_large_body_arrives_whole(asker: MakeAsker) -> None:
+def test_a_large_body_arrives_whole(make_caller: MakeAsker) -> None:
     with FaultyServer(send(http_response())) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.ask(ChatRequest.of("x" * 3_000_000 + "ü")) for _ in range(2)] == ["Hi", "Hi"]
         assert {len(request.partition(b"\r\n\r\n")[2]) for request in server.requests} == {3_000_000 + 57}
         assert server.opened == 1
         assert "transfer-encoding" not in head(server.requests[0])[1]
 
 
-def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(asker: MakeAsker) -> None:
+def test_a_large_body_is_sent_again_to_the_address_of_a_redirect(make_caller: MakeAsker) -> None:
     there = send(http_response(b"", "308 R", "location: /v2\r\n"))
     with FaultyServer(there, send(http_response())) as server:
-        assert asker(server.base_url).ask(ChatRequest.of("x" * 1_000_000)) == "Hi"
+        assert make_caller(server.base_url).ask(ChatRequest.of("x" * 1_000_000)) == "Hi"
         first, second = (request.partition(b"\r\n\r\n")[2] for request in server.requests)
         assert first == second
 

@@ -27,11 +27,11 @@ def head(request: bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
 def test_a_proxy_receives_the_whole_address_of_a_plain_http_request(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv(variable, at(proxy, "us%40er:s3cret%3Aword@"))
-        client = asker("http://model.test/v1?a=b")
+        client = make_caller("http://model.test/v1?a=b")
         assert [client.ask(), client.ask()] == ["Hi", "Hi"]
         assert proxy.opened == 1
         for request in proxy.requests:
@@ -45,14 +45,14 @@ def test_a_proxy_receives_the_whole_address_of_a_plain_http_request(
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
 def test_a_proxy_only_tunnels_https_requests(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, trusted: Any, variable: str
 ) -> None:
     with (
         FaultyServer(send(http_response()), context=trusted.server("model.test")) as server,
         FaultyServer(open_tunnel(server.port)) as proxy,
     ):
         monkeypatch.setenv(variable, at(proxy, "user:s3cret%3Aword@"))
-        client = asker("https://model.test/v1")
+        client = make_caller("https://model.test/v1")
         assert [client.ask(), client.ask(), client.ask()] == ["Hi"] * 3
         (connect,) = map(head, proxy.requests)
         assert connect[""].startswith("CONNECT model.test:443 HTTP/1.")
@@ -64,15 +64,17 @@ def test_a_proxy_only_tunnels_https_requests(
         client.close()
 
 
-def test_a_proxy_without_a_scheme_is_an_http_proxy(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_without_a_scheme_is_an_http_proxy(
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
-        assert asker("http://model.test/v1").ask() == "Hi"
+        assert make_caller("http://model.test/v1").ask() == "Hi"
 
 
 @pytest.mark.parametrize("exception", ["127.0.0.1", "127.0.0.1:{port}", "*", "a.test, 127.0.0.1"])
 def test_hosts_in_no_proxy_are_reached_directly(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, exception: str
 ) -> None:
     with (
         FaultyServer(send(http_response())) as server,
@@ -80,40 +82,40 @@ def test_hosts_in_no_proxy_are_reached_directly(
     ):
         monkeypatch.setenv("ALL_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", exception.format(port=server.port))
-        assert asker(server.base_url).ask() == "Hi"
+        assert make_caller(server.base_url).ask() == "Hi"
         assert proxy.requests == []
 
 
 def test_loopback_addresses_go_through_the_proxy_unless_no_proxy_names_them(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", "localhost,.test")
-        assert asker("http://127.0.0.1:1/v1").ask() == "Hi"
+        assert make_caller("http://127.0.0.1:1/v1").ask() == "Hi"
         assert len(proxy.requests) == 1
 
 
 @pytest.mark.parametrize("name", ["::1", "[::1]"])
 def test_no_proxy_accepts_ipv6_addresses_with_or_without_brackets(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     with FaultyServer(send(http_response())) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy))
         monkeypatch.setenv("NO_PROXY", name)
         with pytest.raises(ModelConnectionError):
-            asker("http://[::1]:1/v1").ask()
+            make_caller("http://[::1]:1/v1").ask()
         assert proxy.requests == []
 
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway", "403 Forbidden"])
 def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", at(proxy, "user:s3cret%3Aword@"))
         with pytest.raises(ModelConnectionError) as caught:
-            asker("https://model.test/v1").ask()
+            make_caller("https://model.test/v1").ask()
         assert str(caught.value) == (
             "openai:m at https://model.test/v1: the proxy failed (Tunnel connection failed: "
             f"{status}); check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
@@ -124,31 +126,33 @@ def test_a_refused_tunnel_is_reported_with_its_status_and_without_secrets(
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway"])
 def test_the_status_of_a_proxy_that_refuses_plain_http_is_raised(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     with FaultyServer(send(http_response(b"", status))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", at(proxy, "user:s3cret%3Aword@"))
         with pytest.raises(ModelError) as caught:
-            asker("http://model.test/v1").ask()
+            make_caller("http://model.test/v1").ask()
         assert str(caught.value).startswith(f"openai:m at http://model.test/v1: {status[:3]} ")
 
 
-def test_an_unreachable_proxy_is_an_error(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_proxy_is_an_error(make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(send(http_response())) as gone:
         there = at(gone, "user:s3cret@")
     monkeypatch.setenv("ALL_PROXY", there)
     for url in ("http://model.test/v1", "https://model.test/v1"):
         with pytest.raises(ModelConnectionError) as caught:
-            asker(url).ask()
+            make_caller(url).ask()
         assert str(caught.value).startswith(f"openai:m at {url}: the proxy failed (")
         assert "s3cret" not in "".join(format_exception(caught.value))
 
 
 @pytest.mark.parametrize("kind", ["socks5", "socks5h", "socks4"])
-def test_other_proxies_are_refused(asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_other_proxies_are_refused(
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     monkeypatch.setenv("ALL_PROXY", f"{kind}://user:s3cret@127.0.0.1:1")
     with pytest.raises(ModelConnectionError) as caught:
-        asker("https://model.test/v1").ask()
+        make_caller("https://model.test/v1").ask()
     assert str(caught.value) == (
         f"openai:m: the environment asks for a {kind.upper()} proxy, which is not supported; "
         "set an HTTP proxy, exclude the host with NO_PROXY, or pass a client of the SDK that uses the proxy"

@@ -24,10 +24,10 @@ from aiservices.models.requests import ChatOptions, ChatRequest
 MakeAsker = Callable[[str], Any]
 
 
-def refused(asker: MakeAsker, server: FaultyServer, base_url: str | None = None) -> str:
+def refused(make_caller: MakeAsker, server: FaultyServer, base_url: str | None = None) -> str:
     """What is said about the server, which nothing was sent to."""
     base_url = base_url or server.base_url
-    client = asker(base_url)
+    client = make_caller(base_url)
     with pytest.raises(ModelConnectionError) as caught:
         client.ask()
     assert server.requests == []
@@ -35,9 +35,9 @@ def refused(asker: MakeAsker, server: FaultyServer, base_url: str | None = None)
     return str(caught.value).removeprefix(f"openai:m at {base_url}: ")
 
 
-def test_a_certificate_of_a_trusted_authority_is_accepted(asker: MakeAsker, trusted: Any) -> None:
+def test_a_certificate_of_a_trusted_authority_is_accepted(make_caller: MakeAsker, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server()) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.ask() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 1
         client.close()
@@ -56,33 +56,33 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(asker: MakeAsker, trus
     ids=["self-signed", "expired", "of another host"],
 )
 def test_other_certificates_are_refused(
-    asker: MakeAsker, trusted: Any, certificate: dict[str, Any], reason: str
+    make_caller: MakeAsker, trusted: Any, certificate: dict[str, Any], reason: str
 ) -> None:
     with FaultyServer(send(http_response()), context=trusted.server(**certificate)) as server:
-        said = refused(asker, server)
-    assert said == (f"its certificate is not trusted ({reason}); check base_url and the certificates")
+        message = refused(make_caller, server)
+    assert message == (f"its certificate is not trusted ({reason}); check base_url and the certificates")
 
 
-def test_a_host_name_must_be_that_of_the_certificate(asker: MakeAsker, trusted: Any) -> None:
+def test_a_host_name_must_be_that_of_the_certificate(make_caller: MakeAsker, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server("elsewhere.test")) as server:
-        said = refused(asker, server, f"https://localhost:{server.port}/v1")
-    assert said == (
+        message = refused(make_caller, server, f"https://localhost:{server.port}/v1")
+    assert message == (
         "its certificate is not trusted (Hostname mismatch, certificate is not valid for 'localhost'.); "
         "check base_url and the certificates"
     )
 
 
-def test_an_untrusted_authority_is_refused(asker: MakeAsker, authority: Any) -> None:
+def test_an_untrusted_authority_is_refused(make_caller: MakeAsker, authority: Any) -> None:
     with FaultyServer(send(http_response()), context=authority.server()) as server:
-        said = refused(asker, server)
-    assert said == (
+        message = refused(make_caller, server)
+    assert message == (
         "its certificate is not trusted (unable to get local issuer certificate); "
         "check base_url and the certificates"
     )
 
 
 def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("")
@@ -90,23 +90,23 @@ def test_certificates_that_cannot_be_read_are_an_error_that_names_the_setting(
         monkeypatch.setenv("SSL_CERT_FILE", file)
         ssl_context.cache_clear()
         with pytest.raises(ModelConnectionError) as caught:
-            asker("https://127.0.0.1:1/v1").ask()
+            make_caller("https://127.0.0.1:1/v1").ask()
         assert str(caught.value).startswith(
             "openai:m: the certificates that SSL_CERT_FILE and SSL_CERT_DIR name cannot be read: "
         )
     ssl_context.cache_clear()
 
 
-def test_plain_http_where_tls_was_asked_for_is_a_clear_error(asker: MakeAsker) -> None:
+def test_plain_http_where_tls_was_asked_for_is_a_clear_error(make_caller: MakeAsker) -> None:
     with EagerServer(send_and_close(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")) as server:
-        said = refused(asker, server, f"https://127.0.0.1:{server.port}/v1")
-    assert said == "the server does not speak TLS; check https in base_url"
+        message = refused(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
+    assert message == "the server does not speak TLS; check https in base_url"
 
 
-def test_tls_where_plain_http_was_asked_for_is_a_clear_error(asker: MakeAsker, trusted: Any) -> None:
+def test_tls_where_plain_http_was_asked_for_is_a_clear_error(make_caller: MakeAsker, trusted: Any) -> None:
     with FaultyServer(send(http_response()), context=trusted.server()) as server:
-        said = refused(asker, server, f"http://127.0.0.1:{server.port}/v1")
-    assert said.startswith("the connection ")
+        message = refused(make_caller, server, f"http://127.0.0.1:{server.port}/v1")
+    assert message.startswith("the connection ")
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,16 @@ def test_tls_where_plain_http_was_asked_for_is_a_clear_error(asker: MakeAsker, t
     [send_and_reset(), send_and_close(), send_and_close(b"\x15\x03\x03\x00\x02\x02\x28")],
     ids=["RST", "FIN", "alert"],
 )
-def test_a_handshake_that_breaks_is_an_error_that_may_be_tried_again(asker: MakeAsker, act: Action) -> None:
+def test_a_handshake_that_breaks_is_an_error_that_may_be_tried_again(
+    make_caller: MakeAsker, act: Action
+) -> None:
     with EagerServer(act) as server:
-        said = refused(asker, server, f"https://127.0.0.1:{server.port}/v1")
-    assert said.startswith("the connection ")
+        message = refused(make_caller, server, f"https://127.0.0.1:{server.port}/v1")
+    assert message.startswith("the connection ")
 
 
-def test_a_handshake_that_never_ends_is_a_timeout(asker: MakeAsker) -> None:
+def test_a_handshake_that_never_ends_is_a_timeout(make_caller: MakeAsker) -> None:
     with EagerServer(send()) as server:
-        client = asker(f"https://127.0.0.1:{server.port}/v1")
+        client = make_caller(f"https://127.0.0.1:{server.port}/v1")
         with pytest.raises(ModelTimeoutError):
             client.ask(ChatRequest.of("Hello", options=ChatOptions(timeout=0.1)))

@@ -31,7 +31,7 @@ def test_fifty_threads_get_their_own_replies_over_at_most_fifty_connections(echo
         answers = list(pool.map(ask, range(50)))
     assert answers == [[f"{thread}.{call}" for call in range(20)] for thread in range(50)]
     assert echo.opened <= 50
-    assert echo.asked == 1000
+    assert echo.request_count == 1000
 
 
 @needs_proc
@@ -56,8 +56,8 @@ def test_two_loops_in_two_threads_share_a_model(echo: Any) -> None:
 
     async def ask_all(loop: int) -> list[str]:
         both.wait(20)
-        asked = (model.acomplete(ChatRequest.of(f"{loop}.{call}")) for call in range(200))
-        return [reply.text for reply in await asyncio.gather(*asked)]
+        calls = (model.acomplete(ChatRequest.of(f"{loop}.{call}")) for call in range(200))
+        return [reply.text for reply in await asyncio.gather(*calls)]
 
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda loop: asyncio.run(ask_all(loop)), range(2)))
@@ -72,8 +72,8 @@ def test_more_calls_than_connections_wait_for_their_turn(echo: Any, monkeypatch:
 
     async def ask_all() -> list[str]:
         async with model_at(echo) as model:
-            asked = (model.acomplete(ChatRequest.of(f"{call}")) for call in range(30))
-            return [reply.text for reply in await asyncio.gather(*asked)]
+            calls = (model.acomplete(ChatRequest.of(f"{call}")) for call in range(30))
+            return [reply.text for reply in await asyncio.gather(*calls)]
 
     assert asyncio.run(ask_all()) == [f"{call}" for call in range(30)]
     assert echo.opened == 3
@@ -111,19 +111,19 @@ from aiservices.models.requests import ChatRequest
 
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 ask = lambda text: model.complete(ChatRequest.of(text)).text
-said = [ask("before")]
+replies = [ask("before")]
 reading, writing = os.pipe()
 child = os.fork()
 if not child:
     os.write(writing, json.dumps([ask(f"child {n}") for n in range(50)]).encode())
     os._exit(0)
 os.close(writing)
-said.append([ask(f"parent {n}") for n in range(50)])
-with os.fdopen(reading) as told:
-    said.append(json.load(told))
+replies.append([ask(f"parent {n}") for n in range(50)])
+with os.fdopen(reading) as pipe:
+    replies.append(json.load(pipe))
 os.waitpid(child, 0)
 model.close()
-print(json.dumps(said))
+print(json.dumps(replies))
 """
 
 
@@ -147,42 +147,42 @@ over = threading.Event()
 wrong = []
 
 def ask(text):
-    said = model.complete(ChatRequest.of(text)).text
-    if said != text:
-        wrong.append((text, said))
-    return said
+    replies = model.complete(ChatRequest.of(text)).text
+    if replies != text:
+        wrong.append((text, replies))
+    return replies
 
 def keep_asking(number):
     while not over.is_set():
         ask(f"thread {number}")
 
-def child(number, told):
-    told.put([ask(f"child {number}.{n}") for n in range(10)])
+def child(number, queue):
+    queue.put([ask(f"child {number}.{n}") for n in range(10)])
 
 ask("the modules are loaded")
 threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(8)]
 for thread in threads:
     thread.start()
 context = multiprocessing.get_context("fork")
-told = context.SimpleQueue()
-children = [context.Process(target=child, args=(n, told)) for n in range(6)]
+queue = context.SimpleQueue()
+children = [context.Process(target=child, args=(n, queue)) for n in range(6)]
 for process in children:
     process.start()
-said = sorted(told.get() for _ in children)
+replies = sorted(queue.get() for _ in children)
 for process in children:
     process.join()
 over.set()
 for thread in threads:
     thread.join()
 model.close()
-print(json.dumps([said, wrong]))
+print(json.dumps([replies, wrong]))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_processes_that_are_forked_during_calls_get_their_own_replies(echo: Any, run: Any) -> None:
-    said, wrong = run(THREADS_FORK, echo.base_url)
-    assert said == [[f"child {number}.{n}" for n in range(10)] for number in range(6)]
+    message, wrong = run(THREADS_FORK, echo.base_url)
+    assert message == [[f"child {number}.{n}" for n in range(10)] for number in range(6)]
     assert wrong == []
 
 
@@ -194,8 +194,8 @@ from aiservices.models.requests import ChatRequest
 model = OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 
 async def ask_all(who):
-    asked = (model.acomplete(ChatRequest.of(f"{who} {n}")) for n in range(20))
-    return [reply.text for reply in await asyncio.gather(*asked)]
+    calls = (model.acomplete(ChatRequest.of(f"{who} {n}")) for n in range(20))
+    return [reply.text for reply in await asyncio.gather(*calls)]
 
 asyncio.run(ask_all("before"))
 reading, writing = os.pipe()
@@ -205,8 +205,8 @@ if not child:
     os._exit(0)
 os.close(writing)
 parent = asyncio.run(ask_all("parent"))
-with os.fdopen(reading) as told:
-    print(json.dumps([parent, json.load(told)]))
+with os.fdopen(reading) as pipe:
+    print(json.dumps([parent, json.load(pipe)]))
 os.waitpid(child, 0)
 """
 

@@ -137,8 +137,8 @@ def test_a_response_may_be_cut_into_packets_anywhere(ask: AskRequest) -> None:
             async with model_at(server) as model:
                 return [(await model.acomplete(HELLO)).text for _ in places]
 
-        said = ask_all() if ask is ask_blocking else asyncio.run(ask_all_waiting())
-        assert said == ["Hi"] * len(places)
+        expected_text = ask_all() if ask is ask_blocking else asyncio.run(ask_all_waiting())
+        assert expected_text == ["Hi"] * len(places)
         assert server.opened == 1
 
 

@@ -22,9 +22,9 @@ class Greeter(Protocol):
     def greet(self) -> str: ...
 
 
-def test_ten_calls_need_one_connection(asker: MakeAsker) -> None:
+def test_ten_calls_need_one_connection(make_caller: MakeAsker) -> None:
     with FaultyServer(send(http_response())) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.ask() for _ in range(10)] == ["Hi"] * 10
         assert server.opened == 1
         client.close()
@@ -35,10 +35,10 @@ def test_ten_calls_need_one_connection(asker: MakeAsker) -> None:
     "act", [send_and_close(http_response()), send_and_reset(http_response())], ids=["FIN", "RST"]
 )
 def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
-    asker: MakeAsker, act: Action
+    make_caller: MakeAsker, act: Action
 ) -> None:
     with FaultyServer(act) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         for _ in range(4):
             assert client.ask() == "Hi"
             assert server.settled(0)
@@ -46,9 +46,11 @@ def test_a_connection_that_the_server_closed_after_an_answer_costs_no_request(
 
 
 @pytest.mark.parametrize("act", [send_and_close(), send_and_reset()], ids=["FIN", "RST"])
-def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(asker: MakeAsker, act: Action) -> None:
+def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(
+    make_caller: MakeAsker, act: Action
+) -> None:
     with FaultyServer(send(http_response()), act, send(http_response())) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert client.ask() == "Hi"
         with pytest.raises(ModelConnectionError) as caught:
             client.ask()
@@ -58,9 +60,9 @@ def test_a_connection_that_breaks_when_it_is_reused_is_an_error_once(asker: Make
         assert server.opened == 2
 
 
-def test_a_restarted_server_is_reached_again(asker: MakeAsker) -> None:
+def test_a_restarted_server_is_reached_again(make_caller: MakeAsker) -> None:
     with FaultyServer(send(http_response())) as first:
-        client = asker(first.base_url)
+        client = make_caller(first.base_url)
         assert client.ask() == "Hi"
         port = first.port
     with pytest.raises(ModelConnectionError) as caught:
@@ -73,12 +75,12 @@ def test_a_restarted_server_is_reached_again(asker: MakeAsker) -> None:
 
 
 def test_a_connection_that_was_idle_for_long_is_not_used_again(
-    asker: MakeAsker, monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeAsker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(waiting, "IDLE_SECONDS", 0.0)
     with FaultyServer(send(http_response())) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.ask() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 3
 

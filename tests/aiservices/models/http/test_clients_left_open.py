@@ -40,8 +40,8 @@ async def cancelled_after_each_step(base_url: str, steps: int, *, anew: bool) ->
         for _ in range(step):
             await asyncio.sleep(0)
         call.cancel()
-        (said,) = await asyncio.gather(call, return_exceptions=True)
-        assert isinstance(said, asyncio.CancelledError) or said.text == "cancelled"
+        (message,) = await asyncio.gather(call, return_exceptions=True)
+        assert isinstance(message, asyncio.CancelledError) or message.text == "cancelled"
         assert (await model.acomplete(ChatRequest.of(f"after {step}"))).text == f"after {step}"
         if anew:
             await model.aclose()
@@ -73,8 +73,8 @@ def test_a_call_that_waits_for_a_connection_may_be_cancelled(
             await asyncio.sleep(0.001)
             for call in calls[1::2]:
                 call.cancel()
-            said = await asyncio.gather(*calls, return_exceptions=True)
-            assert [reply.text for reply in said[::2]] == ["0", "2", "4", "6", "8"]
+            message = await asyncio.gather(*calls, return_exceptions=True)
+            assert [reply.text for reply in message[::2]] == ["0", "2", "4", "6", "8"]
             assert (await model.acomplete(ChatRequest.of("after"))).text == "after"
 
     asyncio.run(ask())
@@ -125,36 +125,36 @@ from aiservices.models.requests import ChatRequest
 def model():
     return OpenAiChatModel("m", base_url=sys.argv[1], api_key="k")
 
-said = [model().complete(ChatRequest.of("blocking")).text]
+replies = [model().complete(ChatRequest.of("blocking")).text]
 gc.collect()
 
 async def ask():
-    said.append((await model().acomplete(ChatRequest.of("in a loop"))).text)
+    replies.append((await model().acomplete(ChatRequest.of("in a loop"))).text)
     gc.collect()
     await asyncio.sleep(0)
     kept = model()
-    said.append((await kept.acomplete(ChatRequest.of("until the end"))).text)
+    replies.append((await kept.acomplete(ChatRequest.of("until the end"))).text)
     return kept
 
 kept = asyncio.run(ask())
-said.append(asyncio.run(kept.acomplete(ChatRequest.of("another loop"))).text)
+replies.append(asyncio.run(kept.acomplete(ChatRequest.of("another loop"))).text)
 
 # asyncio itself warns of the sockets of a loop that is closed before them
 warnings.simplefilter("ignore", ResourceWarning)
 loop = asyncio.new_event_loop()
-said.append(loop.run_until_complete(kept.acomplete(ChatRequest.of("a loop of its own"))).text)
+replies.append(loop.run_until_complete(kept.acomplete(ChatRequest.of("a loop of its own"))).text)
 loop.close()
-said.append(asyncio.run(kept.acomplete(ChatRequest.of("after it"))).text)
+replies.append(asyncio.run(kept.acomplete(ChatRequest.of("after it"))).text)
 del kept
 gc.collect()
 
 loop = asyncio.new_event_loop()
 alone = model()
-said.append(loop.run_until_complete(alone.acomplete(ChatRequest.of("never asked again"))).text)
+replies.append(loop.run_until_complete(alone.acomplete(ChatRequest.of("never asked again"))).text)
 loop.close()
 del alone
 gc.collect()
-print(json.dumps(said))
+print(json.dumps(replies))
 """
 
 

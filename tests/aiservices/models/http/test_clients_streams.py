@@ -36,47 +36,47 @@ HELD = chunked_response(piece("H"), piece("i"), end=b"", content_type="text/even
     ids=["at once", "the end apart", "within the end", "within [DONE]"],
 )
 def test_ten_streams_need_one_connection(
-    asker: MakeAsker, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+    make_caller: MakeAsker, pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (blocking, waiting):
         monkeypatch.setattr(module, "DRAIN_SECONDS", MAX_WAIT)  # the end does come
     with FaultyServer(send(*pieces)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.stream() for _ in range(10)] == ["Hi"] * 10
         assert server.opened == 1
         client.close()
         assert server.settled(0)
 
 
-def test_streams_with_a_length_are_kept_too(asker: MakeAsker) -> None:
+def test_streams_with_a_length_are_kept_too(make_caller: MakeAsker) -> None:
     body = piece("Hi") + LAST + DONE
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(body)
     with FaultyServer(send(head + body)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.stream() for _ in range(5)] == ["Hi"] * 5
         assert server.opened == 1
 
 
-def test_a_body_that_does_not_end_after_the_last_event_is_closed(asker: MakeAsker) -> None:
+def test_a_body_that_does_not_end_after_the_last_event_is_closed(make_caller: MakeAsker) -> None:
     with FaultyServer(send(ENDLESS)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
         assert server.opened == 3
         assert server.settled(0)
 
 
-def test_bytes_after_the_last_event_do_not_affect_later_streams(asker: MakeAsker) -> None:
+def test_bytes_after_the_last_event_do_not_affect_later_streams(make_caller: MakeAsker) -> None:
     more = chunked_response(
         piece("H"), piece("i"), LAST, DONE, piece("No!"), piece("No!"), content_type="text/event-stream"
     )
     with FaultyServer(send(more), send(STREAM)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert [client.stream() for _ in range(3)] == ["Hi"] * 3
 
 
-def test_a_stream_that_is_left_in_the_middle_closes_its_connection(asker: MakeAsker) -> None:
+def test_a_stream_that_is_left_in_the_middle_closes_its_connection(make_caller: MakeAsker) -> None:
     with FaultyServer(send(HELD), send(STREAM)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         assert client.stream(until=1) == "H"
         assert server.settled(0)
         assert client.stream() == "Hi"
@@ -141,9 +141,9 @@ def test_an_error_while_a_stream_is_read_closes_its_connection() -> None:
         assert "".join(delta.text for delta in model.stream(ChatRequest.of("Hello"))) == "Hi"
 
 
-def test_a_stream_that_is_cut_does_not_affect_later_streams(asker: MakeAsker) -> None:
+def test_a_stream_that_is_cut_does_not_affect_later_streams(make_caller: MakeAsker) -> None:
     with FaultyServer(send_and_close(HELD), send(STREAM)) as server:
-        client = asker(server.base_url)
+        client = make_caller(server.base_url)
         with pytest.raises(ModelConnectionError):
             client.stream()
         assert client.stream() == "Hi"

@@ -141,11 +141,11 @@ def test_read_only_mappings_are_sent_like_any_other(loopback: Loopback, model: O
 
 def test_messages_in_the_extra_body_replace_ours(loopback: Loopback, model: OpenAiChatModel) -> None:
     loopback.reply(answer("Hi"))
-    said = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
-    model.complete(ChatRequest.of("x", options=ChatOptions(extra_body={"messages": said})))
+    expected_text = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
+    model.complete(ChatRequest.of("x", options=ChatOptions(extra_body={"messages": expected_text})))
     assert (
         loopback.requests[0].body
-        == json.dumps({"model": "test-model", "messages": said}, separators=(",", ":")).encode()
+        == json.dumps({"model": "test-model", "messages": expected_text}, separators=(",", ":")).encode()
     )
 
 
@@ -222,7 +222,7 @@ def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiChatModel) 
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("expected_text", "expected_value"),
     [
         ("stop", FinishReason.STOP),
         ("length", FinishReason.LENGTH),
@@ -232,14 +232,14 @@ def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiChatModel) 
     ],
 )
 def test_unknown_finish_reasons_become_other(
-    loopback: Loopback, model: OpenAiChatModel, said: str | None, meant: FinishReason
+    loopback: Loopback, model: OpenAiChatModel, expected_text: str | None, expected_value: FinishReason
 ) -> None:
-    loopback.reply(answer("Hi", finish_reason=said))
-    assert model.complete(HELLO).finish_reason is meant
+    loopback.reply(answer("Hi", finish_reason=expected_text))
+    assert model.complete(HELLO).finish_reason is expected_value
 
 
 @pytest.mark.parametrize(
-    ("message", "meant"),
+    ("message", "expected_value"),
     [
         ({"content": None}, AiMessage("")),
         ({}, AiMessage("")),
@@ -265,11 +265,11 @@ def test_unknown_finish_reasons_become_other(
     ],
 )
 def test_replies_of_compatible_servers_are_read(
-    loopback: Loopback, model: OpenAiChatModel, message: dict[str, Any], meant: AiMessage
+    loopback: Loopback, model: OpenAiChatModel, message: dict[str, Any], expected_value: AiMessage
 ) -> None:
     loopback.reply(json_reply({"choices": [{"message": message, "finish_reason": "stop"}]}))
     reply = model.complete(HELLO)
-    assert (reply.message, reply.usage, reply.model, reply.id) == (meant, None, "", "")
+    assert (reply.message, reply.usage, reply.model, reply.id) == (expected_value, None, "", "")
 
 
 def test_async_use_works_in_two_event_loops_one_after_the_other(
@@ -507,19 +507,19 @@ def test_an_invalid_base_url_is_refused_at_once(base_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected_text"),
     [
         ("box:8000", "OPENAI_BASE_URL must begin with http:// or https://"),
         ("http://", "OPENAI_BASE_URL must be a URL with a host"),
     ],
 )
 def test_an_invalid_url_in_the_environment_is_reported_with_its_variable(
-    monkeypatch: pytest.MonkeyPatch, url: str, said: str
+    monkeypatch: pytest.MonkeyPatch, url: str, expected_text: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     with pytest.raises(ValueError, match="OPENAI_BASE_URL") as caught:
         Endpoint.of_provider("openai", None)
-    assert str(caught.value) == f'openai: {said}, as in "http://localhost:8000/v1"'
+    assert str(caught.value) == f'openai: {expected_text}, as in "http://localhost:8000/v1"'
 
 
 @pytest.mark.parametrize("host", ["box:port", "[x", "ftp://box", "a b", "://box", "box:99999"])

@@ -161,12 +161,12 @@ def test_an_image_alone_is_the_message_of_a_typed_method(loopback: Loopback, cha
 def test_a_named_user_may_show_an_image(loopback: Loopback, chat: OpenAiChatModel) -> None:
     loopback.reply(answer("Hi"))
     chat.complete(ChatRequest.of([UserMessage("Look", "Ada", (CAT,))]))
-    (said,) = loopback.requests[0].json["messages"]
-    assert (said["name"], len(said["content"])) == ("Ada", 2)
+    (expected_text,) = loopback.requests[0].json["messages"]
+    assert (expected_text["name"], len(expected_text["content"])) == ("Ada", 2)
 
 
 @pytest.mark.parametrize(
-    ("media", "said"),
+    ("media", "expected_text"),
     [
         (
             Audio.from_url("https://a.example/b.wav"),
@@ -185,11 +185,11 @@ def test_a_named_user_may_show_an_image(loopback: Loopback, chat: OpenAiChatMode
     ],
 )
 def test_media_that_chat_completions_do_not_accept_are_not_sent(
-    loopback: Loopback, chat: OpenAiChatModel, media: Media, said: str
+    loopback: Loopback, chat: OpenAiChatModel, media: Media, expected_text: str
 ) -> None:
     with pytest.raises(BadRequestError) as caught:
         chat.complete(ChatRequest.of([UserMessage("Well?", contents=(media,))]))
-    assert str(caught.value) == f"openai:test-model at {loopback.base_url}: {said}"
+    assert str(caught.value) == f"openai:test-model at {loopback.base_url}: {expected_text}"
     assert loopback.requests == []
 
 

@@ -60,7 +60,7 @@ async def collect(model: OpenAiChatModel, request: ChatRequest = HELLO) -> list[
     return [piece async for piece in model.astream(request)]
 
 
-def whole(text: str, **parts: object) -> ChatReply:
+def complete_reply(text: str, **parts: object) -> ChatReply:
     return ChatReply(AiMessage(text), model="m-1", id="chatcmpl-1", **parts)  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hé")
     second.set()
-    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=whole("Héllo", usage=Usage(3, 4)))]
+    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=complete_reply("Héllo", usage=Usage(3, 4)))]
     assert len(loopback.requests) == 1
 
 
@@ -94,7 +94,7 @@ def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiChatMod
     assert asyncio.run(collect(model)) == [
         ReplyDelta("Hé"),
         ReplyDelta("llo"),
-        ReplyDelta(reply=whole("Héllo")),
+        ReplyDelta(reply=complete_reply("Héllo")),
     ]
 
 
@@ -130,19 +130,19 @@ def test_reasoning_refusals_and_tool_calls_are_collected(loopback: Loopback, mod
 
 
 def test_tool_calls_without_an_index_are_distinguished_by_their_ids() -> None:
-    reading = ChatStreamReader()
-    reading.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
-    reading.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
-    reading.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
-    (last,) = reading.end()
+    reader = ChatStreamReader()
+    reader.feed(delta(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{"}}]))
+    reader.feed(delta(tool_calls=[{"function": {"arguments": "}"}}]))
+    reader.feed(delta("tool_calls", tool_calls=[{"id": "b", "function": {"name": "g", "arguments": "{}"}}]))
+    (last,) = reader.end()
     assert last.reply is not None
     assert last.reply.message.tool_calls == (ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"))
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:
-    reading = ChatStreamReader()
+    reader = ChatStreamReader()
     other = event({"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]})
-    assert reading.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
+    assert reader.feed(delta(content="A") + other + delta("stop")) == [ReplyDelta("A")]
 
 
 STREAM = (
@@ -159,15 +159,15 @@ TEXT = "Грüße, 世界 🌍\n!"
 
 
 def read_cut(pieces: list[bytes]) -> ReplyDelta:
-    reading = ChatStreamReader()
-    deltas = [found for piece in pieces for found in reading.feed(piece)]
-    deltas += reading.end()
-    assert "".join(found.text for found in deltas) == TEXT
+    reader = ChatStreamReader()
+    deltas = [item for piece in pieces for item in reader.feed(piece)]
+    deltas += reader.end()
+    assert "".join(item.text for item in deltas) == TEXT
     return deltas[-1]
 
 
 def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
-    expected = ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    expected = ReplyDelta(reply=complete_reply(TEXT, usage=Usage(1, 2)))
     assert read_cut([STREAM]) == expected
     assert read_cut([STREAM[i : i + 1] for i in range(len(STREAM))]) == expected
     for place in range(len(STREAM) + 1):
@@ -178,7 +178,7 @@ def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
 def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
     cuts = [0, *sorted(places), len(STREAM)]
     pieces = [STREAM[start:end] for start, end in pairwise(cuts)]
-    assert read_cut(pieces) == ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    assert read_cut(pieces) == ReplyDelta(reply=complete_reply(TEXT, usage=Usage(1, 2)))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
@@ -187,8 +187,8 @@ def test_a_stream_cut_by_the_network_reads_the_same(
 ) -> None:
     pieces = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
     loopback.reply(sse(*pieces))
-    assert "".join(found.text for found in model.stream(HELLO)) == TEXT
-    assert "".join(found.text for found in asyncio.run(collect(model))) == TEXT
+    assert "".join(item.text for item in model.stream(HELLO)) == TEXT
+    assert "".join(item.text for item in asyncio.run(collect(model))) == TEXT
 
 
 def test_one_long_line_in_many_pieces_takes_linear_time() -> None:
@@ -217,22 +217,22 @@ def test_a_finish_reason_ends_an_answer_with_or_without_done(
     loopback: Loopback, model: OpenAiChatModel, end: tuple[bytes, ...]
 ) -> None:
     loopback.reply(sse(delta(content="Hi"), *end))
-    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
 
 
 def test_done_without_a_finish_reason_ends_it_for_another_reason(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(sse(delta(content="Hi"), DONE))
-    assert list(model.stream(HELLO))[-1].reply == whole("Hi", finish_reason=FinishReason.OTHER)
+    assert list(model.stream(HELLO))[-1].reply == complete_reply("Hi", finish_reason=FinishReason.OTHER)
 
 
 def test_a_connection_that_breaks_after_the_finish_reason_loses_nothing(
     loopback: Loopback, model: OpenAiChatModel
 ) -> None:
     loopback.reply(sse(delta(content="Hi"), delta("stop"), cut_off=True))
-    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
-    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
+    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
 
 
 @pytest.mark.parametrize("rest", [(), (b'data: {"choices": [{"delta": {"conte',)])
@@ -285,7 +285,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiC
 
 
 @pytest.mark.parametrize(
-    ("sent", "kind", "said", "status", "retryable"),
+    ("sent", "kind", "expected_text", "status", "retryable"),
     [
         (
             {"error": {"message": "overloaded", "type": "server_error", "code": None}},
@@ -323,14 +323,14 @@ def test_an_error_in_the_stream_is_raised_as_its_own_type(
     model: OpenAiChatModel,
     sent: object,
     kind: type[ModelError],
-    said: str,
+    expected_text: str,
     status: int | None,
     retryable: bool,
 ) -> None:
     loopback.reply(sse(delta(content="Hello"), event(sent), DONE))
     with pytest.raises(kind) as caught:
         list(model.stream(HELLO))
-    assert str(caught.value) == f"openai:m at {loopback.base_url}: {said}"
+    assert str(caught.value) == f"openai:m at {loopback.base_url}: {expected_text}"
     assert (caught.value.status, caught.value.retryable) == (status, retryable)
 
 

@@ -61,7 +61,7 @@ def failure(model: OpenAiChatModel, request: ChatRequest = HELLO) -> ModelError:
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "said", "retryable"),
+    ("reply", "kind", "expected_text", "retryable"),
     [
         (
             error(400, "'temperature' is not supported"),
@@ -162,12 +162,12 @@ def test_every_status_has_its_error(
     model: OpenAiChatModel,
     reply: Reply,
     kind: type[ModelError],
-    said: str,
+    expected_text: str,
     retryable: bool,
 ) -> None:
     loopback.reply(reply)
     caught = failure(model)
-    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {said}"
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {expected_text}"
     assert type(caught) is kind
     assert (caught.status, caught.retryable, caught.retry_after) == (reply.status, retryable, None)
     assert caught.body == reply.body.decode().replace(KEY, "[redacted]")
@@ -210,7 +210,7 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "expected_text"),
     [
         (b"<html>Welcome</html>", NO_JSON + "'<html>Welcome</html>'"),
         (b"", NO_JSON + "''"),
@@ -243,11 +243,11 @@ def test_a_wait_until_a_date_is_counted_from_now(loopback: Loopback, model: Open
     ],
 )
 def test_a_reply_that_is_not_a_completion_is_an_invalid_reply(
-    loopback: Loopback, model: OpenAiChatModel, sent: bytes, said: str
+    loopback: Loopback, model: OpenAiChatModel, sent: bytes, expected_text: str
 ) -> None:
     loopback.reply(raw_reply(sent))
     caught = failure(model)
-    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {said}"
+    assert str(caught) == f"openai:gpt-x at {loopback.base_url}: {expected_text}"
     assert type(caught) is InvalidReplyError
     assert caught.body == sent.decode(errors="replace")
     assert not caught.retryable
@@ -392,14 +392,14 @@ def test_a_header_that_http_does_not_allow_is_not_quoted(loopback: Loopback, mod
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "expected_text"),
     [
         (ChatRequest.of("half a \ud83d character"), "surrogates not allowed"),
         (ChatRequest.of("x", options=ChatOptions(extra_body={"a": object()})), "object has no JSON form"),
     ],
 )
 def test_a_request_that_cannot_be_written_as_json_is_never_sent(
-    loopback: Loopback, model: OpenAiChatModel, request_: ChatRequest, said: str
+    loopback: Loopback, model: OpenAiChatModel, request_: ChatRequest, expected_text: str
 ) -> None:
     loopback.reply(answer("Hi"))
     caught = failure(model, request_)
@@ -407,14 +407,14 @@ def test_a_request_that_cannot_be_written_as_json_is_never_sent(
     assert str(caught).startswith(
         f"openai:gpt-x at {loopback.base_url}: the request cannot be written as JSON: "
     )
-    assert said in str(caught)
+    assert expected_text in str(caught)
     assert str(caught).endswith("; texts must be valid Unicode, values plain JSON")
     assert loopback.requests == []
 
 
 def test_a_short_key_is_an_ordinary_word_in_messages() -> None:
-    said = ErrorMapper("ollama:x at http://h/v1", ("ollama",)).broken_stream("")
-    assert str(said) == (
+    expected_text = ErrorMapper("ollama:x at http://h/v1", ("ollama",)).broken_stream("")
+    assert str(expected_text) == (
         "ollama:x at http://h/v1: the stream ended after 0 characters, before the reply was "
         "complete; try again"
     )

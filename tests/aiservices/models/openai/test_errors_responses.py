@@ -51,7 +51,7 @@ def failure(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> ModelE
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "said", "retryable"),
+    ("reply", "kind", "expected_text", "retryable"),
     [
         (
             error(400, "Unsupported parameter: 'top_p'"),
@@ -86,12 +86,12 @@ def test_every_status_has_its_error(
     model: OpenAiResponsesModel,
     reply: Reply,
     kind: type[ModelError],
-    said: str,
+    expected_text: str,
     retryable: bool,
 ) -> None:
     loopback.reply(reply)
     caught = failure(model)
-    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {said}"
+    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {expected_text}"
     assert type(caught) is kind
     assert (caught.status, caught.retryable) == (reply.status, retryable)
     assert KEY not in (caught.body or "")
@@ -99,7 +99,7 @@ def test_every_status_has_its_error(
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "said", "retryable"),
+    ("code", "kind", "expected_text", "retryable"),
     [
         ("server_error", ModelServerError, "500 the server failed: Oh; try again later", True),
         ("rate_limit_exceeded", RateLimitError, "429 too many requests: Oh; send fewer requests", True),
@@ -116,13 +116,13 @@ def test_a_response_that_failed_is_the_error_that_it_names(
     model: OpenAiResponsesModel,
     code: str,
     kind: type[ModelError],
-    said: str,
+    expected_text: str,
     retryable: bool,
 ) -> None:
     loopback.reply(response_reply(status="failed", error={"code": code, "message": "Oh"}))
     caught = failure(model)
     assert type(caught) is kind
-    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {said}"
+    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {expected_text}"
     assert (caught.status, caught.retryable) == (None, retryable)
 
 
@@ -137,7 +137,7 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "expected_text"),
     [
         (b"<html>", NONE + "it is not JSON; check base_url. It begins: '<html>'"),
         (b"[]", NONE + "it is not a JSON object; check base_url. It begins: '[]'"),
@@ -162,12 +162,12 @@ def test_a_response_that_failed_without_a_reason_is_the_servers_failure(
     ],
 )
 def test_a_reply_that_is_not_a_response_is_an_invalid_reply(
-    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, said: str
+    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, expected_text: str
 ) -> None:
     loopback.reply(raw_reply(sent))
     caught = failure(model)
     assert type(caught) is InvalidReplyError
-    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {said}"
+    assert str(caught) == f"openai-responses:gpt-x at {loopback.base_url}: {expected_text}"
     assert (caught.body, caught.retryable) == (sent.decode(), False)
 
 

@@ -224,7 +224,7 @@ def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAi
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "expected_text"),
     [
         (
             ChatRequest.of("x", options=ChatOptions(stop=("END",))),
@@ -242,9 +242,9 @@ def test_input_in_the_extra_body_replaces_ours(loopback: Loopback, model: OpenAi
     ],
 )
 def test_settings_that_the_api_does_not_have_are_refused_and_not_dropped(
-    loopback: Loopback, model: OpenAiResponsesModel, request_: ChatRequest, said: str
+    loopback: Loopback, model: OpenAiResponsesModel, request_: ChatRequest, expected_text: str
 ) -> None:
-    expected = f"openai-responses:test-model at {loopback.base_url}: {said}"
+    expected = f"openai-responses:test-model at {loopback.base_url}: {expected_text}"
     with pytest.raises(BadRequestError) as caught:
         model.complete(request_)
     assert str(caught.value) == expected
@@ -292,7 +292,7 @@ def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiResponsesModel) 
 
 
 @pytest.mark.parametrize(
-    ("output", "meant"),
+    ("output", "expected_value"),
     [
         ([message("Hi")], AiMessage("Hi")),
         ([message("a"), message("b")], AiMessage("ab")),
@@ -308,13 +308,15 @@ def test_a_whole_reply_is_read(loopback: Loopback, model: OpenAiResponsesModel) 
     ],
 )
 def test_output_items_make_one_message_as_the_sdk_reads_them(
-    loopback: Loopback, model: OpenAiResponsesModel, output: list[Item], meant: AiMessage
+    loopback: Loopback, model: OpenAiResponsesModel, output: list[Item], expected_value: AiMessage
 ) -> None:
     data = response(*output)
     loopback.reply(json_reply(data))
     reply = model.complete(HELLO)
-    assert reply.message == meant
-    assert reply.finish_reason is (FinishReason.TOOL_CALLS if meant.tool_calls else FinishReason.STOP)
+    assert reply.message == expected_value
+    assert reply.finish_reason is (
+        FinishReason.TOOL_CALLS if expected_value.tool_calls else FinishReason.STOP
+    )
     assert Response.model_validate(data).output_text == reply.text
 
 
@@ -340,7 +342,7 @@ def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiResponsesMo
 
 
 @pytest.mark.parametrize(
-    ("why", "meant"),
+    ("why", "expected_value"),
     [
         ({"reason": "max_output_tokens"}, FinishReason.LENGTH),
         ({"reason": "content_filter"}, FinishReason.CONTENT_FILTER),
@@ -349,16 +351,16 @@ def test_a_refusal_is_not_an_answer(loopback: Loopback, model: OpenAiResponsesMo
     ],
 )
 def test_a_truncated_reply_has_the_reason_of_its_end(
-    loopback: Loopback, model: OpenAiResponsesModel, why: Item | None, meant: FinishReason
+    loopback: Loopback, model: OpenAiResponsesModel, why: Item | None, expected_value: FinishReason
 ) -> None:
     loopback.reply(response_reply(message("Hal"), status="incomplete", incomplete_details=why))
     reply = model.complete(HELLO)
-    assert (reply.text, reply.finish_reason) == ("Hal", meant)
+    assert (reply.text, reply.finish_reason) == ("Hal", expected_value)
 
 
 def test_a_response_with_few_members_is_read(loopback: Loopback, model: OpenAiResponsesModel) -> None:
-    said = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
-    loopback.reply(json_reply({"output": [said]}))
+    expected_text = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
+    loopback.reply(json_reply({"output": [expected_text]}))
     reply = model.complete(HELLO)
     assert (reply.message, reply.usage, reply.model, reply.id) == (AiMessage("Hi"), None, "", "")
     assert reply.finish_reason is FinishReason.STOP

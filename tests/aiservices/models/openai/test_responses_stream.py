@@ -67,7 +67,7 @@ async def collect(model: OpenAiResponsesModel, request: ChatRequest = HELLO) -> 
     return [piece async for piece in model.astream(request)]
 
 
-def whole(text: str, **parts: Any) -> ChatReply:
+def complete_reply(text: str, **parts: Any) -> ChatReply:
     return ChatReply(AiMessage(text), model="test-model-1", id="resp_1", **parts)
 
 
@@ -100,7 +100,7 @@ def test_deltas_arrive_as_they_are_sent_and_the_last_has_the_whole_reply(
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hé")
     second.set()
-    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=whole("Héllo", usage=Usage(3, 4)))]
+    assert list(deltas) == [ReplyDelta("llo"), ReplyDelta(reply=complete_reply("Héllo", usage=Usage(3, 4)))]
     assert len(loopback.requests) == 1
 
 
@@ -109,7 +109,7 @@ def test_an_async_stream_gives_the_same(loopback: Loopback, model: OpenAiRespons
     assert asyncio.run(collect(model)) == [
         ReplyDelta("Hé"),
         ReplyDelta("llo"),
-        ReplyDelta(reply=whole("Héllo")),
+        ReplyDelta(reply=complete_reply("Héllo")),
     ]
 
 
@@ -177,28 +177,28 @@ def test_commentary_before_the_answer_is_streamed_as_reasoning(
 def test_a_refusal_comes_with_the_whole_reply(loopback: Loopback, model: OpenAiResponsesModel) -> None:
     end = end_event(response(message(refusal="I cannot.")))
     loopback.reply(sse(start_events(), refusal_delta("I can"), refusal_delta("not."), end))
-    assert list(model.stream(HELLO)) == [ReplyDelta(reply=whole("", refusal="I cannot."))]
+    assert list(model.stream(HELLO)) == [ReplyDelta(reply=complete_reply("", refusal="I cannot."))]
 
 
 @pytest.mark.parametrize(
-    ("why", "meant"),
+    ("why", "expected_value"),
     [("max_output_tokens", FinishReason.LENGTH), ("content_filter", FinishReason.CONTENT_FILTER)],
 )
 def test_a_truncated_reply_has_the_reason_of_its_end(
-    loopback: Loopback, model: OpenAiResponsesModel, why: str, meant: FinishReason
+    loopback: Loopback, model: OpenAiResponsesModel, why: str, expected_value: FinishReason
 ) -> None:
     cut = response(message("Hal"), status="incomplete", incomplete_details={"reason": why})
     loopback.reply(sse(start_events(), text_delta("Hal"), end_event(cut)))
     assert list(model.stream(HELLO)) == [
         ReplyDelta("Hal"),
-        ReplyDelta(reply=whole("Hal", finish_reason=meant)),
+        ReplyDelta(reply=complete_reply("Hal", finish_reason=expected_value)),
     ]
 
 
 def test_unknown_events_are_ignored() -> None:
-    reading = ResponseStreamReader()
+    reader = ResponseStreamReader()
     unknown = b'data: {"type": "response.telepathy.delta", "delta": 7}\n\ndata: {"a": 1}\n\n'
-    assert reading.feed(unknown + text_delta("A") + arguments_delta("{}", 5)) == [ReplyDelta("A")]
+    assert reader.feed(unknown + text_delta("A") + arguments_delta("{}", 5)) == [ReplyDelta("A")]
 
 
 def test_deltas_without_text_are_ignored() -> None:
@@ -250,15 +250,15 @@ STREAM = (
 
 
 def read_cut(pieces: list[bytes]) -> ReplyDelta:
-    reading = ResponseStreamReader()
-    deltas = [found for piece in pieces for found in reading.feed(piece)]
-    deltas += reading.end()
-    assert "".join(found.text for found in deltas) == TEXT
+    reader = ResponseStreamReader()
+    deltas = [item for piece in pieces for item in reader.feed(piece)]
+    deltas += reader.end()
+    assert "".join(item.text for item in deltas) == TEXT
     return deltas[-1]
 
 
 def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
-    expected = ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    expected = ReplyDelta(reply=complete_reply(TEXT, usage=Usage(1, 2)))
     assert read_cut([STREAM]) == expected
     assert read_cut([STREAM[i : i + 1] for i in range(len(STREAM))]) == expected
     for place in range(len(STREAM) + 1):
@@ -269,7 +269,7 @@ def test_a_stream_cut_at_any_byte_reads_the_same() -> None:
 def test_a_stream_cut_at_many_places_reads_the_same(places: list[int]) -> None:
     cuts = [0, *sorted(places), len(STREAM)]
     pieces = [STREAM[start:end] for start, end in pairwise(cuts)]
-    assert read_cut(pieces) == ReplyDelta(reply=whole(TEXT, usage=Usage(1, 2)))
+    assert read_cut(pieces) == ReplyDelta(reply=complete_reply(TEXT, usage=Usage(1, 2)))
 
 
 @pytest.mark.parametrize("size", [1, 3, 64])
@@ -277,18 +277,18 @@ def test_a_stream_cut_by_the_network_reads_the_same(
     loopback: Loopback, model: OpenAiResponsesModel, size: int
 ) -> None:
     loopback.reply(sse(*(STREAM[i : i + size] for i in range(0, len(STREAM), size))))
-    assert "".join(found.text for found in model.stream(HELLO)) == TEXT
-    assert "".join(found.text for found in asyncio.run(collect(model))) == TEXT
+    assert "".join(item.text for item in model.stream(HELLO)) == TEXT
+    assert "".join(item.text for item in asyncio.run(collect(model))) == TEXT
 
 
 @given(st.integers(0, len(STREAM.rstrip()) - 1))
 def test_a_stream_that_ends_anywhere_before_its_end_is_never_whole(place: int) -> None:
-    reading = ResponseStreamReader()
-    deltas = reading.feed(STREAM[:place])
+    reader = ResponseStreamReader()
+    deltas = reader.feed(STREAM[:place])
     with pytest.raises(BrokenStreamError):
-        deltas += reading.end()
-    assert TEXT.startswith(reading.text)  # which the error of a broken stream tells
-    assert reading.text.startswith("".join(found.text for found in deltas))
+        deltas += reader.end()
+    assert TEXT.startswith(reader.text)  # which the error of a broken stream tells
+    assert reader.text.startswith("".join(item.text for item in deltas))
 
 
 END = end_event(response(message("Hi")))
@@ -299,15 +299,15 @@ def test_the_end_of_the_response_ends_the_stream_with_or_without_done(
     loopback: Loopback, model: OpenAiResponsesModel, end: tuple[bytes, ...]
 ) -> None:
     loopback.reply(sse(text_delta("Hi"), *end))
-    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
 
 
 def test_a_connection_that_breaks_after_the_end_loses_nothing(
     loopback: Loopback, model: OpenAiResponsesModel
 ) -> None:
     loopback.reply(sse(text_delta("Hi"), END, cut_off=True))
-    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
-    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=whole("Hi"))]
+    assert list(model.stream(HELLO)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
+    assert asyncio.run(collect(model)) == [ReplyDelta("Hi"), ReplyDelta(reply=complete_reply("Hi"))]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
 
 
 @pytest.mark.parametrize(
-    ("sent", "kind", "said"),
+    ("sent", "kind", "expected_text"),
     [
         (
             event("error", code="server_error", message="Oh", param=None),
@@ -389,14 +389,14 @@ def test_a_stream_that_falls_silent_times_out(loopback: Loopback, model: OpenAiR
     ],
 )
 def test_an_error_in_the_stream_is_raised_as_its_own_type(
-    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, kind: type[ModelError], said: str
+    loopback: Loopback, model: OpenAiResponsesModel, sent: bytes, kind: type[ModelError], expected_text: str
 ) -> None:
     loopback.reply(sse(start_events(), text_delta("Hello"), sent))
     deltas = model.stream(HELLO)
     assert next(deltas) == ReplyDelta("Hello")
     with pytest.raises(kind) as caught:
         next(deltas)
-    assert str(caught.value) == f"openai-responses:m at {loopback.base_url}: {said}"
+    assert str(caught.value) == f"openai-responses:m at {loopback.base_url}: {expected_text}"
     assert caught.value.status is None
 
 
