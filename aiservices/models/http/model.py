@@ -107,6 +107,7 @@ class HttpClients:
         self._lock = Lock()
 
     def sync_client(self) -> HttpClient[SyncResponse]:
+        """Return the client of blocking calls. Raises ModelConnectionError if no request can be sent."""
         client = self._sync_client
         if client is None:
             # outside of the lock: a process that is forked meanwhile would wait for it forever
@@ -116,6 +117,7 @@ class HttpClients:
         return client
 
     async def async_client(self) -> HttpClient[Awaitable[AsyncResponse]]:
+        """Return the client of the running event loop. Raises ModelConnectionError like ``sync_client``."""
         return await self._async_clients.get()
 
     def close(self) -> None:
