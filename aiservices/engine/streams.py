@@ -253,7 +253,9 @@ class AsyncStream(Generic[T_co]):
     It behaves like Stream.
     """
 
-    def __init__(self, events: AsyncGenerator[object, None], make_result: Callable[[Any], Result[T_co]]) -> None:
+    def __init__(
+        self, events: AsyncGenerator[object, None], make_result: Callable[[Any], Result[T_co]]
+    ) -> None:
         self._events = events
         self._state = StreamState(make_result)
 
@@ -307,6 +309,7 @@ class ChunkSource(Protocol):
 
     def chunks(self, event: object) -> Iterator[object]:
         """Yield the chunks that an event completes."""
+        ...
 
 
 class TextChunks:

@@ -102,7 +102,7 @@ def record_prompt(cls: type) -> Prompt | None:
     return prompt
 
 
-def field_names(cls: object) -> list[str]:
+def field_names(cls: Any) -> list[str]:
     """Return the names that the template of a structured prompt class may use."""
     if hasattr(cls, "model_fields"):
         return list(cls.model_fields)

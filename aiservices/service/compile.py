@@ -521,8 +521,12 @@ def _parse_iterator(hint: TypeExpression, origin: Any, is_async: bool) -> Return
     items = [member for member in members if not _is_item_error(member)]
     if len(items) == len(members):
         return ReturnType(args[0], ReturnShape.ITEMS, is_async)
-    item_type: Any = Union.__getitem__(tuple(items))
-    return ReturnType(item_type, ReturnShape.ITEMS, is_async, keeps_errors=True)
+    return ReturnType(
+        Union[tuple(items)],  # noqa: UP007  # the members are only known at run time
+        ReturnShape.ITEMS,
+        is_async,
+        keeps_errors=True,
+    )
 
 
 def _is_item_error(member: Any) -> bool:

@@ -20,21 +20,25 @@ class Permissions(Protocol):
     @property
     def all_permitted(self) -> bool:
         """True if the test may call any model."""
+        ...
 
     @property
     def test(self) -> str:
         """The id of the running test; "" if no test is running."""
+        ...
 
     @property
     def hosts(self) -> Collection[str]:
         """The hosts that every test may call."""
+        ...
 
     @property
     def local_permitted(self) -> bool:
         """True if every test may run the embedded model."""
+        ...
 
 
-class Guard:
+class RealCallGuard:
     """Patches the classes that send requests, so that each request is checked first, until ``undo``."""
 
     def __init__(self, permissions: Permissions) -> None:
@@ -87,16 +91,16 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _patch_clients(*class_names: str) -> Callable[[Guard, Any], None]:
+def _patch_clients(*class_names: str) -> Callable[[RealCallGuard, Any], None]:
     # Every HTTP request (chat, embedding, moderation) first gets its client from one of these classes.
-    def patch(guard: Guard, module: Any) -> None:
+    def patch(guard: RealCallGuard, module: Any) -> None:
         for name in class_names:
             _patch_client_class(guard, getattr(module, name))
 
     return patch
 
 
-def _patch_client_class(guard: Guard, cls: Any) -> None:
+def _patch_client_class(guard: RealCallGuard, cls: Any) -> None:
     sync_client, async_client = cls.sync_client, cls.async_client
 
     # Wrapping the method that gets a client, not the request, catches every kind of call in one place.
@@ -112,7 +116,7 @@ def _patch_client_class(guard: Guard, cls: Any) -> None:
     guard.patch(cls, "async_client", aguarded)
 
 
-def _patch_local_model(guard: Guard, module: Any) -> None:
+def _patch_local_model(guard: RealCallGuard, module: Any) -> None:
     job = module.LocalChatModel._job
 
     def guarded(self: Any, request: Any) -> Any:
@@ -122,7 +126,7 @@ def _patch_local_model(guard: Guard, module: Any) -> None:
     guard.patch(module.LocalChatModel, "_job", guarded)
 
 
-PATCHES: dict[str, Callable[[Guard, Any], None]] = {
+PATCHES: dict[str, Callable[[RealCallGuard, Any], None]] = {
     "aiservices.models.http.model": _patch_clients("HttpClients"),
     "aiservices.models.openai.client": _patch_clients("SdkClients"),
     "aiservices.models.local.model": _patch_local_model,

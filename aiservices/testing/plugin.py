@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .cassette import CassetteChatModel
     from .fake import FakeChatModel
     from .golden import Golden
-    from .guard import Guard
+    from .guard import RealCallGuard
 
 # The modules that send requests: the keys of aiservices.testing.guard.PATCHES, which is not imported here.
 WATCHED = (
@@ -140,7 +140,7 @@ class GuardedRun:
         self.test = ""
         self.hosts: list[str] = config.getini("aiservices_permitted_hosts")
         self.local_permitted = not config.getini("aiservices_guard_local")
-        self._guard: Guard | None = None
+        self._guard: RealCallGuard | None = None
         self._finder = ImportWatcher(self.protect)
 
     def start(self) -> None:
@@ -151,9 +151,9 @@ class GuardedRun:
                 self.protect(sys.modules[name])
 
     def protect(self, module: ModuleType) -> None:
-        from .guard import Guard
+        from .guard import RealCallGuard
 
-        self._guard = self._guard or Guard(self)
+        self._guard = self._guard or RealCallGuard(self)
         self._guard.protect(module)
 
     def end(self) -> None:

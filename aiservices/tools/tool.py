@@ -148,6 +148,7 @@ class ToolProvider(Protocol):
 
     def tools(self, invocation: object) -> Iterable[ToolSource]:
         """Return the tools for a call; ``invocation`` is an ``aiservices.interceptors.Invocation``."""
+        ...
 
 
 # A function, a Tool, an object with methods that are tools, or a provider.
@@ -191,9 +192,10 @@ def tool(
     declaration = ToolDeclaration(name, description, ReturnBehavior(return_behavior), timeout, needs_approval)
 
     def decorate(decorated: Any) -> Any:
-        is_wrapper = isinstance(decorated, (staticmethod, classmethod))
+        # Of static and class methods the function inside is marked.
+        holder = decorated.__func__ if type(decorated) in (staticmethod, classmethod) else decorated
         try:
-            setattr(decorated.__func__ if is_wrapper else decorated, _DECLARATION, declaration)
+            setattr(holder, _DECLARATION, declaration)
         except AttributeError:  # bound methods take no attributes
             decorated = partial(decorated)
             setattr(decorated, _DECLARATION, declaration)

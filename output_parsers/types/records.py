@@ -45,7 +45,7 @@ from .target import Target, TypeExpression, attribute_docs, class_hints, type_na
 def resolve_self_references(tp: TypeExpression, cls: object) -> Any:
     """Replace pydantic's placeholder for a generic model inside its own definition by the model ``cls``."""
 
-    def resolve(part: object) -> Any:
+    def resolve(part: Any) -> Any:
         if not hasattr(part, "type_ref"):
             return None
         generic = (getattr(cls, "__pydantic_generic_metadata__", None) or {}).get("origin")

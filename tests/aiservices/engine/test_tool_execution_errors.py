@@ -317,5 +317,8 @@ def test_who_says_no_text_to_the_model_ends_the_call() -> None:
     errors = ToolErrors(unknown=lambda run: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ToolError) as caught:
         text_service(strict_provider(tool_calls_reply(("sub", "{}"))), add, tool_errors=errors).ask("x")
-    said = "the call of sub was not answered: ToolErrors returned NoneType; it must return the text for the model"
+    said = (
+        "the call of sub was not answered: ToolErrors returned NoneType; it must return the "
+        "text for the model"
+    )
     assert str(caught.value) == said

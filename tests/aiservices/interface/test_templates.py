@@ -340,7 +340,8 @@ def test_bad_syntax_is_told_with_line_and_column(text: str, line: int, column: i
 
 def test_an_open_block_is_told_with_where_it_begins() -> None:
     assert fault("a {% if x %}b") == (
-        "the template has an error in line 1, column 3: Unexpected end of template. Jinja was looking for the "
+        "the template has an error in line 1, column 3: Unexpected end of template. Jinja "
+        "was looking for the "
         "following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'"
     )
 

@@ -216,7 +216,8 @@ def test_a_stub_without_a_prompt_and_with_several_arguments_is_told() -> None:
         def better(self, one: str, other: str) -> bool: ...
 
     assert problems(Judge) == (
-        "Judge.better: it has no prompt and several arguments (one, other); write the prompt with @user_message"
+        "Judge.better: it has no prompt and several arguments (one, other); write the "
+        "prompt with @user_message"
     )
 
 
@@ -385,7 +386,8 @@ def test_a_model_is_never_asked_for_what_tells_of_its_reply(form: Any, whole: st
 
     Judge.good.__annotations__["return"] = form
     assert problems(Judge) == (
-        f"Judge.good: it returns {whole}, but {part} describes the whole reply and cannot be part of another type"
+        f"Judge.good: it returns {whole}, but {part} describes the whole reply and cannot "
+        f"be part of another type"
     )
 
 
@@ -508,7 +510,8 @@ def test_a_generic_parent_left_open_is_told() -> None:
     class Child(Extractor, Protocol): ...  # type: ignore[type-arg]
 
     assert problems(Child) == (
-        "Child.extract: no parser reads ~T: it is not bound to a type here; write the type in its place; tried: "
+        "Child.extract: no parser reads ~T: it is not bound to a type here; write the type "
+        "in its place; tried: "
         "type variables. Use a type that one of them reads, or add a ParserFactory for it"
     )
 
@@ -583,7 +586,8 @@ def test_a_system_message_callable_that_takes_something_else_is_told() -> None:
         def good(self, text: str) -> bool: ...
 
     assert problems(Judge) == (
-        "Judge.good: the function for the system message takes txt, but the parameters are: text; did you mean text?"
+        "Judge.good: the function for the system message takes txt, but the parameters "
+        "are: text; did you mean text?"
     )
 
 
