@@ -1,4 +1,4 @@
-"""Images as arguments: at the place where the prompt names them, or after it. Audio and files work alike."""
+"""Images as arguments, placed where the prompt names them or after it. Audio and files work the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ImageReader(Protocol):
     @user_message("Which colour does this picture have: {{picture}}? Answer in {{language}}.")
     def colour(self, picture: Image, language: str) -> str: ...
 
-    @user_message("In what do these pictures differ?")
+    @user_message("How do these pictures differ?")
     def differences(self, *pictures: Image) -> list[Difference]: ...
 
 

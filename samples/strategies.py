@@ -19,7 +19,7 @@ from aiservices import (
     user_message,
 )
 
-# The capabilities of a model decide the strategy: the first of these that it supports.
+# The default strategy is the first of these that the capabilities of the model allow.
 MODELS = {
     Strategy.GRAMMAR: Capabilities(constrained=True),
     Strategy.JSON_SCHEMA: Capabilities(json_schema=True, tools=True, json_mode=True),

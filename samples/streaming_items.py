@@ -1,4 +1,4 @@
-"""Iterator[Item]: the items of a list, each as soon as it is complete, with errors as items if wanted."""
+"""Iterator[Item]: the items of a list, each as soon as it is complete, optionally with errors as items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Person:
 class Census(Protocol):
     @user_message("List the people in this text.\n\nText: {{text}}")
     def people(self, text: str) -> Iterator[Person]:
-        """Raise an error at an item that does not fit; if it is the first item, retry."""
+        """Raise an error for an item that does not fit, or retry if it is the first item."""
         ...
 
     @user_message("List the people in this text.\n\nText: {{text}}")

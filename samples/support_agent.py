@@ -96,7 +96,7 @@ def answer(text: str, topic: Topic, *, needs_human: bool = False) -> str:
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model with the replies of a good model."""
+    """Return a scripted model that replies as a good model would."""
     return ScriptedChatModel(
         [
             tool_call("order", 17),
@@ -146,7 +146,7 @@ def main(model: ChatModel | str | None = None) -> None:
             write(support, "ann", "The lamp of order 17 flickers.")
             pending = write(support, "ann", "Then I would like my money back.")
             write(support, "ben", "I want the money for order 17 as well.")
-        with SqliteChatMemoryStore(path) as store:  # as a second process does
+        with SqliteChatMemoryStore(path) as store:  # as a second process would
             support = open_support(chat_model, store)
             if pending is not None:
                 print("the refund is approved")

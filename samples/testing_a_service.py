@@ -19,7 +19,7 @@ class Reader(Protocol):
 
 
 def print_fake_answers() -> None:
-    """Print valid answers of a fake model, which are equal for equal seeds."""
+    """Print answers of a fake model. They are valid, and the same for the same seed."""
     moods = [[create(Reader, FakeChatModel(seed)).mood(letter) for letter in LETTERS] for seed in (1, 1, 2)]
     print(f"fake: {', '.join(moods[0])}; equal with the same seed: {moods[0] == moods[1]}")
 

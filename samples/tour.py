@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def choose_model(name: str) -> tuple[ChatModel | str, str]:
-    """Return the model and the reason for it. ``name`` is a model string with a colon, or names weights."""
+    """Return the model and the reason for it. ``name`` is "PROVIDER:NAME" or the name of embedded weights."""
     if ":" in name:
         return name, f"Running {name}, as requested."
     weights, reason = demo_weights(name or None)
@@ -92,7 +92,12 @@ def tour(model: ChatModel | str, rows: Sequence[Row]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of a row, and if it is right; ``right`` is None if several values are right."""
+    """The answer of a row.
+
+    Attributes:
+        answer: What the method returned or raised.
+        right: True if it is the expected value; None if several values are right.
+    """
 
     answer: object
     right: bool | None
@@ -148,7 +153,7 @@ def describe(value: object) -> str:
 
 def print_request(model: ChatModel | str) -> None:
     """Print the preview of one call: the prompt, the strategy and the schema."""
-    print_heading("The request of one of them: print(preview(extractor.person, text))")
+    print_heading("The request of one of these calls: print(preview(extractor.person, text))")
     print(preview(create(PersonExtractor, model).person, NEWBORN))
 
 

@@ -32,7 +32,7 @@ class Row:
         argument: The argument, for the table.
         call: Calls the method.
         expected: The right value; None if several values are right.
-        problem: Returns what is wrong with a value, or "", if several values are right.
+        problem: Returns what is wrong with a value, or "". Used if several values are right.
     """
 
     method: str

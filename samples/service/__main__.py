@@ -1,6 +1,6 @@
 """Serve the clerk over HTTP: ``python -m samples.service [--model MODEL | --scripted] [--port PORT]``.
 
-Without a model, the model that AISERVICES_MODEL names is used, or else the embedded one. ``clerk.http`` has
+The default is the model that AISERVICES_MODEL names, or the embedded one if it is not set. ``clerk.http`` has
 requests for the endpoints, and http://127.0.0.1:8000/docs is a page to try them.
 """
 

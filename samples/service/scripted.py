@@ -28,7 +28,7 @@ ANSWERS = {
 
 
 def scripted() -> ScriptedChatModel:
-    """Return a model that needs no weights and no key. Arguments do not change its answers."""
+    """Return a model that needs no weights and no key. Its answers do not depend on the arguments."""
     return ScriptedChatModel(_reply)
 
 

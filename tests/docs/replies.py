@@ -1,4 +1,4 @@
-"""The scripted replies of the models of each page, in the order of the requests."""
+"""The scripted replies for each page, in the order of its requests to models."""
 
 from __future__ import annotations
 

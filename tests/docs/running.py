@@ -112,7 +112,7 @@ def run_page(
 
 
 def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace all models that a page names by scripted ones that share one script."""
+    """Replace all models that a page names with scripted models that share one script."""
     find = base._find_factory
 
     def answer(request: ChatRequest) -> Reply:
@@ -135,7 +135,7 @@ def _answer_with(script: Iterator[Reply], page_run: PageRun, monkeypatch: pytest
 
 
 def _run(block: Block, module: ModuleType, page: str, folder: Path) -> str:
-    """Run a program or commands and return the output; an error is the last line of its traceback."""
+    """Run a program or commands and return the output. Of an exception only the last line is printed."""
     if block.title.endswith(".py"):
         (folder / block.title).write_text(block.text, "utf-8")
         return ""

@@ -1,4 +1,4 @@
-"""The pages of the documentation: each program is run, and its output must be the one that the page shows."""
+"""Every program in the documentation runs and prints the output that the page shows."""
 
 from __future__ import annotations
 

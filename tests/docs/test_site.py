@@ -1,4 +1,4 @@
-"""The site builds without warnings, loads nothing from other hosts, and has every public name."""
+"""The site builds without warnings, loads nothing from other hosts, and documents every public name."""
 
 from __future__ import annotations
 

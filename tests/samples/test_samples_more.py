@@ -42,7 +42,7 @@ def test_images_are_sent_at_their_place_in_the_prompt_or_after_it() -> None:
     first, second = (request.messages[-1] for request in model.requests)
     red, blue = images.coloured(200, 0, 0), images.coloured(0, 0, 200)
     assert first.parts == ("Which colour does this picture have: ", red, "? Answer in French.")
-    assert second.parts == ("In what do these pictures differ?", red, blue)
+    assert second.parts == ("How do these pictures differ?", red, blue)
 
 
 def test_without_a_model_the_images_sample_makes_no_request(capsys: Printed) -> None:
