@@ -117,10 +117,8 @@ from .models.requests import (
 )
 from .models.scripted import ScriptedChatModel as ScriptedChatModel
 from .models.strategy import Strategy as Strategy
-from .service.create import (
-    create as create,
-    resume as resume,
-)
+from .service.create import create as create
+from .service.methods import resume as resume
 from .service.preview import (
     Preview as Preview,
     preview as preview,

@@ -40,7 +40,7 @@ from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError
 from ..models.messages import AiMessage, ChatReply, SystemMessage, ToolCall
 from ..models.requests import ChatOptions, ChatRequest
 from ..models.strategy import Strategy
-from ..service.create import interceptor_order_problems
+from ..service.methods import interceptor_order_problems
 from ..tools.tool import ToolErrors, ToolRun, ToolSource
 from ..tools.toolbox import Toolbox, ToolLimits, plan_toolbox
 from .message import (

@@ -19,7 +19,7 @@ from ..engine.results import Result
 from ..integrations.fastapi.codec import codec_for, write_result
 from ..integrations.fastapi.contract import Method, contract_of
 from ..service.compile import ReturnShape
-from ..service.create import result_of
+from ..service.methods import result_of
 from .console import print_text, stdout_console
 from .errors import UsageError
 from .services import find_target, make_service, model_from_option, selected_methods

@@ -20,7 +20,7 @@ from ..models.errors import DefinitionError
 from ..models.scripted import ScriptedChatModel
 from ..models.strategy import Strategy
 from ..service.compile import MethodPlan, ReturnShape
-from ..service.create import plan_of
+from ..service.methods import plan_of
 from .console import count_text, print_table
 from .errors import UsageError, suggestion
 from .services import (

@@ -23,7 +23,8 @@ import output_parsers
 
 from ..interface.decorators import Declaration, declaration_of
 from ..interface.stubs import is_stub, methods_of
-from ..service.create import create, plan_of
+from ..service.create import create
+from ..service.methods import plan_of
 from .errors import UsageError, suggestion
 
 if TYPE_CHECKING:

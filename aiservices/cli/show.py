@@ -19,7 +19,7 @@ from ..models.errors import DefinitionError
 from ..models.local.weights import KNOWN_WEIGHTS, is_ready, models_folder, weights_path
 from ..models.messages import message_to_dict
 from ..service.compile import MethodPlan
-from ..service.create import plan_of
+from ..service.methods import plan_of
 from ..service.preview import Preview, preview
 from .check import StrictModeNote, strict_mode_notes
 from .console import print_heading, print_table, signature_text

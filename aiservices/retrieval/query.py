@@ -20,7 +20,8 @@ from ..models.base import ChatModel
 from ..models.errors import AttemptPurpose, DefinitionError, DefinitionProblem
 from ..models.messages import AiMessage, Message, UserMessage
 from ..service.compile import MethodPlan
-from ..service.create import create, plan_of
+from ..service.create import create
+from ..service.methods import plan_of
 from .content import Content, Query, Retriever, call_effect
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from ..engine.output_format import OutputFormat
 from ..models.messages import AiMessage, Message, SystemMessage, ToolMessage, UserMessage
 from ..models.requests import ChatOptions, ChatRequest, JsonSchemaFormat, ToolSpecification
 from ..models.strategy import Strategy
-from .create import plan_of
+from .methods import plan_of
 
 P = ParamSpec("P")
 

@@ -27,7 +27,7 @@ from ..models.errors import DefinitionError, DefinitionProblem, FinishError, Ser
 from ..models.messages import ChatReply
 from ..models.requests import ChatOptions, ChatRequest, MessageInput, to_messages
 from ..models.strategy import Strategy
-from .create import start_stream
+from .methods import start_stream
 
 T = TypeVar("T")
 V = TypeVar("V")

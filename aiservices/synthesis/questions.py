@@ -20,7 +20,8 @@ from ..models.requests import ChatOptions
 from ..retrieval.augmentor import format_contents
 from ..retrieval.content import Content, import_extra
 from ..service.compile import MethodPlan
-from ..service.create import create, plan_of
+from ..service.create import create
+from ..service.methods import plan_of
 
 T_co = TypeVar("T_co", covariant=True)
 _LINE = "---------------------"

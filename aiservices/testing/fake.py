@@ -15,7 +15,7 @@ from ..models.base import Capabilities
 from ..models.messages import AiMessage, ChatReply, FinishReason, ToolCall, ToolMessage, Usage, UserMessage
 from ..models.requests import ChatRequest, JsonObjectFormat, JsonSchemaFormat, ToolSpecification
 from ..models.scripted import ScriptedChatModel
-from ..service.create import plan_of
+from ..service.methods import plan_of
 from .serialization import canonical_json, request_to_json
 from .values import Choices, SeededChoices, json_value_for, value_and_text_for, value_for
 

@@ -8,7 +8,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from ..service.create import is_service_method, plan_of
+from ..service.methods import is_service_method, plan_of
 from ..service.preview import preview
 from .fake import sample_arguments
 from .serialization import write_atomically

@@ -18,7 +18,7 @@ from ..engine.results import Result
 from ..models.errors import Attempt, DefinitionError, DefinitionProblem, usage_of
 from ..models.messages import Usage
 from ..service.compile import ReturnShape
-from ..service.create import is_service_method, service_method_of
+from ..service.methods import is_service_method, service_method_of
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -34,7 +34,7 @@ from ...models.errors import Attempt, usage_of
 from ...models.messages import AiMessage, ChatReply, Message, SystemMessage, ToolMessage, Usage, UserMessage
 from ...models.requests import ChatOptions
 from ...service.compile import ReturnShape
-from ...service.create import ServiceMethod, is_service_method, service_method_of
+from ...service.methods import ServiceMethod, is_service_method, service_method_of
 from ...service.preview import Preview, preview
 from ..fastapi.codec import JsonCodec, JsonObject, attempts_to_json
 from ..fastapi.contract import Contract, Method

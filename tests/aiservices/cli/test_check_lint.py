@@ -10,7 +10,7 @@ from pydantic import Field
 from aiservices import ScriptedChatModel, Stream, create, preview, user_message
 from aiservices.cli.check import strict_mode_notes
 from aiservices.models.base import Capabilities
-from aiservices.service.create import plan_of
+from aiservices.service.methods import plan_of
 from output_parsers.profiles import PROFILES
 
 

@@ -41,7 +41,7 @@ from aiservices import (
 )
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.models.errors import ToolError, ToolLimitError
-from aiservices.service.create import resume
+from aiservices.service.methods import resume
 from aiservices.tools.tool import ToolErrors, tool
 from aiservices.tools.toolbox import ToolLimits
 
@@ -607,7 +607,7 @@ import sys
 from typing import Protocol
 from aiservices import AiMessage, Capabilities, ChatReply, FinishReason, ScriptedChatModel, ToolCall, create
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
-from aiservices.service.create import resume
+from aiservices.service.methods import (resume)
 from aiservices import tool
 
 class Pays(Protocol):

@@ -21,7 +21,7 @@ from aiservices import (
 from aiservices.engine.approval import ApprovalRequiredError, SuspendedCall
 from aiservices.memory import ChatMemory
 from aiservices.models.errors import ToolError, ToolLimitError
-from aiservices.service.create import resume
+from aiservices.service.methods import resume
 from aiservices.tools.tool import ReturnBehavior, ToolErrors, ToolException, ToolRun, tool
 from aiservices.tools.toolbox import ToolLimits
 

@@ -37,7 +37,7 @@ from aiservices.retrieval import (
     RouteBy,
     RouteToAll,
 )
-from aiservices.service.create import resume
+from aiservices.service.methods import resume
 from aiservices.tools.tool import tool
 
 NINE = Content("The ferry leaves at nine.", "ferry-1")

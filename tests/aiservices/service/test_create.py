@@ -47,7 +47,7 @@ from aiservices import (
 )
 from aiservices.interceptors import Interceptor, Invocation, Proceed
 from aiservices.models import base
-from aiservices.service.create import plan_of
+from aiservices.service.methods import plan_of
 from aiservices.testing import FakeChatModel
 
 T = TypeVar("T")

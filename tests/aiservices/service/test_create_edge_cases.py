@@ -23,7 +23,7 @@ from aiservices import (
     system_message,
     user_message,
 )
-from aiservices.service.create import plan_of
+from aiservices.service.methods import plan_of
 
 
 def test_a_user_message_as_argument_is_sent_as_it_is() -> None:
