@@ -1,0 +1,245 @@
+"""The methods of a service: how a call starts, and how its value is handed over. Also ``resume``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from types import FunctionType, new_class
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from ..engine.approval import SuspendedCall, resumed_invocation
+from ..engine.budget import Budget
+from ..engine.effects import Emit, Flow, arun, astream, hold_back, run, stream
+from ..engine.pipeline import Interceptor, Listener, Pipeline
+from ..engine.plan import Invocation
+from ..engine.results import Answer, Result
+from ..engine.streams import Accepted, AsyncStream, ItemStream, Stream, TextChunks, aiterate, iterate
+from ..interface.parameters import Role, function_name, is_async, unwrapped
+from ..interface.stubs import has_own_init
+from ..models.errors import DefinitionProblem
+from .compile import MethodPlan, ReturnShape
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_METHOD = "__aiservices_method__"
+
+
+def resume(
+    method: Callable[P, R],
+    state: SuspendedCall,
+    approvals: Mapping[str, bool | str],
+    /,
+    **tool_context: object,
+) -> R:
+    """Continue a call that waits for approval; returns what ``method`` returns.
+
+    The budget starts over, and models are asked from the first one on.
+
+    Args:
+        method: The method of a service that was called.
+        state: The state of the call, from ApprovalRequiredError.
+        approvals: By the id of each pending tool call: True, False, or the reason why it is not approved,
+            which the model is told.
+        **tool_context: Values for tool parameters that the model does not see, by name. They are not part of
+            the state, except MemoryId and UserName.
+
+    Raises:
+        ValueError: The state is that of another method, a pending call is not decided, or the service does
+            not use the model that wrote the calls.
+    """
+    service_method = service_method_of(method)
+    plan = service_method.plan
+    invocation = resumed_invocation(plan.call, state, approvals, service_method.budget)
+    roles = {Role.MEMORY_ID: state.memory_id, Role.USER_NAME: state.user_name}
+    arguments = {}
+    for role, name in plan.prompt.role_names.items():
+        # A stored None may mean that nothing was stored: pass it to tools only if the parameter allows it.
+        argument = roles.get(role)
+        may_be_none = role in roles and plan.prompt.signature.parameters[name].default is None
+        if argument is not None or may_be_none:
+            arguments[name] = argument
+    examples = plan.prompt.rendered_examples()
+    invocation = replace(invocation, arguments=arguments, tool_context=tool_context, examples=examples)
+    value: R = service_method.start(invocation)
+    return value
+
+
+class ServiceMethod(NamedTuple):
+    """What is behind a method of a service.
+
+    Attributes:
+        plan: The plan of the method.
+        budget: The limits of each call.
+        start: Runs an invocation and returns what the method returns.
+    """
+
+    plan: MethodPlan
+    budget: Budget
+    start: Callable[[Invocation], Any]
+
+
+def service_method_of(method: object) -> ServiceMethod:
+    """Return what is behind a method of a service. Raises TypeError for other objects."""
+    found = getattr(method, _METHOD, None)
+    if not isinstance(found, ServiceMethod):
+        raise TypeError(f"{method!r} is not a method of a service made by create")
+    return found
+
+
+def plan_of(method: object) -> MethodPlan:
+    """Return the plan of a method of a service. Raises TypeError for other objects."""
+    return service_method_of(method).plan
+
+
+def is_service_method(method: object) -> bool:
+    """Return True for a method that ``create`` implemented."""
+    return isinstance(getattr(method, _METHOD, None), ServiceMethod)
+
+
+def implement(cls: type, plans: Mapping[str, MethodPlan], pipeline: Pipeline, budget: Budget) -> type[Any]:
+    def body(namespace: dict[str, Any]) -> None:
+        namespace["__module__"] = cls.__module__
+        namespace["__doc__"] = cls.__doc__
+        if not has_own_init(cls):
+            namespace["__init__"] = _init_without_arguments
+        for name, plan in plans.items():
+            namespace[name] = _implement_method(getattr(cls, name), plan, pipeline, budget)
+
+    return new_class(cls.__name__, (cls,), exec_body=body)
+
+
+def _init_without_arguments(self: object) -> None:
+    """Replace the __init__ of Protocol, which refuses to make objects."""
+
+
+def _implement_method(stub: FunctionType, plan: MethodPlan, pipeline: Pipeline, budget: Budget) -> Any:
+    start, invocation = _start_function(plan, pipeline), plan.invocation
+
+    def call(self: object, /, *args: object, **kwargs: object) -> Any:
+        return start(invocation(args, kwargs, budget))
+
+    async def acall(self: object, /, *args: object, **kwargs: object) -> Any:
+        return await start(invocation(args, kwargs, budget))
+
+    is_coroutine = plan.returns.is_async and plan.returns.shape in (ReturnShape.VALUE, ReturnShape.RESULT)
+    method: Any = wraps(stub)(acall if is_coroutine else call)
+    method.__isabstractmethod__ = False
+    setattr(method, _METHOD, ServiceMethod(plan, budget, start))
+    return method
+
+
+def _start_function(plan: MethodPlan, pipeline: Pipeline) -> Callable[[Invocation], Any]:
+    """Return the function that runs an invocation and hands over the value in the shape of the method."""
+    flow = pipeline.flow
+    match plan.returns.shape, plan.returns.is_async:
+        case ReturnShape.VALUE, False:
+            return lambda invocation: run(flow(invocation)).value
+        case ReturnShape.VALUE, True:
+
+            async def avalue(invocation: Invocation) -> Any:
+                return (await arun(flow(invocation))).value
+
+            return avalue
+        case ReturnShape.RESULT, False:
+            return lambda invocation: result_of(run(flow(invocation)), invocation)
+        case ReturnShape.RESULT, True:
+
+            async def aresult(invocation: Invocation) -> Any:
+                return result_of(await arun(flow(invocation)), invocation)
+
+            return aresult
+        case ReturnShape.STREAM, is_async:
+            return lambda invocation: start_stream(pipeline, invocation, is_async=is_async)
+        case shape, is_async:
+            source = TextChunks if shape is ReturnShape.TEXT_STREAM else ItemStream
+            iterator = aiterate if is_async else iterate
+            return lambda invocation: iterator(streaming_flow(pipeline, invocation), source(invocation))
+
+
+def result_of(answer: Answer, invocation: Invocation) -> Result[Any]:
+    """Return an answer as a Result, with the account of its call."""
+    return answer.result(invocation.state.attempts, invocation.state.seconds)
+
+
+def start_stream(
+    pipeline: Pipeline, invocation: Invocation, *, is_async: bool
+) -> Stream[Any] | AsyncStream[Any]:
+    """Return the stream of a call. Nothing is sent before the stream is read."""
+    flow = streaming_flow(pipeline, invocation)
+
+    def make_result(answer: Answer) -> Result[Any]:
+        return result_of(answer, invocation)
+
+    return AsyncStream(astream(flow), make_result) if is_async else Stream(stream(flow), make_result)
+
+
+def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
+    """Run a call whose answer is its last event, because a stream hands over nothing else.
+
+    If an interceptor may still change or refuse the answer, nothing is shown before it has decided.
+    """
+    flow = pipeline.flow(invocation)
+    answer = yield from hold_back(flow) if pipeline.blocks_streaming else flow
+    yield Emit(Accepted(answer))
+
+
+_BEFORE_MEMORY = "memory stores an answer before it was accepted"
+_AS_USER_MESSAGE = "memory stores the problems of an answer as if the user had written them"
+# Why the first of two interceptors must not be outside of the second. They name themselves by
+# ``position_name``; those that do not may be anywhere.
+_WRONG_ORDERS = {
+    ("memory", "input guard"): "memory stores what the guards remove, and the model sees it in later calls",
+    ("memory as sent", "input guard"): "a call that waits for approval stores what the guards remove",
+    ("retrieval", "memory"): "memory stores what was retrieved as if the user had written it",
+    ("output guard", "memory"): _BEFORE_MEMORY,
+    ("output guard", "memory as sent"): _BEFORE_MEMORY,
+    ("output guard", "retrieval"): "after a rejected answer, retrieval searches for the words of the guards",
+    ("answer check", "memory"): _BEFORE_MEMORY,
+    ("answer check", "memory as sent"): _BEFORE_MEMORY,
+    ("retry", "memory"): _AS_USER_MESSAGE,
+    ("retry", "memory as sent"): _AS_USER_MESSAGE,
+}
+
+
+def interceptor_order_problems(
+    location: str, interceptors: Sequence[Interceptor]
+) -> Iterator[DefinitionProblem]:
+    """Yield the pairs of interceptors that give wrong results in this order (outermost first)."""
+    positions = [getattr(one, "position_name", None) for one in interceptors]
+    for inner_index, inner in enumerate(positions):
+        if inner == "input guard" and "retrieval" in positions[:inner_index]:
+            continue  # it guards what was retrieved
+        for outer_index, outer in enumerate(positions[:inner_index]):
+            reason = None
+            if isinstance(outer, str) and isinstance(inner, str):  # anything may be called position_name
+                reason = _WRONG_ORDERS.get((outer, inner))
+            if reason is not None:
+                first, then = (type(interceptors[index]).__name__ for index in (outer_index, inner_index))
+                message = f"{first} comes before {then}, so {reason}; put {then} first"
+                yield DefinitionProblem(location, message)
+
+
+def async_in_blocking_problems(
+    location: str,
+    plans: Mapping[str, MethodPlan],
+    interceptors: Iterable[Interceptor],
+    listeners: Iterable[Listener],
+) -> Iterator[DefinitionProblem]:
+    """Yield what must be awaited but belongs to blocking methods, which cannot await it."""
+    blocking = ", ".join(name for name, plan in plans.items() if not plan.returns.is_async)
+    if not blocking:
+        return
+    names = [name for one in interceptors for name in getattr(one, "async_parts", ())]
+    names += [f"the listener {function_name(unwrapped(one))}" for one in listeners if is_async(one)]
+    for name in names:
+        message = f"{name} is async; only async methods can await it, and these are blocking: {blocking}"
+        yield DefinitionProblem(location, message)
+
+
+def never_awaited_problems(location: str, functions: Mapping[str, object]) -> Iterator[DefinitionProblem]:
+    """Yield async functions among those that are called without being awaited in all kinds of calls."""
+    for name, function in functions.items():
+        if is_async(function):
+            message = f"{name} is an async function, and nothing awaits it; make it a plain function"
+            yield DefinitionProblem(location, message)
