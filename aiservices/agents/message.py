@@ -56,7 +56,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Msg(Generic[T_co]):
-    """A message of an agent or a user, in the terms of AgentScope.
+    """A message from an agent or a user, modelled on AgentScope's Msg.
 
     Attributes:
         name: The name of the agent or user.

@@ -61,7 +61,7 @@ _DEFAULT_RETRY = Retry()
 
 
 class ReActAgent:
-    """An agent in the terms of AgentScope, built on the tool loop of services.
+    """An agent modelled on AgentScope's ReActAgent, built on the tool loop of services.
 
     In each round the model reasons and then either calls tools or answers. Raises DefinitionError with all
     problems.
@@ -294,7 +294,7 @@ class ReActAgent:
         return Msg(self.name, text, metadata, trace=trace_of(invocation.state))
 
     def _report_round_limit(self, invocation: Invocation, proceed: Proceed, /) -> Flow[Answer]:
-        """Replace the error for too many tool rounds, which names a setting that the agent does not have."""
+        """Reword the error for too many tool rounds, which names a setting that agents do not have."""
         try:
             return (yield from proceed(invocation))
         except ToolLimitError as error:

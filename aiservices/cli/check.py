@@ -1,4 +1,4 @@
-"""The command ``check``: find problems in the definitions of services, and types that strict mode lacks."""
+"""The command ``check``: find problems in services, and types that strict mode does not support."""
 
 from __future__ import annotations
 

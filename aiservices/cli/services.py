@@ -1,4 +1,4 @@
-"""From the text ``MODULE:SERVICE.METHOD`` to a service: find it, import its module, create it."""
+"""Turn ``MODULE:SERVICE.METHOD`` into a service: import the module, find the name, create it."""
 
 from __future__ import annotations
 

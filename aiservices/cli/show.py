@@ -218,7 +218,7 @@ PROVIDERS = (
 
 
 def list_models(*, as_json: bool) -> None:
-    """Print the providers and the weights. Of a variable print only if it is set, never its value."""
+    """Print the providers and the weights. Of a variable, print only whether it is set."""
     providers = [*PROVIDERS, *_installed_providers()]
     if as_json:
         print(json.dumps(_models_as_dict(providers), indent=2))

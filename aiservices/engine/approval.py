@@ -173,7 +173,7 @@ def resumed_invocation(
 
 
 def _route_of(suspended: SuspendedCall, plan: CallPlan) -> ModelRoute | None:
-    """Return the route of the model that wrote the calls: others may write arguments in another form."""
+    """Return the route of the model that wrote the calls: models may format arguments differently."""
     if not suspended.model:
         return None
     for route in plan.routes:

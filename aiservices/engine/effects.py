@@ -104,7 +104,7 @@ Flow: TypeAlias = Generator[Effect, Outcome, T]
 
 
 class ReplyBlocked(Exception):
-    """A check forbids to show a reply.
+    """A check does not allow the reply to be shown.
 
     Attributes:
         reply: The whole reply; None if the request was cancelled before it was complete.
@@ -235,7 +235,7 @@ def without_streaming(effect: Effect) -> Flow[Outcome]:
 
 
 def hold_back(flow: Flow[T]) -> Flow[T]:
-    """Run a flow whose replies are not streamed, so that nothing is shown before it has succeeded."""
+    """Run a flow whose replies are not streamed, so that nothing is shown until it has succeeded."""
     return map_effects(flow, without_streaming)
 
 
@@ -468,6 +468,6 @@ async def _task(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
 
 
 def _reply_so_far(reading: Future[ChatReply | None] | asyncio.Task[Any]) -> ChatReply | None:
-    """Return the reply if it is complete by now."""
+    """Return the reply if it has arrived in full, else None."""
     failed = not reading.done() or reading.cancelled() or reading.exception() is not None
     return None if failed else reading.result()

@@ -132,7 +132,7 @@ class ModelRoute:
         return simpler[0], UnsupportedFeature(skipped, reason, _refuses_schema(error))
 
     def remember(self, refusals: Iterable[UnsupportedFeature], model_name: str | None) -> None:
-        """Skip what the provider refused in later calls."""
+        """Remember what the provider refused, so that later calls skip it."""
         for refusal in refusals:
             unsupported = self._unsupported_schema if refusal.schema_only else self._unsupported
             options = unsupported.setdefault(model_name or "", {})
@@ -190,7 +190,7 @@ class ModelState:
         return True
 
     def remember_refusals(self) -> None:
-        """Skip in later calls what was refused before a request succeeded."""
+        """Remember what was refused before a request succeeded, so that later calls skip it."""
         if self._refusals:
             self.route.remember(self._refusals, self.model_name)
 
@@ -258,7 +258,7 @@ class ModelFailover:
 
 
 def _unsupported_by(model: ChatModel) -> Unsupported:
-    """Return what is remembered for a model at its address; without an address, for this very object."""
+    """Return the known refusals of a model at its address, or of this object if it has no address."""
     endpoint = getattr(model, "endpoint", None)
     if isinstance(endpoint, str):
         return _BY_ADDRESS.setdefault((model.name, endpoint), {})

@@ -110,7 +110,7 @@ class CallState:
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left of the budget's seconds; None if it sets no limit."""
+        """The seconds left in the budget; None if the budget has no time limit."""
         return None if self.budget.seconds is None else self.budget.seconds - self.seconds
 
     @property
@@ -213,7 +213,7 @@ class Invocation:
 
     @property
     def messages_sent(self) -> int:
-        """How many of the tool messages of this call the request already contains."""
+        """The number of this call's tool messages that are already in the request."""
         messages = self.state.tool_messages
         if not messages:
             return 0

@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[T_co]):
-    """A value with the account of the call that produced it.
+    """A value with a record of the call that produced it.
 
     Attributes:
         value: The typed value.

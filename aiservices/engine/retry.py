@@ -106,7 +106,7 @@ def _rejected_answer(invocation: Invocation, text: str) -> tuple[Message, ...]:
 
 
 def _note_exceeded_budget(error: ServiceOutputError, invocation: Invocation) -> None:
-    """Add a note if another limit than that of the attempts forbids to ask again."""
+    """Add a note if a limit of the budget other than ``max_attempts`` prevents another request."""
     exceeded = invocation.state.exceeded()
     if exceeded is not None and exceeded.limit != "max_attempts":
         error.add_note(f"not asked again: {exceeded}")
@@ -132,7 +132,7 @@ class _FieldRepairError(ServiceOutputError):
 
 
 class FieldRepair:
-    """The wrong fields of an answer. ``invocation`` requests them alone."""
+    """The invalid fields of an answer; ``invocation`` requests only these fields."""
 
     def __init__(
         self, patch: Patch[Any], error: ServiceOutputError, invocation: Invocation, proceed: Proceed

@@ -93,7 +93,7 @@ def select_strategies(
     """Return the strategies for a type and a model, the most reliable first.
 
     ``requested`` allows only one strategy. With ``partial_values`` the value is shown while it is written, so
-    that it must not be sent in an encode_parser form. ``is_streamed`` is passed on to the output formats.
+    that it must not be sent in an encoded form. ``is_streamed`` is passed on to the output formats.
 
     Raises StrategyError if the requested strategy is impossible.
     """

@@ -363,7 +363,7 @@ class ItemStream:
                 text = ""  # an invalid item raises only after the items before it were handed out
 
     def _stop_reading(self, reader: ItemReader[Any], tool_name: str) -> None:
-        """Ignore the rest of a reply that calls a tool. Raises _ItemError if items of it were handed out."""
+        """Ignore the rest of a reply that calls a tool. Raises _ItemError if items were yielded."""
         self._reader = None
         if self._item_count:
             message = f"the model called the tool {tool_name} after items of its reply were handed out"

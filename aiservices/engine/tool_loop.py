@@ -39,7 +39,7 @@ from .tool_execution import limit_text, tool_effect
 
 
 class ModelResponse(NamedTuple):
-    """A reply, and the output format by which it is read."""
+    """A reply and the output format used to read it."""
 
     reply: ChatReply
     output_format: OutputFormat
@@ -111,7 +111,7 @@ def run_tool_loop(invocation: Invocation) -> Flow[ToolLoopResult]:
 def request_model(
     invocation: Invocation, request: ChatRequest, toolbox: Toolbox | None
 ) -> Flow[ModelResponse]:
-    """Send a request, retrying on transient errors, then with a simpler strategy, then with the next model.
+    """Send a request until it succeeds: with a simpler strategy, with the next model, or after a pause.
 
     Every request becomes an attempt in the state of the call and counts against its budget. Raises ModelError
     if no model can be asked any more, and BudgetExceededError if the budget forbids another request.
@@ -185,7 +185,7 @@ def _with_deadline(request: ChatRequest, state: CallState) -> ChatRequest:
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:
-    """Return an error if a request failed because the time of the call was over."""
+    """Return an error if a request failed because the call ran out of time."""
     left = state.seconds_left
     return None if left is None or left > 0 else state.exceeded()
 

@@ -97,7 +97,7 @@ class OutputGuardrails:
             already_sent = len(tool_messages)
 
     def _check(self, answer: Answer, invocation: Invocation) -> Flow[Answer | _Rejection]:
-        """Return the answer as the guards pass it on, or the rejection of one of them."""
+        """Return the answer after all guards have run, or the first rejection."""
         text: str | None = None  # determined when a guard needs it, since that parses the reply again
         for guard in self._guards:
             on = guard.on if isinstance(guard, Guard) else self._on

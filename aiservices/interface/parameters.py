@@ -20,7 +20,7 @@ from .decorators import History, MemoryId, ToolContext, UserName
 
 
 class Role(Enum):
-    """What a parameter is, if it is not data for the templates."""
+    """The role of a parameter that is not data for the templates."""
 
     MEMORY_ID = "MemoryId"
     USER_NAME = "UserName"
@@ -104,7 +104,7 @@ def _parts(hint: object) -> Iterator[TypeExpression]:
         if target.origin not in _LISTS or not target.args:
             yield target.type
         for arg in target.args:
-            origin = get_origin(arg)  # an alias may stand for itself, and is left alone
+            origin = get_origin(arg)  # an alias may be recursive, so it is not expanded
             if isinstance(arg, type) or isinstance(origin, type) or origin is Union:
                 yield from _parts(arg)
 

@@ -91,7 +91,7 @@ _TOKENS_PER_MEDIUM = 1000
 
 
 def estimate_tokens(message: Message) -> int:
-    """Estimate how many tokens a message has, rather too many than too few.
+    """Estimate how many tokens a message has, erring on the high side.
 
     Four ASCII characters count as one token, every other character as one token, and each message as four
     more. An image, sound or file counts as 1000 tokens, although providers count them very differently: pass

@@ -16,7 +16,7 @@ from .requests import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model supports. The strategies for structured output are chosen by it.
+    """What a model supports, which decides the strategies for structured output.
 
     Attributes:
         json_schema: The model accepts a JSON Schema for its answer.

@@ -14,7 +14,7 @@ class Strategy(StrEnum):
     JSON_SCHEMA: the request contains the JSON Schema, and the provider sees to it that the answer fits.
     OUTPUT_TOOL: the model must call a tool, and the arguments of the call are the value.
     GRAMMAR: the schema constrains the tokens that are generated; the prompt describes it shortly.
-    JSON_MODE: the provider guarantees some JSON object; the prompt contains the schema.
+    JSON_MODE: the provider guarantees some JSON object; the prompt shows the form of the value.
     PROMPT: the prompt alone asks for JSON of the schema.
     TEXT: the text of the reply is the value.
     """

@@ -40,7 +40,7 @@ class EmbeddingModel(Protocol):
 
 
 class VectorStore(Protocol):
-    """Stores contents with their vectors and finds those whose vectors have the smallest angle to a vector.
+    """Stores contents with their vectors and finds those closest to a vector by cosine.
 
     ``add`` replaces a content that has the same id. ``search`` returns at most ``max_results`` contents, best
     first, each with the cosine (-1 to 1) as its score. ``filter`` names values that the metadata must have.
@@ -416,7 +416,7 @@ class SentenceTransformerModel:
         return SentenceTransformerModel(package.load_model(device=device))
 
     def embed(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Return a matrix with one vector of length 1 per text, in the order of the texts."""
+        """Return a matrix with one unit vector per text, in the order of the texts."""
         matrix: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,

@@ -1,4 +1,4 @@
-"""From an interface to the plans of its methods. All problems of the interface are reported together.
+"""Compile an interface into the plans of its methods. All problems of the interface are reported together.
 
 The end of the file parses return annotations.
 """

@@ -66,7 +66,7 @@ def resume(
 
 
 class ServiceMethod(NamedTuple):
-    """What is behind a method of a service.
+    """The plan of a service method, its budget, and how a call starts.
 
     Attributes:
         plan: The plan of the method.
@@ -175,7 +175,7 @@ def start_stream(
 
 
 def streaming_flow(pipeline: Pipeline, invocation: Invocation) -> Flow[None]:
-    """Run a call whose answer is its last event, because a stream hands over nothing else.
+    """Run a call and emit its answer as the last event, since a stream passes on only events.
 
     If an interceptor may still change or refuse the answer, nothing is shown before it has decided.
     """

@@ -349,7 +349,7 @@ class AnswerParts:
         self._chunks: ChunkSource | None = None
 
     def start(self, invocation: Invocation) -> None:
-        """Start to make parts of the answer to the last question."""
+        """Begin to collect parts: the invocation asks the last question."""
         self._chunks = self._make_chunk_source(invocation)
 
     def chunks(self, event: object) -> Iterator[Any]:
@@ -390,7 +390,7 @@ class SynthesisRun:
         return (yield from hide_from_stream(self.budget.ask(self.questions.pipeline, invocation)))
 
     def ask_last(self, plan: MethodPlan, information: str, **variables: str) -> Flow[Answer]:
-        """Ask the question that returns the answer of the synthesis."""
+        """Ask the last question; its answer is the result of the synthesis."""
         invocation = self._invocation(plan, information, variables)
         self.on_last_question(invocation)
         return (yield from self.budget.ask(self.last_questions.pipeline, invocation))

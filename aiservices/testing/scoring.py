@@ -51,7 +51,7 @@ class ScorerInput(NamedTuple, Generic[T]):
 
     @property
     def named_values(self) -> dict[str, Any]:
-        """Return all values by the parameter names of a scorer: ``value``, ``expected`` and the arguments."""
+        """Return all that a scorer can take, by parameter name: ``value``, ``expected`` and the arguments."""
         expected = {} if self.expected is NOT_GIVEN else {"expected": self.expected}
         return {**self.arguments, **expected, "value": self.value}
 

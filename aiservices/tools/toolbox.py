@@ -144,7 +144,7 @@ def make_toolbox(
 def tool_problems(
     tool: Tool, parameter_names: Collection[str], *, is_async: bool, qualname: str
 ) -> Iterator[DefinitionProblem]:
-    """Yield what keeps a method with these parameters from calling a tool."""
+    """Yield the reasons why a method with these parameters cannot call a tool."""
     if tool.asynchronous and not is_async:
         yield DefinitionProblem(qualname, f"the tool {tool.name} is async; only async methods can call it")
     missing = [name for name in tool.injected if name not in parameter_names]

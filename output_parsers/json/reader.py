@@ -169,7 +169,7 @@ _COMMENT = (
     r"|/\*[^\"*]*+(?:\*(?!/)[^\"*]*+)*+\*/)"
 )
 _GAP = rf"[ \t\r\n]*+(?:{_COMMENT}[ \t\r\n]*+)*+"
-# Everything that is exact JSON, as far as it goes, and then a trailing comma or a comment.
+# Matches exact JSON up to the first trailing comma or comment, inclusive.
 _EXACT_THEN_REPAIR = lazy_regex(
     rf"""(?:[^"'`/\#,\[{{]++|"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"|[\[{{](?!{_GAP},)|,(?!{_GAP}[}}\]]))*+"""
     rf"(?:(?P<comma>,)(?={_GAP}[}}\]])|(?P<comment>{_COMMENT}))"

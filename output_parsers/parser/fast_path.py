@@ -176,7 +176,7 @@ def has_plain_dataclass(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads the same values from exact JSON as a node.
+    """Return a pydantic-core schema that reads the same values from exact JSON as the node does.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """

@@ -153,7 +153,7 @@ def _mention_of(key: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """Return a text without differences of case, of character width, and of space, hyphen and underscore."""
+    """Normalize case and character width, and treat spaces, hyphens and underscores alike."""
     return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 

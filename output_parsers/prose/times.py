@@ -96,7 +96,7 @@ def read_time(text: str) -> TextReading[time]:
 
 
 def read_datetime(text: str, order: DateOrder | None = None) -> TextReading[datetime]:
-    """Read the only date with a time in a text. Raises only TextParseError."""
+    """Read the one date with a time in a text. Raises only TextParseError."""
     bare, wrapping = strip_wrapping(text)
     mentions = _mentions(bare, order)
     if len(mentions) > 1:

@@ -38,7 +38,7 @@ class Leniency(Enum):
 
 
 class Coercion(NamedTuple):
-    """One conversion or repair that reading a value took.
+    """One conversion or repair that was needed to read a value.
 
     Attributes:
         path: The JSON path of the value; ``$`` is the root.

@@ -538,7 +538,7 @@ def _add_parts(container: Container, count: int) -> Container | None:
             if isinstance(part, Container):
                 if part.builder is None and not builder.add_exact(part):
                     part.builder = builder.child_builder(part.bracket)
-                if part.builder is not None:  # it was looked at while it was open, or cannot be read at once
+                if part.builder is not None:  # it was viewed while still open, or cannot be read in one step
                     return part
             elif part.is_unreadable:
                 builder.add_unreadable(str(part.value))

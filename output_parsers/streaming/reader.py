@@ -116,7 +116,7 @@ class PartialReader(Generic[T]):
         node = self._parser.node
         self._plain_text = PlainTextReader(self._reasoning) if isinstance(node, TextNode) else None
         self._window = TextWindow()
-        self._text_of_reading = ""  # the text of ``_reading``
+        self._text_of_reading = ""  # the text that ``_reading`` was read from
         self._factory = factory_for(node)
         self._cursor = Cursor(leniency)  # one for all members; what they record is not reported
         self._last_closed: ScanState | None = None  # the state when the outermost container was closed
@@ -179,7 +179,7 @@ class PartialReader(Generic[T]):
 
 
 class PlainTextReader:
-    """Collects a reply that is plain text. White space around an answer after reasoning is removed."""
+    """Collects a plain-text reply. After reasoning, white space around the answer is removed."""
 
     def __init__(self, reasoning: ReasoningFilter) -> None:
         self._reasoning = reasoning

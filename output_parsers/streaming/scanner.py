@@ -124,7 +124,7 @@ class IncrementalScanner:
         return position
 
     def _step(self, position: int) -> int:
-        """Scan one more token, or a run of clean members. Return the position after it."""
+        """Scan the next token, or a run of members that are exact JSON. Return the position after it."""
         if self._string is not None:
             return self._scan_string(self._string, position)
         if self._comment:
@@ -380,7 +380,7 @@ class RootFinder:
     """
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
-        """Create a finder. ``accepts`` returns True if the answer may begin with a bracket."""
+        """Create a finder. ``accepts(bracket)`` returns True if the answer may begin with that bracket."""
         self._accepts = accepts
         self._depth = 0  # of brackets in JSON that is being skipped
         self._skipped = ""  # the beginning of the text before the answer
@@ -482,7 +482,7 @@ _CUT_ESCAPE = re.compile(
 
 
 class PartialString:
-    """The inside of a quoted string, as far as it has come.
+    """The content of a quoted string that has arrived so far.
 
     The text in ``buffer`` is always a prefix of what the whole string will mean. After a doubtful escape,
     nothing is added until the string is closed.

@@ -157,7 +157,7 @@ class ListStore:
 
 
 class PartialList(Sequence[Any]):
-    """A list of which only a part has been written, as it was when the snapshot was taken."""
+    """A partially written list, as it was when the snapshot was taken."""
 
     __slots__ = ("_count", "_store", "_tail")
 
@@ -209,7 +209,7 @@ class PartialList(Sequence[Any]):
 
 
 class LazyObject(PartialObject):
-    """A view of an object that is built when it is looked at.
+    """A view of an object that is built on first access.
 
     Most snapshots of a stream are never looked at, or only the last one is.
     """
@@ -229,7 +229,7 @@ class LazyObject(PartialObject):
 
 
 class LazyList(PartialList):
-    """A view of a list that is built when it is looked at."""
+    """A view of a list that is built on first access."""
 
     __slots__ = ("_build",)
 

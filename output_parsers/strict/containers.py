@@ -300,7 +300,7 @@ class PairsCodec(Codec):
 
 
 class Absence(Enum):
-    """How the model writes that a property is left out."""
+    """How a model writes that a property is omitted."""
 
     NEVER = "it is required"
     MISSING = "its key is missing"

@@ -238,7 +238,7 @@ class NeverCodec(Codec):
 
 
 class WrapperCodec(Codec):
-    """The codec of a value that is sent in an object around it: ``{"value": ...}``.
+    """The codec of a value that is sent wrapped in an object: ``{"value": ...}``.
 
     Attributes:
         inner: The codec of the value.

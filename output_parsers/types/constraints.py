@@ -173,7 +173,7 @@ def _allow_inf_nan(metadata: Iterable[object]) -> bool | None:
 
 
 def _constrains(item: object) -> bool:
-    """Return True for metadata that restricts values, and not only describes them."""
+    """Return True for metadata that restricts values rather than only describing them."""
     if isinstance(item, FieldInfo):
         return bool(item.metadata)
     if isinstance(item, (Discriminator, Tag)):

@@ -292,7 +292,7 @@ class OutputParser(Protocol[T_co]):
 
 
 class CustomNode(Node[Any]):
-    """Reads a part of a type with a user's own OutputParser.
+    """Reads one part of a type with an OutputParser that the user wrote.
 
     The parser receives the content of a JSON string, and any other JSON value as its JSON text.
     """

@@ -263,7 +263,7 @@ def _pydantic_dataclass(target: Target) -> RecordSpec:
 def _plain_specs(
     target: Target, required: Collection[str], optional: Collection[str]
 ) -> tuple[FieldSpec, ...]:
-    """Describe the fields of a class by its annotations; without annotation a field accepts any JSON."""
+    """Describe the fields of a class from its annotations; a field without one accepts any JSON."""
     docs = attribute_docs(target.origin)
     hints = class_hints(target.type, target.namespace)
     names = [*required, *optional]
@@ -589,7 +589,7 @@ class ObjectNode(Node[object]):
         return self.make({**extra, **values}, data, cursor)
 
     def field_for_key(self, key: str) -> tuple[FieldSpec | None, bool]:
-        """Return the field that a key means, or None, and whether the key is exactly one of its names."""
+        """Return the field that a key refers to, or None, and whether the key is exactly one of its names."""
         field = self._by_key.get(key)
         return (self._by_normalized_key.get(normalize_key(key)), False) if field is None else (field, True)
 
@@ -647,7 +647,7 @@ class ObjectNode(Node[object]):
     def _make_with_validators(
         self, adapter: TypeAdapter[Any], values: dict[str, object], data: Json, cursor: Cursor
     ) -> object:
-        """Create a record whose field validators receive unchanged JSON, and record their conversions."""
+        """Create a record, passing unchanged JSON to its field validators; note the conversions they make."""
         try:
             return adapter.validate_python(values, strict=True)
         except ValidationError:

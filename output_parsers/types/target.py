@@ -343,7 +343,7 @@ def _classes(tree: ast.AST, prefix: str) -> Iterator[tuple[str, list[ast.stmt]]]
 
 
 def _docs_in_body(body: list[ast.stmt]) -> dict[str, str]:
-    """Return the string under each assignment of a class body, by the name that is assigned."""
+    """Return the docstring below each assignment in a class body, by the assigned name."""
     docs: dict[str, str] = {}
     for statement, following in pairwise(body):
         if not isinstance(following, ast.Expr) or not isinstance(following.value, ast.Constant):

@@ -467,7 +467,7 @@ _MODEL_ERRORS: dict[str, type[ModelError]] = {
 
 
 def _error_of_problem(problem: Problem, qualname: str) -> AiServiceError:
-    """Return the error that a problem describes. Texts of models are empty: they do not leave the server."""
+    """Return the error that a problem describes, without replies: the server does not send them."""
     error = _new_error(problem, f"{qualname}: {problem.title}", qualname)
     error.attempts = attempts_from_json(problem.attempts)
     return error

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from ..prices import Prices
+    from ...prices import Prices
 
 _SCOPE = "aiservices.integrations.otel"  # the instrumentation scope of all spans and metrics
 _LOGGER = logging.getLogger("aiservices")

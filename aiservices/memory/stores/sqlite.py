@@ -102,7 +102,7 @@ class SqliteChatMemoryStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that starts as a writer.
+        """Open a transaction that takes the write lock at once.
 
         SQLite may refuse to turn a reading transaction into a writing one.
         """
@@ -118,7 +118,7 @@ class SqliteChatMemoryStore:
                 raise
 
     def _own_lock(self) -> threading.Lock:
-        """Return the lock of this process.
+        """Return the lock for this process. A forked process makes its own.
 
         After a fork, the child gets a lock and a connection of its own. It must neither use nor close the
         connection of its parent, so that connection stays referenced and is never finalized.

@@ -279,7 +279,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _LoopEntry(Generic[T]):
-    """The object of one event loop.
+    """The object that belongs to one event loop.
 
     Attributes:
         value: The object, such as an HTTP client.

@@ -211,7 +211,7 @@ class ErrorMapper:
         )
 
     def invalid_request(self, error: Exception) -> BadRequestError:
-        """Return the error for a request that cannot be written; nothing was sent."""
+        """Return the error for a request that could not be built, so that nothing was sent."""
         if isinstance(error, UnsupportedRequestError):
             return BadRequestError(self._message(str(error)))
         return BadRequestError(

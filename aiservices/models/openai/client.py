@@ -221,7 +221,7 @@ class SdkClients:
 
     @property
     def address(self) -> str:
-        """Where requests go, without credentials."""
+        """The URL that requests are sent to, without credentials."""
         return self._endpoint.address
 
     def sync_client(self) -> SdkClient:

@@ -89,7 +89,7 @@ class OpenAiModel(HttpChatModel):
 
     @property
     def endpoint(self) -> str:
-        return self._endpoint.address  # that of Azure may be set in the environment later
+        return self._endpoint.address  # not cached: Azure's may be set in the environment later
 
     @classmethod
     def named(cls, name: str) -> Self:

@@ -73,7 +73,7 @@ def test_a_single_method_cannot_be_served(run: CommandRun) -> None:
 def test_without_its_extra_the_error_says_what_to_install(
     run: CommandRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiservices.cli.serve.find_spec", lambda name: None if name == "uvicorn" else 1)
+    monkeypatch.setattr("aiservices.cli.main.find_spec", lambda name: None if name == "uvicorn" else 1)
     assert run("serve", "samples.sentiment:SentimentAnalyzer") == (
         2,
         "",
