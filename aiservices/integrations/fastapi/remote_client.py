@@ -480,7 +480,7 @@ def _new_error(problem: Problem, message: str, qualname: str) -> AiServiceError:
     if name in _FINISH_ERRORS:
         return _FINISH_ERRORS[name](message, text="", reason=problem.title)
     if name == "budget":
-        return BudgetExceededError(message, limit=problem.limit or "attempts")
+        return BudgetExceededError(message, limit=problem.limit or "max_attempts")
     if name in _MODEL_ERRORS:
         return _MODEL_ERRORS[name](
             message, status=problem.status, retryable=problem.retryable, retry_after=problem.retry_after
