@@ -72,7 +72,10 @@ class ApiDialect(ABC):
 
     @abstractmethod
     def read_reply(self, body: bytes, headers: Mapping[str, str], settings: CallSettings) -> ChatReply:
-        """Read a whole reply. Raises UnreadableReplyError, or ReportedError if it reports an error."""
+        """Read a whole reply. Raises UnreadableReplyError, or ReportedError if it reports an error.
+
+        An AttributeError, LookupError, TypeError or ValueError means that the reply has an unexpected shape.
+        """
 
     @abstractmethod
     def stream_reader(self, headers: Mapping[str, str], settings: CallSettings) -> StreamReader:

@@ -76,6 +76,10 @@ class ReportedError(Exception):
         self.payload = payload
 
 
+# What reading a reply raises if it reports an error or does not have the shape that the reader expects.
+REPLY_ERRORS = (ReportedError, AttributeError, LookupError, TypeError, ValueError)
+
+
 class ErrorDetails(NamedTuple):
     """A provider's error, in terms that do not depend on the provider.
 
@@ -168,7 +172,7 @@ class ErrorMapper:
         """Return the ModelError for an exception of an HTTP client or of the SDK."""
         response = getattr(error, "response", None)
         if response is not None:
-            details = self.read_details(response.headers, response.text)
+            details = self._details(response.headers, response.text)
             return self._from_status(response.status_code, details, response.headers, response.text)
         chain = list(_cause_chain(error))
         # by name: the classes belong to four HTTP libraries, most of which are not imported
@@ -196,16 +200,19 @@ class ErrorMapper:
             body=text,
         )
 
-    def unusable_reply(self, error: UnreadableReplyError | ReportedError, body: bytes) -> ModelError:
+    def unusable_reply(self, error: Exception, body: bytes) -> ModelError:
         """Return the error for a reply with a success status that cannot be read or reports an error."""
         if isinstance(error, ReportedError):
             return self._from_payload(error.payload)
+        reason = str(error)
+        if not isinstance(error, UnreadableReplyError):
+            reason = f"it has an unexpected shape ({type(error).__name__}: {error})"
         text = self._redacted(body.decode(errors="replace"))
         start = text[:_MAX_QUOTED] + ("…" if len(text) > _MAX_QUOTED else "")
         # mostly the page of a proxy or of a wrong path, so its beginning tells what is wrong
         return InvalidReplyError(
             self._message(
-                f"the reply is not a {self.reply_name}: {error}; check base_url. It begins: {start!r}"
+                f"the reply is not a {self.reply_name}: {reason}; check base_url. It begins: {start!r}"
             ),
             body=text,
         )
@@ -221,9 +228,15 @@ class ErrorMapper:
             )
         )
 
+    def _details(self, headers: Mapping[str, str], body: str) -> ErrorDetails:
+        try:
+            return self.read_details(headers, body)
+        except (AttributeError, LookupError, TypeError, ValueError):  # not from the provider, but from a proxy
+            return read_error_details(headers, body)
+
     def _from_payload(self, payload: object) -> ModelError:
         body = to_json(payload).decode()
-        details = self.read_details({}, body)
+        details = self._details({}, body)
         error = self._from_status(details.status or details.code_status or 500, details, {}, body)
         error.status = details.status  # the HTTP status was a success
         return error

@@ -24,13 +24,7 @@ from .base import (
     TransportError,
     display_url,
 )
-from .errors import (
-    BrokenStreamError,
-    ErrorMapper,
-    ReportedError,
-    UnreadableReplyError,
-    UnsupportedRequestError,
-)
+from .errors import REPLY_ERRORS, BrokenStreamError, ErrorMapper, UnsupportedRequestError
 from .replies import StreamReader
 
 if TYPE_CHECKING:
@@ -400,14 +394,17 @@ class _Call(Generic[R]):
             self._log_response(response, body)
         try:
             return self.model._dialect.read_reply(body, response.headers, self.settings)
-        except (UnreadableReplyError, ReportedError) as error:
+        except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, body) from error
 
     def stream_reader(self, response: HttpResponse) -> StreamReader:
         """Return a reader for a response that has just begun."""
         if self.logs:
             self._log_response(response, b"")
-        return self.model._dialect.stream_reader(response.headers, self.settings)
+        try:
+            return self.model._dialect.stream_reader(response.headers, self.settings)
+        except REPLY_ERRORS as error:
+            raise self._errors().unusable_reply(error, b"") from error
 
     def feed(self, reader: StreamReader, chunk: bytes) -> list[ReplyDelta]:
         """Return the deltas that a piece of a stream completes."""
@@ -415,7 +412,7 @@ class _Call(Generic[R]):
             self.log("chunk of a stream %s", chunk.decode(errors="replace"))
         try:
             return reader.feed(chunk)
-        except (UnreadableReplyError, ReportedError) as error:
+        except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, chunk) from error
 
     def end(self, reader: StreamReader) -> list[ReplyDelta]:
@@ -424,7 +421,7 @@ class _Call(Generic[R]):
             return reader.end()
         except BrokenStreamError:
             raise self._errors().broken_stream(reader.text) from None
-        except (UnreadableReplyError, ReportedError) as error:
+        except REPLY_ERRORS as error:
             raise self._errors().unusable_reply(error, reader.body) from error
 
     def raise_unless_finished(self, reader: StreamReader, error: Exception) -> None:

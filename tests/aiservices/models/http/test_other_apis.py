@@ -326,6 +326,49 @@ def test_an_error_within_the_frames_of_a_stream_is_raised(
     assert str(caught.value).startswith(f"acme:acme.large:1 at {loopback.base_url}: {message}")
 
 
+@pytest.mark.parametrize(
+    ("headers", "body", "problem"),
+    [
+        ({"x-acme-id": "r-1"}, {"text": "Bonjour"}, "it has an unexpected shape (KeyError: 'output')"),
+        ({}, {"output": "Bonjour"}, "it has an unexpected shape (KeyError: 'x-acme-id')"),
+    ],
+    ids=["body", "headers"],
+)
+@pytest.mark.parametrize("call", [call_blocking, call_async])
+def test_a_reply_of_an_unexpected_shape_is_an_invalid_reply(
+    loopback: Loopback,
+    model: AcmeChatModel,
+    call: Callable[[AcmeChatModel], list[str]],
+    headers: dict[str, str],
+    body: JsonObject,
+    problem: str,
+) -> None:
+    loopback.reply(json_reply(body, headers=headers))
+    with pytest.raises(InvalidReplyError) as caught:
+        call(model)
+    assert str(caught.value) == (
+        f"acme:acme.large:1 at {loopback.base_url}: the reply is not a reply of Acme: {problem}; check base_url. "
+        f"It begins: {json.dumps(body)!r}"
+    )
+
+
+@pytest.mark.parametrize("call", [call_streaming, call_async_streaming])
+def test_a_stream_without_the_expected_headers_is_an_invalid_reply(
+    loopback: Loopback, model: AcmeChatModel, call: Callable[[AcmeChatModel], list[str]]
+) -> None:
+    loopback.reply(Reply(200, b"", {"content-type": FRAMES}, [frame({"text": "Bon"})]))
+    with pytest.raises(InvalidReplyError, match="it has an unexpected shape \\(KeyError: 'x-acme-id'\\)"):
+        call(model)
+
+
+def test_the_error_page_of_a_proxy_is_read_as_text(loopback: Loopback, model: AcmeChatModel) -> None:
+    loopback.reply(Reply(502, b"<h1>Bad gateway</h1>", {"content-type": "text/html"}))
+    with pytest.raises(
+        ModelServerError, match="502 the server failed: <h1>Bad gateway</h1>; try again later"
+    ):
+        create(Guide, model, budget=Budget(max_attempts=1)).greet("French", "Ada")
+
+
 def test_requests_are_logged_without_signature_and_secret(
     loopback: Loopback, model: AcmeChatModel, caplog: pytest.LogCaptureFixture
 ) -> None:
