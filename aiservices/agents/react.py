@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from typing_extensions import TypedDict, TypeForm
 
+from output_parsers.json.reader import parse_json_string
 from output_parsers.parser.registry import parser_for
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.result.errors import Problem, UnsupportedTypeError
 from output_parsers.result.reading import Cursor, Json, ValidationFailure, combine_failures
-from output_parsers.types.containers import parse_json_string
 from output_parsers.types.node import Definitions, JsonSchema, Node, schema_of
 from output_parsers.types.records import normalize_key
 from output_parsers.types.target import Description, Target, type_name
@@ -27,13 +27,13 @@ from ..engine.approval import SuspendedCall
 from ..engine.budget import Budget
 from ..engine.effects import CallModel, Effect, Emit, Flow, Gather, Run, arun, map_effects, run
 from ..engine.events import ToolStarted
-from ..engine.model_route import ModelRoute
+from ..engine.model_route import ModelRoute, StrategyFallbacks, StrategyOption
 from ..engine.output_format import OutputFormat
 from ..engine.pipeline import Interceptor, Pipeline, Proceed
 from ..engine.plan import CallPlan, CallState, Invocation
 from ..engine.results import Answer
 from ..engine.retry import Retry
-from ..engine.strategy_selection import StrategyError, StrategyFallbacks, StrategyOption, select_strategies
+from ..engine.strategy_selection import StrategyError, select_strategies
 from ..interface.parameters import function_name, is_async, unwrapped
 from ..models.base import ChatModel, find_model, members_of
 from ..models.errors import DefinitionError, DefinitionProblem, ToolLimitError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,7 +21,6 @@ from ..models.requests import ChatRequest, JsonSchemaFormat
 from ..models.strategy import Strategy
 from .budget import Budget
 from .output_format import OutputFormat
-from .strategy_selection import StrategyFallbacks, StrategyOption
 
 _MEMORY_SECONDS = 3600.0  # a server may be upgraded, so refusals are tried again after an hour
 _LONGEST_WAIT = 30.0  # seconds between two requests to one model, unless the provider asks for more
@@ -48,6 +47,60 @@ _STRATEGY_WORDS = {
 Unsupported = dict[str, dict[str, tuple[str, float]]]
 _BY_ADDRESS: dict[tuple[str, str], Unsupported] = {}
 _BY_MODEL: WeakKeyDictionary[ChatModel, Unsupported] = WeakKeyDictionary()
+
+
+class StrategyOption(NamedTuple):
+    """A strategy that a model and a type allow.
+
+    Attributes:
+        strategy: The strategy.
+        strict: True to have the provider enforce the schema.
+        reason: What makes the strategy possible.
+    """
+
+    strategy: Strategy
+    strict: bool
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.strategy} in strict mode" if self.strict else str(self.strategy)
+
+
+class StrategyFallbacks:
+    """The strategy options of one type for one model, in order. Output formats are made when first used."""
+
+    def __init__(
+        self,
+        options: tuple[StrategyOption, ...],
+        make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat],
+    ) -> None:
+        self.options = options
+        self._make = make
+        self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
+
+    def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
+        """Return the output format of an option. ``refusal`` is the reason why a better one is not used."""
+        output_format = self._formats.get((option, refusal))
+        if output_format is None:
+            reasons = (refusal, option.reason) if refusal else (option.reason,)
+            output_format = self._formats[option, refusal] = self._make(option, reasons)
+        return output_format
+
+    def answer_tools(self) -> set[str]:
+        """Return the names that the tool which gives the answer may have."""
+        formats = [self.output_format(option) for option in self.options]
+        return {one.tooling.choice for one in formats if one.tooling is not None}
+
+    def prepare(self) -> None:
+        """Make the first output format now, so that the first call does not have to."""
+        self.output_format(self.options[0])
+
+
+def only_format(output_format: OutputFormat) -> StrategyFallbacks:
+    """Return the fallbacks of a method that can be requested in one way only."""
+    option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
+    return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 class UnsupportedFeature(NamedTuple):

@@ -132,6 +132,16 @@ class CallState:
                 total += 0.0 if price is None else price.of(attempt.reply.usage)
         return total
 
+    def with_deadline(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with a timeout and a deadline that end when the seconds of the budget end."""
+        left, timeout = self.seconds_left, request.options.timeout
+        if left is None:
+            return request
+        # a timeout of 0 would mean "no timeout" to some HTTP clients
+        timeout = max(left if timeout is None else min(left, timeout), 0.001)
+        options = replace(request.options, timeout=timeout)
+        return replace(request, options=options, deadline=time.monotonic() + left)
+
     def next_attempt_number(self) -> int:
         """Return the number of the next request, from 1. Side questions do not count, rounds of tools do."""
         number = self.earlier_requests + 1

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from output_parsers.parser.type_parser import TypeParser
 from output_parsers.types.node import OutputParser
 
 from ..models.base import Capabilities
 from ..models.strategy import Strategy
+from .model_route import StrategyFallbacks, StrategyOption, only_format
 from .output_format import (
     ObjectSchema,
     OutputFormat,
@@ -25,60 +25,6 @@ from .output_format import (
 
 class StrategyError(ValueError):  # callers turn it into a DefinitionProblem, which adds the location
     """A strategy was requested that does not fit the type or the model."""
-
-
-class StrategyOption(NamedTuple):
-    """A strategy that a model and a type allow.
-
-    Attributes:
-        strategy: The strategy.
-        strict: True to have the provider enforce the schema.
-        reason: What makes the strategy possible.
-    """
-
-    strategy: Strategy
-    strict: bool
-    reason: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.strategy} in strict mode" if self.strict else str(self.strategy)
-
-
-class StrategyFallbacks:
-    """The strategy options of one type for one model, in order. Output formats are made when first used."""
-
-    def __init__(
-        self,
-        options: tuple[StrategyOption, ...],
-        make: Callable[[StrategyOption, tuple[str, ...]], OutputFormat],
-    ) -> None:
-        self.options = options
-        self._make = make
-        self._formats: dict[tuple[StrategyOption, str], OutputFormat] = {}
-
-    def output_format(self, option: StrategyOption, refusal: str = "") -> OutputFormat:
-        """Return the output format of an option. ``refusal`` is the reason why a better one is not used."""
-        output_format = self._formats.get((option, refusal))
-        if output_format is None:
-            reasons = (refusal, option.reason) if refusal else (option.reason,)
-            output_format = self._formats[option, refusal] = self._make(option, reasons)
-        return output_format
-
-    def answer_tools(self) -> set[str]:
-        """Return the names that the tool which gives the answer may have."""
-        formats = [self.output_format(option) for option in self.options]
-        return {one.tooling.choice for one in formats if one.tooling is not None}
-
-    def prepare(self) -> None:
-        """Make the first output format now, so that the first call does not have to."""
-        self.output_format(self.options[0])
-
-
-def only_format(output_format: OutputFormat) -> StrategyFallbacks:
-    """Return the fallbacks of a method that can be requested in one way only."""
-    option = StrategyOption(output_format.strategy, False, output_format.reasons[0])
-    return StrategyFallbacks((option,), lambda option, reasons: output_format)
 
 
 def select_strategies(

@@ -129,7 +129,7 @@ def request_model(
         tooling = None if offered is None else offered.tooling
         prepared = output_format.prepare(failover.address(request), invocation.examples, tooling)
         if state.budget.seconds is not None:
-            prepared = _with_deadline(prepared, state)
+            prepared = state.with_deadline(prepared)
         for hook in invocation.request_hooks:
             prepared = hook(prepared)
         yield Emit(AttemptStarted(state.next_attempt_number(), name, output_format))
@@ -172,16 +172,6 @@ def _start_failover(invocation: Invocation) -> ModelFailover:
         if problems:
             raise DefinitionError(problems)
     return failover
-
-
-def _with_deadline(request: ChatRequest, state: CallState) -> ChatRequest:
-    """Return the request with a timeout and a deadline that end with the budget of the call."""
-    left, timeout = state.seconds_left, request.options.timeout
-    if left is None:
-        return request
-    timeout = max(left if timeout is None else min(left, timeout), 0.001)
-    options = replace(request.options, timeout=timeout)
-    return replace(request, options=options, deadline=time.monotonic() + left)
 
 
 def _time_is_over(state: CallState) -> BudgetExceededError | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ..engine.effects import CallModel, Flow, Gather
-from ..engine.plan import CallState, Invocation
+from ..engine.plan import Invocation
 from ..engine.tool_loop import check_finish
 from ..models.base import ChatModel, find_model
 from ..models.errors import (
@@ -234,7 +234,7 @@ class SummarizingWindow:
         if problems:
             raise DefinitionError(problems)
         messages = (SystemMessage(self._instructions), UserMessage(_transcript(join_exchanges(older))))
-        request = _with_deadline(ChatRequest(messages, self._options), state)
+        request = state.with_deadline(ChatRequest(messages, self._options))
         began = time.monotonic()
         reply: ChatReply | None = None
         failure: Exception | None = None
@@ -267,14 +267,3 @@ def _transcript(messages: Iterable[Message]) -> str:
         if isinstance(message, AiMessage):
             lines += [f"Assistant called {call.name}: {call.arguments}" for call in message.tool_calls]
     return "\n".join(lines)
-
-
-def _with_deadline(request: ChatRequest, state: CallState) -> ChatRequest:
-    """Return the request with a timeout and a deadline that end when the seconds of the budget end."""
-    left = state.seconds_left
-    if left is None:
-        return request
-    timeout = request.options.timeout
-    # a timeout of 0 would mean "no timeout" to some HTTP clients
-    options = replace(request.options, timeout=max(left if timeout is None else min(left, timeout), 0.001))
-    return replace(request, options=options, deadline=time.monotonic() + left)

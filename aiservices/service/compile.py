@@ -21,11 +21,11 @@ from output_parsers.types.node import OutputParser
 from output_parsers.types.target import TypeExpression, substitute, type_arguments_by_class, type_name
 
 from ..engine.budget import Budget
-from ..engine.model_route import ModelRoute
+from ..engine.model_route import ModelRoute, only_format
 from ..engine.output_format import reply_format
 from ..engine.plan import CallPlan, CallState, Invocation, RequestHook
 from ..engine.results import Result
-from ..engine.strategy_selection import StrategyError, only_format, select_strategies
+from ..engine.strategy_selection import StrategyError, select_strategies
 from ..engine.streams import AsyncStream, Stream
 from ..interface.decorators import Declaration, SystemSource, declaration_of
 from ..interface.parameters import Parameter, Role, RoleError, method_parameters

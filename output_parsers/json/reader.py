@@ -10,7 +10,7 @@ from itertools import starmap
 from typing import NoReturn
 
 from ..result.lazy_regex import lazy_regex
-from ..result.reading import Json
+from ..result.reading import Cursor, Json
 from .result import (
     DEPTH,
     JsonSyntaxError,
@@ -97,6 +97,21 @@ def _read_near_exact(text: str, first: int) -> ParsedJson | None:
                 blanked = True
         else:
             return ParsedJson(value, _first_repairs(repairs, end, first), first + end)
+
+
+def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
+    """Return the JSON inside a string that begins with the bracket ``opening``; other data is unchanged.
+
+    Models sometimes write a nested object or array as a string. The conversion is recorded.
+    """
+    if not isinstance(data, str) or not data.lstrip().startswith(opening):
+        return data
+    try:
+        inside = read_exact(data.strip())
+    except JsonSyntaxError:
+        return data
+    cursor.record("JSON inside a string", data, inside)
+    return inside
 
 
 def _skip_space(text: str, position: int) -> int:

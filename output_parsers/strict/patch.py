@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
+from ..json.reader import parse_json_string
 from ..json_schema.parser import schema_parser
 from ..parser.extract import strip_reasoning
 from ..parser.type_parser import TypeParser
 from ..result.errors import Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, Reading, ValidationFailure, dump_json
-from ..types.containers import parse_json_string
 from ..types.node import Definitions, JsonSchema, Node, schema_of, with_description
 from ..types.records import normalize_key
 from ..types.target import Target

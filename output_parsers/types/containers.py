@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from ..json.reader import read_exact
+from ..json.reader import parse_json_string, read_exact
 from ..json.result import JsonSyntaxError
 from ..prose.choices import IN_A_SENTENCE, split_items
 from ..result.reading import (
@@ -23,22 +23,6 @@ from ..result.reading import (
 from .node import Definitions, JsonSchema, Node
 from .scalars import TextNode
 from .target import Target
-
-
-def parse_json_string(data: Json, opening: str, cursor: Cursor) -> Json:
-    """Return the JSON inside a string that begins with the bracket ``opening``; other data is unchanged.
-
-    Models sometimes write a nested object or array as a string. The conversion is recorded.
-    """
-    if not isinstance(data, str) or not data.lstrip().startswith(opening):
-        return data
-    try:
-        inside = read_exact(data.strip())
-    except JsonSyntaxError:
-        return data
-    cursor.record("JSON inside a string", data, inside)
-    return inside
-
 
 Build = Callable[[Target], Node[object]]
 

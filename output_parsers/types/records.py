@@ -33,9 +33,9 @@ from pydantic.fields import FieldInfo
 from pydantic.functional_validators import BeforeValidator, PlainValidator, WrapValidator
 from typing_extensions import is_typeddict
 
+from ..json.reader import parse_json_string
 from ..result.errors import USER_CODE_ERRORS, Problem, UnsupportedTypeError
 from ..result.reading import Cursor, Json, ValidationFailure, combine_failures, dump_json
-from .containers import parse_json_string
 from .node import Definitions, JsonSchema, Node, with_description
 from .pydantic import problems_of, to_python
 from .scalars import AnyNode

@@ -19,12 +19,10 @@ from aiservices import (
     ToolCall,
     create,
 )
+from aiservices.engine.model_route import StrategyFallbacks, StrategyOption, only_format
 from aiservices.engine.output_format import OutputFormat
 from aiservices.engine.strategy_selection import (
     StrategyError,
-    StrategyFallbacks,
-    StrategyOption,
-    only_format,
     select_strategies,
 )
 from output_parsers import TypeParser, parser_for
