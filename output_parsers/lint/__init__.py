@@ -18,7 +18,7 @@ __all__ = ["Finding", "lint"]
 
 
 def lint(form_or_schema: Any, profile: Profile | str = OPENAI) -> list[Finding]:
-    """Return what a profile does not support in a type, and what is done about it.
+    """Return the features of a type that a provider's strict mode does not support.
 
     A finding that is not ``lossless`` means that strict mode is given up for the whole type.
 

@@ -1,1 +1,1 @@
-"""Read the text of a reply as a typed value."""
+"""Read the reply of a model as a typed value."""

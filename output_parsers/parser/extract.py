@@ -1,4 +1,7 @@
-"""Find the answer in a reply: the JSON in it, without the reasoning, fences, tags and text around it."""
+"""Find the JSON or text of the answer in a reply of the model.
+
+The reasoning, fences, tags and text around the answer are left out.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class Candidate(NamedTuple):
 
 
 class ReplyText(NamedTuple):
-    """A reply without its reasoning.
+    """The text of a reply, without the reasoning of the model.
 
     Attributes:
         text: The text.
@@ -81,7 +84,7 @@ class ReplyText(NamedTuple):
         return _JSON_START.match(self.text.lstrip(" \t\r\n`~").removeprefix("json").lstrip()) is not None
 
     def read_whole(self) -> Candidate | None:
-        """Read the text as exact JSON; return None if it is not.
+        """Read the whole text as exact JSON; return None if it is not exact JSON.
 
         Raises ValidationFailure for JSON with a key that appears twice or with half a surrogate pair.
         """
@@ -96,7 +99,7 @@ class ReplyText(NamedTuple):
             return None
 
     def broken_json_message(self) -> str:
-        """Return the message that says what is wrong with the JSON at the beginning of the text."""
+        """Return an error message that explains what is wrong with the first JSON in the text."""
         opening = _OPENING.search(self.text)
         try:
             read_tolerant(self.text, opening.end() - 1 if opening else 0)
@@ -105,7 +108,9 @@ class ReplyText(NamedTuple):
         return "the JSON is broken"
 
     def find_candidates(self) -> list[Candidate]:
-        """Return the outermost JSON values in the text, and the list of all if they are JSON Lines.
+        """Return the outermost JSON values in the text.
+
+        For JSON Lines, the list of all values is a candidate too.
 
         Raises ValidationFailure if one of them is truncated, or if there are too many to be an answer.
         """
@@ -145,7 +150,7 @@ class ReplyText(NamedTuple):
         return candidates if len(spans) < 2 else self._with_json_lines(candidates, spans)
 
     def _with_json_lines(self, candidates: list[Candidate], spans: list[tuple[int, int]]) -> list[Candidate]:
-        """Add the list of all candidates if only separators are between them, as in JSON Lines."""
+        """Add the list of all JSON values as a candidate if the text is in the JSON Lines format."""
         if _CLOSER_AFTER.match(self.text, spans[-1][1]):
             raise ValidationFailure(
                 Problem("$", "the JSON is broken: it closes an array that it does not open")
@@ -159,7 +164,7 @@ class ReplyText(NamedTuple):
         return candidates
 
     def without_wrapping(self) -> ReplyText:
-        """Remove the fences and tags that enclose the whole text."""
+        """Return the text without the Markdown fences and tags that enclose all of it."""
         text, rules = self.text, self.rules
         for _ in range(3):
             fence = _FENCE.match(text)
@@ -174,7 +179,7 @@ class ReplyText(NamedTuple):
 
 
 def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
-    """Remove the white space around a reply and the reasoning before its answer.
+    """Remove surrounding white space and the reasoning of the model from a reply.
 
     Raises ValidationFailure if the reply ends inside its reasoning.
     """
@@ -199,9 +204,10 @@ def strip_reasoning(text: str, cursor: Cursor) -> ReplyText:
 
 
 def find_single_json(text: str) -> str:
-    """Return the text from the first bracket of a reply to the last, if it can only be one JSON value.
+    """Return the text from the first to the last bracket of a reply if it can only be one JSON value.
 
-    Return "" if nothing is around it, if it may be more than one value, and if the words around it deny it.
+    Return "" if there is no text around the JSON, if it may be more than one value, or if the words beside it
+    say that it is not the answer.
     """
     start = text.find("{")
     array = text.find("[", 0, start)
@@ -221,14 +227,20 @@ def find_single_json(text: str) -> str:
 
 
 def _is_denied(text: str, start: int, end: int) -> bool:
-    """Return True if the text beside some JSON says that it is not the answer, or continues it."""
+    """Return True if the words beside a JSON value say that it is not the answer.
+
+    Text after the value that continues it with another field counts too.
+    """
     before = _DENIED_BEFORE.search(text, max(0, start - 20), start)
     after = _DENIED_AFTER.match(text, end) or _FIELD_AFTER.match(text, end)
     return before is not None or after is not None
 
 
 def _belongs_to_answer(text: str, closing: re.Match[str]) -> bool:
-    """Return True if a tag that ends reasoning is part of the answer: opened before it, or in a fence."""
+    """Return True if a closing reasoning tag is part of the answer itself.
+
+    It is if its opening tag comes before it in the text, or if it is in a Markdown fence.
+    """
     opened = "<" + closing[0][2:].lower() in text[: closing.start()].lower()
     return opened or len(_FENCE_MARK.findall(text, 0, closing.start())) % 2 == 1
 
@@ -238,7 +250,7 @@ def _strip(text: str) -> str:
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the index after the bracket that closes the one at ``start``; None if it is never closed."""
+    """Return the index after the bracket that closes the bracket at ``start``; None if there is none."""
     depth = 0
     for token in _BRACKETS.finditer(text, start):
         mark = token[0]

@@ -1,8 +1,9 @@
-"""The fast path: read exact JSON with pydantic-core alone, for types where that gives the same value.
+"""The fast path, which reads exact JSON with pydantic-core alone.
 
-pydantic on its own is not exact. It rounds decimals to doubles, accepts NaN and 1e400, and lets the last of
-two equal keys win. So it is used in strict mode, only for types all of whose parts are ``exact``, with finite
-floats, and its value counts only if the text has as many keys as the value.
+It is used only for types for which it gives the same value as the nodes do. pydantic on its own is not exact:
+it rounds decimals to doubles, accepts NaN and 1e400, and lets the last of two equal keys win. The fast path
+therefore uses strict mode, requires that all parts of the type are ``exact`` and all floats are finite, and
+accepts a value only if the text has as many keys as the value.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _KEY_END = lazy_regex(r'"[ \t\r\n]*:')
 
 
 def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None = None) -> _Reader | None:
-    """Return a function that reads exact JSON and returns NOT_EXACT for any other text.
+    """Return a function that reads exact JSON as a type, and returns NOT_EXACT for any other text.
 
     ``field`` is the key of the envelope around the value, if it has one. Return None if the type has no such
     function.
@@ -58,7 +59,7 @@ def compile_fast_reader(output_type: Any, node: Node[Any], *, field: str | None 
 
 
 def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None) -> _Reader:
-    """Wrap a validator so that it rejects texts in which a key is unknown or appears twice."""
+    """Wrap a validator so that it rejects JSON texts in which a key is unknown or appears twice."""
     always, per_item, count_others = _plan_key_count(node)
     if field is not None:
         always += 1
@@ -87,7 +88,9 @@ def _reader_with_key_count(validate: _Reader, node: Node[Any], field: str | None
 
 
 def _compile_validator(schema: Any, *, has_floats: bool) -> _Reader | None:
-    """Return pydantic-core's function that reads JSON with exactly this schema; None if there is none.
+    """Return a pydantic-core function that validates JSON text strictly by a core schema.
+
+    Return None if the installed version cannot do this for floats.
 
     By default pydantic-core replaces the schema of a model with the validator that the model class already
     has, which reads leniently and accepts floats that are not finite.
@@ -99,7 +102,7 @@ def _compile_validator(schema: Any, *, has_floats: bool) -> _Reader | None:
 
 
 class _KeyCountPlan(NamedTuple):
-    """How to count the keys in the JSON text of a value.
+    """A plan for computing the number of keys in the JSON text of a value.
 
     Attributes:
         always: The number of keys that every value has.
@@ -113,7 +116,7 @@ class _KeyCountPlan(NamedTuple):
 
 
 def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
-    """Plan how to count the keys of a value, with as little work for each value as possible."""
+    """Return the cheapest plan for computing the number of JSON keys of a value."""
     count_each_time = _KeyCountPlan(0, (), node.count_keys)
     if not isinstance(node, ObjectNode) or node.spec.extra == "allow":
         return count_each_time
@@ -132,7 +135,10 @@ def _plan_key_count(node: Node[Any]) -> _KeyCountPlan:
 
 
 def _contains_type_name(output_type: object) -> bool:
-    """Return True if a type is given as a string, which pydantic would look up in the wrong module."""
+    """Return True if a type contains a forward reference in a string.
+
+    pydantic would look up the name in the wrong module.
+    """
     if get_origin(output_type) is Literal:
         return False
     if get_origin(output_type) is Annotated:
@@ -141,7 +147,7 @@ def _contains_type_name(output_type: object) -> bool:
 
 
 def _strict_schema(schema: object) -> Any:
-    """Return a copy of a core schema in which every part is strict and every float is finite."""
+    """Return a copy of a pydantic-core schema with strict mode and finite floats in every part."""
     if isinstance(schema, list):
         return [_strict_schema(item) for item in schema]
     if type(schema) is tuple:
@@ -176,7 +182,7 @@ def has_plain_dataclass(node: Node[object]) -> bool:
 
 
 def core_schema_of(node: Node[object]) -> CoreSchema:
-    """Return a pydantic-core schema that reads the same values from exact JSON as the node does.
+    """Return a pydantic-core schema that reads the same values from exact JSON as a node does.
 
     Raises TypeError for a type that has no such schema, for instance a recursive one.
     """
@@ -206,7 +212,7 @@ def core_schema_of(node: Node[object]) -> CoreSchema:
 
 
 def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
-    """Return the schema of an Enum or a Literal of texts."""
+    """Return the pydantic-core schema of an Enum or of a Literal of strings."""
     values = [choice.value for choice in node.choices.choices]
     if not isinstance(values[0], Enum):
         return {"type": "literal", "expected": values}
@@ -217,7 +223,10 @@ def _choice_schema(node: ChoiceNode[object]) -> CoreSchema:
 
 
 def _record_schema(node: ObjectNode) -> CoreSchema:
-    """Return the schema of a plain dataclass, or that of a pydantic model without dataclasses inside."""
+    """Return the pydantic-core schema of a plain dataclass or of a pydantic model.
+
+    The model must not contain plain dataclasses, because pydantic has already resolved them itself.
+    """
     spec = node.spec
     if spec.plain_dataclass:
         names = [field.name for field in spec.fields]

@@ -1,4 +1,8 @@
-"""Get the parser for a type, and read text with it: ``parser_for``, ``parse``, ``read``, ParserRegistry."""
+"""Functions that find the parser for a Python type and read text with it.
+
+``parser_for``, ``parse`` and ``read`` use the default ParserRegistry. A registry of the user can add parsers
+for further types.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,9 @@ T = TypeVar("T")
 
 
 def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
-    """Return the parser for a type. It is created once for each type.
+    """Return the parser for a Python type.
+
+    The parser is created once for each type.
 
     Raises UnsupportedTypeError if the type, or a part of it, has no parser.
     """
@@ -33,7 +39,7 @@ def parser_for(output_type: TypeForm[T]) -> TypeParser[T]:
 
 
 def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> T:
-    """Read a text as a value of a type.
+    """Read a text as a value of a Python type.
 
     Raises OutputParsingError if the text does not fit the type, and UnsupportedTypeError if the type has no
     parser. Example::
@@ -44,7 +50,7 @@ def parse(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.
 
 
 def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-    """Read a text as a value of a type; return the value with the coercions that reading took.
+    """Read a text as a value of a Python type, and return the value with its coercions.
 
     Raises the errors of ``parse``.
     """
@@ -52,7 +58,7 @@ def read(output_type: TypeForm[T], text: str, *, leniency: Leniency = Leniency.S
 
 
 class ParserFactory(Protocol):
-    """A function that creates parsers for some types.
+    """A function, written by the user, that creates parsers for some types.
 
     It gets a type as a Target and the registry, from which it may request parsers for parts of the type. It
     returns None for a type that it does not support. An exception is an error of the factory.
@@ -75,9 +81,10 @@ _BUILT_IN = (
 
 
 class ParserRegistry:
-    """Creates and caches the parser for each type: with the user's factories, then as a built-in type.
+    """Creates and caches the parsers for Python types.
 
-    A registry never changes. ``with_factories`` returns a new one.
+    The factories of the user are tried first, then the built-in types. A registry never changes;
+    ``with_factories`` returns a new one.
     """
 
     def __init__(self, factories: tuple[ParserFactory, ...] = ()) -> None:
@@ -85,7 +92,7 @@ class ParserRegistry:
         self._cache: dict[Any, OutputParser[Any]] = {}
 
     def with_factories(self, *more: ParserFactory) -> ParserRegistry:
-        """Return a registry that tries these factories first, in this order, then its present ones."""
+        """Return a new registry that tries these factories before those of this registry."""
         return ParserRegistry((*more, *self._factories))
 
     def parser_for(
@@ -95,7 +102,9 @@ class ParserRegistry:
         after: ParserFactory | None = None,
         namespace: Mapping[str, Any] | None = None,
     ) -> OutputParser[T]:
-        """Return the parser for a type. Raises UnsupportedTypeError if it has none.
+        """Return the parser for a Python type.
+
+        Raises UnsupportedTypeError if the type has none.
 
         ``after`` skips the factories up to and including this one, so that a factory can build on the parser
         that the type would have without it. ``namespace`` maps local names in string annotations to types.
@@ -114,7 +123,7 @@ class ParserRegistry:
         return parser
 
     def _custom_parser(self, target: Target, after: ParserFactory | None) -> OutputParser[Any] | None:
-        """Return the parser of the first factory that supports a type; None if none does."""
+        """Return the parser from the first factory that supports a type; None if no factory does."""
         factories = self._factories
         if after is not None and after in factories:
             factories = factories[factories.index(after) + 1 :]
@@ -126,7 +135,7 @@ class ParserRegistry:
 
 
 class _NodeBuilder:
-    """Builds the nodes of one type and all its parts."""
+    """Builds the tree of nodes for one type, with a node for each part of the type."""
 
     def __init__(self, registry: ParserRegistry, after: ParserFactory | None) -> None:
         self._registry = registry

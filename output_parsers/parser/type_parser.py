@@ -1,4 +1,7 @@
-"""TypeParser: read a whole reply as one type, and write a value as the reply that gives it back."""
+"""The TypeParser class, which reads the reply of a model as a value of one Python type.
+
+It also writes a value as a text that is read back as the same value.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ _TEXT_AROUND = (Coercion("$", TEXT_AROUND_JSON, "", ""),)
 
 
 class TypeParser(Generic[T]):
-    """Reads the text of a model as a value of one type.
+    """A parser that reads the reply of a model as a value of one Python type.
 
     It is an OutputParser that also has a ``hint`` for prompts, records coercions (``read``), and writes
     values (``write``). ``parser_for`` creates it.
@@ -52,22 +55,28 @@ class TypeParser(Generic[T]):
 
     @staticmethod
     def wrap(parser: OutputParser[T], name: str = "value") -> TypeParser[T]:
-        """Return a TypeParser that reads values with a user's OutputParser. ``name`` is for messages."""
+        """Return a TypeParser that reads replies with an OutputParser written by the user.
+
+        ``name`` is the name of the type in error messages.
+        """
         return TypeParser(Target(Any), CustomNode(name, parser))
 
     @property
     def target(self) -> Target:
-        """The type that is read, with its annotations."""
+        """The Python type that this parser reads, with its annotations."""
         return self._target
 
     @property
     def node(self) -> Node[T]:
-        """The node that reads a reply, including the envelope if there is one."""
+        """The root of the node tree that reads, writes and describes the type.
+
+        It includes the envelope if there is one.
+        """
         return self._read_node
 
     @cached_property
     def plain_text(self) -> bool:
-        """True if the reply itself is the value, so that a model is not asked for any structure."""
+        """True if the type is plain text, so that the whole reply is the value."""
         return isinstance(self._unconstrained, TextNode)
 
     @cached_property
@@ -83,7 +92,7 @@ class TypeParser(Generic[T]):
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The JSON Schema of the reply; None if the reply is plain text."""
+        """The JSON Schema that the reply must follow; None if the reply is plain text."""
         return None if self.plain_text else self._schema
 
     @cached_property
@@ -92,11 +101,14 @@ class TypeParser(Generic[T]):
 
     @property
     def hint(self) -> str:
-        """A short description of the reply for a prompt, in a notation like TypeScript."""
+        """A short description of the expected reply for a prompt, in a notation like TypeScript."""
         return self._read_node.hint()
 
     def format_instructions(self) -> str:
-        """Return the text for a prompt that asks a model for this type; "" if any text is a value."""
+        """Return the part of a prompt that asks the model to reply in the format of this type.
+
+        Return "" for plain text, because any reply is then a value.
+        """
         if self.plain_text:
             return ""
         schema = self.schema or {}
@@ -107,14 +119,17 @@ class TypeParser(Generic[T]):
         return f"Reply with JSON only, in one of these forms:\n{self.hint}"
 
     def with_envelope(self, field: str = "value") -> TypeParser[T]:
-        """Return the parser of the same type inside an object with one key, ``field``.
+        """Return a parser that expects the value inside a JSON object with the single key ``field``.
 
         Some providers accept only an object as the root of a schema.
         """
         return TypeParser(self._target, self._node, field=field)
 
     def parse(self, text: str, leniency: Leniency = Leniency.SAFE) -> T:
-        """Read a text as a value of the type. Raises only OutputParsingError."""
+        """Read a text as a value of the type.
+
+        Raises OutputParsingError if the text does not fit, and no other error.
+        """
         value = self._read_exact(text)
         if value is NOT_EXACT:
             return self._read_leniently(text, leniency).value
@@ -122,13 +137,19 @@ class TypeParser(Generic[T]):
         return exact
 
     def read(self, text: str, leniency: Leniency = Leniency.SAFE) -> Reading[T]:
-        """Read a text; return the value and the coercions that it took. Raises only OutputParsingError."""
+        """Read a text as a value of the type, and return the value with its coercions.
+
+        Raises OutputParsingError if the text does not fit, and no other error.
+        """
         value = self._read_exact(text)
         return self._read_leniently(text, leniency) if value is NOT_EXACT else Reading(value)
 
     @cached_property
     def fast_reader(self) -> Callable[[str], Any] | None:
-        """The function that reads exact JSON in one step or returns ``NOT_EXACT``; None if there is none."""
+        """A function that reads exact JSON in one step; None if the type has no such function.
+
+        For any other text the function returns ``NOT_EXACT``.
+        """
         if self.plain_text:
             return None
         return compile_fast_reader(self._target.annotated, self._node, field=self._field)
@@ -187,7 +208,7 @@ class TypeParser(Generic[T]):
         return self._read_text(inner, cursor) if self._accepts_prose else self._read_json(reply, cursor)
 
     def _read_exact_after_tag(self, reply: ReplyText, cursor: Cursor) -> Any:
-        """Return the value of the only JSON in a reply with a tag if it is exact; else NOT_EXACT."""
+        """Read the only JSON in a reply that contains tags; return NOT_EXACT if it is not exact."""
         rules = reply.rules
         value = self._read_exact(reply.text) if rules else NOT_EXACT
         if value is NOT_EXACT:
@@ -209,7 +230,10 @@ class TypeParser(Generic[T]):
         return self._read_node.read(candidate.value, cursor)
 
     def _read_json(self, reply: ReplyText, cursor: Cursor) -> T:
-        """Read the JSON in a reply. A value in a fence wins over values outside of it."""
+        """Read the JSON values in a reply, and return the only one that fits the type.
+
+        A value in a Markdown fence wins over values outside the fence.
+        """
         candidates = reply.find_candidates()
         if len(candidates) == 1:
             return self._read_candidate(candidates[0], cursor)
@@ -233,9 +257,10 @@ class TypeParser(Generic[T]):
         return self._read_only(candidates, cursor)
 
     def _read_only(self, candidates: Iterable[Candidate], cursor: Cursor) -> T:
-        """Return the one value that the candidates give. Raises ValidationFailure if they give several.
+        """Read several JSON values from a reply, and return the only distinct one that fits the type.
 
-        Equal values count as one. If no candidate fits, the failure with the fewest problems is raised.
+        Equal values count as one. Raises ValidationFailure if values that differ fit the type. If no
+        candidate fits, the failure with the fewest problems is raised.
         """
         fits: list[tuple[T, list[Coercion]]] = []
         nearest: ValidationFailure | None = None
@@ -262,7 +287,7 @@ class TypeParser(Generic[T]):
         return value
 
     def write(self, value: T) -> str:
-        """Write a value as a text that ``read`` reads back as the same value.
+        """Write a value as a text that ``read`` converts back to the same value.
 
         Raises ValueError if there is none: the value is not of this type, or JSON cannot express it.
         """
@@ -273,7 +298,10 @@ class TypeParser(Generic[T]):
             raise ValueError(f"expected {self._read_node.kind}, nested less deeply") from error
 
     def _checked_text(self, value: T, data: Json) -> str:
-        """Return the text for a written value. Raises ValueError if it is read back as another value."""
+        """Return the text for a value, after checking that the text is read back as the same value.
+
+        Raises ValueError if no text passes the check.
+        """
         accepts_bare_text = isinstance(data, str) and self._field is None and self._accepts_prose
         texts: list[str] = [data] if accepts_bare_text else []
         if not self.plain_text:
@@ -293,7 +321,7 @@ class TypeParser(Generic[T]):
 
 
 def _difference_message(value: object, again: object) -> str:
-    """Return the message that names the first part of a value that is not read back as it was written."""
+    """Return an error message about the first difference between a value and its copy that was read back."""
     path, part, other = first_difference(value, again)
     if path == "$":
         return f"{value!r} is read as {again!r}"
@@ -305,11 +333,11 @@ def _never_exact(text: str) -> Any:
 
 
 class _DifferentAnswers(ValidationFailure):
-    """Several candidates in a reply fit the type, and their values differ."""
+    """Raised if several JSON values in a reply fit the type and differ from one another."""
 
 
 def _corrections(candidates: list[Candidate], fenced: list[Candidate]) -> list[Candidate]:
-    """Return the candidates after the last fence that may correct the value in it.
+    """Return the JSON values after the last Markdown fence that may correct the fenced value.
 
     An object that shares no key with the fenced objects cannot.
     """

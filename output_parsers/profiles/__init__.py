@@ -1,4 +1,4 @@
-"""The parts of JSON Schema that the strict modes of providers support, as their documentation says.
+"""Profiles of the JSON Schema features that the strict modes of providers support.
 
 A ``Profile`` such as ``OPENAI`` is given to ``output_parsers.lint.lint``.
 """

@@ -1,1 +1,1 @@
-"""The results of reading text: values with coercions, problems and errors."""
+"""The results of reading text: a value with its coercions, or an error with its problems."""

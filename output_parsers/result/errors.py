@@ -1,4 +1,4 @@
-"""The errors that callers of the parsers see, and the problems that explain them."""
+"""The exceptions that parsers raise, and the problems that explain them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Problem:
 
 
 class OutputParsingError(ValueError):
-    """A text cannot be read as the requested type.
+    """Raised if a text cannot be read as the requested type.
 
     Attributes:
         text: The complete text that was read.
@@ -53,7 +53,7 @@ class OutputParsingError(ValueError):
 
 
 class UnsupportedTypeError(TypeError):
-    """A type, or a part of it, has no parser.
+    """Raised if a type, or a part of it, has no parser.
 
     Attributes:
         type_name: The type without a parser, as it is written in source code.
@@ -79,7 +79,7 @@ class UnsupportedTypeError(TypeError):
 # By default an exception is unpickled by calling its class with ``args``, which hold only the message.
 # The constructors above need more than that.
 def _restore_error(cls: type[Exception], args: tuple[object, ...], state: dict[str, Any]) -> Exception:
-    """Recreate a pickled error without calling its constructor."""
+    """Recreate an exception from its pickled data without calling its constructor."""
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error

@@ -9,7 +9,7 @@ _METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub", "split
 
 
 class _LazyPattern:
-    """A stand-in for a compiled pattern that compiles itself when a method is first looked up."""
+    """A regular expression that is compiled when one of its methods is first used."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._arguments = (pattern, flags)
@@ -24,7 +24,7 @@ class _LazyPattern:
 
 
 def lazy_regex(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern like ``re.compile``, but compile it at its first use.
+    """Return a regular expression like ``re.compile`` does, but compile it at its first use.
 
     Compiling all patterns of this package takes as long as importing the rest of it.
     """

@@ -1,6 +1,7 @@
-"""Values read from text, the coercions that reading took, and the cursor that records them.
+"""Values that were read from text, and the coercions that were needed to read them.
 
-Also here: short descriptions of values for messages, and ``strict_equal``, which compares two read values.
+``Cursor`` records coercions while a value is read. This file also has short descriptions of values for
+messages, and ``strict_equal``, which compares two values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Json: TypeAlias = Any
 
 
 class Leniency(Enum):
-    """How far a reading may deviate from the exact text.
+    """How tolerant a parser is of replies that are not exactly in the requested format.
 
     Attributes:
         NONE: The reply must be the value and nothing else.
@@ -59,7 +60,7 @@ class Coercion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """A value that was read from text.
+    """A value that was read from text, with the coercions that were needed.
 
     Attributes:
         value: The value.
@@ -73,7 +74,7 @@ class Reading(Generic[T]):
 # It never leaves the package: a reader that raises it gives way to the next one, and TypeParser turns
 # the last one into an OutputParsingError.
 class ValidationFailure(Exception):
-    """A text or JSON value cannot be read as a type.
+    """Raised inside the parsers if a text or JSON value cannot be read as a type.
 
     Attributes:
         problems: The reasons, each with its JSON path.
@@ -88,14 +89,17 @@ class ValidationFailure(Exception):
 
 
 class Ambiguity(ValidationFailure):
-    """A text or JSON value can be read as a type in several ways, with different values."""
+    """Raised if a text or JSON value can be read as a type in several ways with different results."""
 
 
 MAX_FAILURES = 100  # in the parts of one value; with more of them, the value is something else entirely
 
 
 def combine_failures(failures: Sequence[ValidationFailure]) -> ValidationFailure:
-    """Return one failure with the problems of several. It is an Ambiguity if all of them are."""
+    """Combine several validation failures into one that has all their problems.
+
+    The result is an Ambiguity if all of them are.
+    """
     problems = (problem for failure in failures for problem in failure.problems)
     only_ambiguous = all(isinstance(failure, Ambiguity) for failure in failures)
     return Ambiguity(*problems) if only_ambiguous else ValidationFailure(*problems)
@@ -123,7 +127,7 @@ class Cursor:
         self._key: str | int = path
 
     def child(self, key: str | int) -> Cursor:
-        """Return the cursor of a field or an item of the value at this cursor."""
+        """Return a cursor for a field or an item of the current JSON value."""
         # It is created for every field and item of a reply: without __init__, which would build containers
         # only to replace them, and without the text of the path, which is seldom needed.
         child = Cursor.__new__(Cursor)
@@ -136,7 +140,7 @@ class Cursor:
 
     @property
     def path(self) -> str:
-        """The JSON path, such as ``$.people[0]["first name"]``."""
+        """The JSON path of the current value, such as ``$.people[0]["first name"]``."""
         steps: list[str] = []
         cursor = self
         while cursor._parent is not None:
@@ -145,7 +149,7 @@ class Cursor:
         return str(cursor._key) + "".join(reversed(steps))
 
     def record(self, rule: str, before: Json, after: object, *, guess: bool = False) -> None:
-        """Record a coercion of the value at this cursor.
+        """Record a coercion of the current value.
 
         ``guess`` says that the step may change the meaning. Raises ValidationFailure if the leniency does
         not allow the step.
@@ -156,7 +160,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, describe_value(before), describe_value(after)))
 
     def record_dropped(self, rule: str) -> None:
-        """Record that something besides the value was ignored.
+        """Record that a part of the reply beside the value was ignored.
 
         Raises ValidationFailure if the leniency does not allow it.
         """
@@ -165,7 +169,7 @@ class Cursor:
         self.coercions.append(Coercion(self.path, rule, "", ""))
 
     def failure(self, message: str, found: Json) -> ValidationFailure:
-        """Return the error that a value does not fit at this cursor; the caller raises it."""
+        """Return a ValidationFailure about the current value, for the caller to raise."""
         return ValidationFailure(Problem(self.path, message, describe_value(found)))
 
 
@@ -206,7 +210,7 @@ def describe_value(value: object, limit: int = 60) -> str:
 
 
 def expected_message(kind: str, error: Exception) -> str:
-    """Return the message "expected ``kind``", followed by the reason that an error gives."""
+    """Return the message "expected ``kind``", followed by the reason from an exception."""
     detail = str(error)
     return f"expected {kind}" if detail.startswith("expected") else f"expected {kind}: {detail}"
 
@@ -215,10 +219,11 @@ _MISSING = object()
 
 
 def strict_equal(one: Any, other: Any) -> bool:
-    """Compare two values more strictly than ``==``, which takes True and 1 for equal, even in containers.
+    """Compare two values more strictly than ``==``; for example, True does not equal 1.
 
-    Records (dataclasses, pydantic models, attrs and msgspec classes) are compared field by field, whatever
-    their ``__eq__`` says. Objects of classes without an ``__eq__`` are compared by their attributes.
+    This also holds inside containers. Records (dataclasses, pydantic models, attrs and msgspec classes) are
+    compared field by field, whatever their ``__eq__`` says. Objects of classes without an ``__eq__`` are
+    compared by their attributes.
     """
     if one is other:
         return True
@@ -242,7 +247,7 @@ def strict_equal(one: Any, other: Any) -> bool:
 
 
 def first_difference(one: object, other: object, path: str = "$") -> tuple[str, Any, Any]:
-    """Return the path of the first part in which two values differ, and that part of both values."""
+    """Return the path of the first difference between two values, and both parts at that path."""
     for step, part, counterpart in _paired_parts(one, other):
         if not strict_equal(part, counterpart):
             return first_difference(part, counterpart, path + step)
@@ -270,7 +275,7 @@ def _same_members(one: Mapping[Any, None], other: Mapping[Any, None]) -> bool:
 
 
 def _field_names(cls: object) -> Sequence[str] | None:
-    """Return the names of the fields of a record class; None for other classes."""
+    """Return the field names of a dataclass or similar class; None for any other class."""
     for attribute in ("__pydantic_fields__", "__dataclass_fields__", "__struct_fields__"):
         names = getattr(cls, attribute, None)
         if names is not None:
